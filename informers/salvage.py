@@ -30,6 +30,7 @@ PARTIAL_FIELD: Final = "undecodable"
 
 NAMELESS: Final = "an object without a name"
 _TOO_DEEP: Final = "nested too deeply"
+_CONTAINERS: Final = (dict, list)
 _LONGEST: Final = 1000
 """Characters of the description of one problem; keys and messages may be of any length."""
 
@@ -193,16 +194,18 @@ def _under(path: str) -> str:
 
 
 def _exceeds(value: Any, limit: int) -> bool:
-    """Whether plain data have more levels. Looks at all values of one level at a time."""
-    level = [value]
+    """Whether plain data have more levels. Looks at all containers of one level at a time."""
+    level: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
     for _ in range(limit):
-        level = [child for each in level for child in _children_of(each)]
         if not level:
             return False
-    return any(isinstance(each, dict | list) for each in level)
+        level = [
+            child for each in level for child in _members(each) if isinstance(child, _CONTAINERS)
+        ]
+    return bool(level)
 
 
-def _children_of(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value).values()
-    return cast("list[Any]", value) if isinstance(value, list) else ()
+def _members(container: Any) -> Iterable[Any]:
+    if isinstance(container, dict):
+        return cast("dict[str, Any]", container).values()
+    return cast("list[Any]", container)

@@ -123,15 +123,16 @@ def _escaped(token: str) -> str:
 
 def same_json(left: Any, right: Any) -> bool:
     """Equality of JSON values, in which true does not equal 1 as it does in Python."""
+    if left != right:
+        return False
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
         one, other = cast("Json", left), cast("Json", right)
-        return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
+        return all(same_json(one[key], other[key]) for key in one)
     if isinstance(left, list) and isinstance(right, list):
-        ones, others = cast("list[Any]", left), cast("list[Any]", right)
-        return len(ones) == len(others) and all(map(same_json, ones, others))
-    return bool(left == right)
+        return all(map(same_json, cast("list[Any]", left), cast("list[Any]", right)))
+    return True
 
 
 def _set(target: Any, path: str, value: Any, *, insert: bool) -> Any:

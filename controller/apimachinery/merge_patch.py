@@ -35,6 +35,8 @@ def difference(current: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
     patch: dict[str, Any] = {}
     for name, value in wanted.items():
         now = present.get(name)
+        if now == value:
+            continue
         if isinstance(value, Mapping) and isinstance(now, Mapping):
             inner = difference(now, cast("Mapping[str, Any]", value))
             if inner:
@@ -60,13 +62,15 @@ def replacement(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[s
 
 def _same(a: Any, b: Any) -> bool:
     """Whether two values are the same JSON: views have tuples where plain data has lists."""
+    if a == b:
+        return True
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         first, second = cast("Sequence[Any]", a), cast("Sequence[Any]", b)
         return len(first) == len(second) and all(map(_same, first, second))
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         left, right = _mapping(a), _mapping(b)
         return left.keys() == right.keys() and all(_same(left[k], right[k]) for k in left)
-    return a == b
+    return False
 
 
 def holds_list(patch: Any) -> bool:

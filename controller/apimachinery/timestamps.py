@@ -11,12 +11,17 @@ _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d
 
 def rfc3339(moment: datetime) -> str:
     """`2026-08-20T10:00:00Z`: `metav1.Time`, whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{_utc(moment).isoformat(timespec='seconds')}Z"
 
 
 def rfc3339_micro(moment: datetime) -> str:
     """`2026-08-20T10:00:00.000000Z`: `metav1.MicroTime`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{_utc(moment).isoformat(timespec='microseconds')}Z"
+
+
+def _utc(moment: datetime) -> datetime:
+    """The moment without its offset, which `isoformat` would write as `+00:00`."""
+    return moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def parse_rfc3339(text: str) -> datetime:

@@ -62,6 +62,10 @@ class Resource(Generic[T]):
         parts += [part for part in (self.plural, name, subresource) if part]
         return "/".join(parts)
 
+    def __hash__(self) -> int:
+        """Return the hash of the plural name: each read of a cache asks for it."""
+        return hash(self.plural)
+
     def __str__(self) -> str:
         """Return the name that kubectl and metrics use: `pods`, `rayclusters.ray.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural

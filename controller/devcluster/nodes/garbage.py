@@ -77,7 +77,7 @@ class GarbageCollector:
         self._unresolved: dict[ObjectId, None] = {}
         self._loop = context.control_loop("gc", self._sync)
         crds = context.caches.informer(CRDS)
-        crds.add_handler(Enqueue(self._loop.add, lambda _: (DISCOVERY,)), name="gc")
+        crds.add_handler(Enqueue(self._loop.add, self._to_discover), name="gc")
 
     async def start(self) -> None:
         """Discover the resources.
@@ -90,6 +90,10 @@ class GarbageCollector:
     async def run(self) -> None:
         """Work until cancelled."""
         await self._loop.run()
+
+    def _to_discover(self, definition: KubeObject) -> tuple[ObjectId, ...]:
+        """Look for new resources, unless that of the definition is known."""
+        return () if definition.metadata.name in self._resources else (DISCOVERY,)
 
     async def _discover(self) -> None:
         for resource in await discover(self._client, verbs=_VERBS):

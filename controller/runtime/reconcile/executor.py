@@ -310,7 +310,7 @@ class Executor:
         )
         wanted = keep_messages(present, wanted) if run.failing else wanted
         patch = difference(present, wanted)
-        if not patch or without_times(patch) == self._pruned_fields.get(uid):
+        if not patch or self._would_be_pruned(uid, patch):
             return requeue_after
         written = self._status_written.get(uid, -math.inf)
         if run.failing and changes_only_messages(present, patch):
@@ -340,6 +340,10 @@ class Executor:
         if result.outcome is not WriteOutcome.CONFLICT:
             for event in status.events:
                 run.execution.emit(event)
+
+    def _would_be_pruned(self, uid: str, patch: Mapping[str, Any]) -> bool:
+        pruned = self._pruned_fields.get(uid)
+        return pruned is not None and without_times(patch) == pruned
 
     def _remember_pruned_fields(
         self, uid: str, stored: KubeObject, wanted: Mapping[str, Any]

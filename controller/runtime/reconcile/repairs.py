@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from controller.apimachinery.timestamps import without_times
-from controller.runtime.reconcile.plan import JsonPatch, MergePatch, Replace
+from controller.runtime.reconcile.plan import JsonPatch, MergePatch, Replace, subresource_of
 from workqueue import Backoff
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ class Repairs:
 
     def wait(self, write: Write, now: float) -> float:
         """Seconds until this write may be sent: until one of its fields is due."""
+        if not self._known:
+            return 0.0
         waits = [self._wait(write.target, *each, now) for each in _fields_of(write)]
         return min(waits, default=0.0)
 
@@ -82,8 +84,9 @@ class Repairs:
 
         Nobody is named for the status: it would be said in what the other writer overwrites.
         """
-        fields = [each for each in _fields_of(write) if each[0] != _STATUS]
-        repeated = [self._last(write.target, *each, now) for each in fields]
+        if not self._known or subresource_of(write) == "status":
+            return []
+        repeated = [self._last(write.target, *each, now) for each in _fields_of(write)]
         return [
             each
             for each in repeated
