@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from controller.devcluster.apiserver.meta import new_uid
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.http import HttpTransport
@@ -276,7 +277,7 @@ async def _inhabited(
     if rules := tuple(node_rules):
         between = FaultyTransport(between, rules, clock=world.loop)
     async with AsyncExitStack() as stack:
-        await install_crds(world)
+        await _install_definitions(world)
         await stack.enter_async_context(
             run_nodes(
                 world.client("manta-nodes", between),
@@ -320,6 +321,25 @@ async def neighbour(world: World, namespace: str) -> AsyncIterator[World]:
     beside = World(world.transport, namespace=namespace, server=world.server, wall=world.wall)
     async with _observed(beside):
         yield beside
+
+
+_DEFINITIONS: dict[str, dict[str, Any]] = {}
+"""By name as an embedded server has stored them: storing them costs as much as a cluster's life."""
+
+
+async def _install_definitions(world: World) -> None:
+    """Have the Ray kinds served; embedded servers are given what the first one has stored."""
+    if world.server is None:
+        await install_crds(world)
+        return
+    if not _DEFINITIONS:
+        await install_crds(world)
+        stored = world.server.store.table(str(CRDS)).items
+        _DEFINITIONS.update({name: each.object for name, each in stored.items()})
+        return
+    for name, definition in _DEFINITIONS.items():
+        metadata = definition["metadata"] | {"uid": new_uid(world.server._handler.writer._rng)}
+        world.server.store.put(str(CRDS), name, definition | {"metadata": metadata})
 
 
 async def install_crds(world: World, *more: dict[str, Any]) -> None:
