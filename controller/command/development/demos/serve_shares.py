@@ -47,9 +47,9 @@ class Shares:
         """Note the shares of all clusters; one that is not listed any more has nothing."""
         if not shares:
             return  # the RayService is gone
-        known = {share.cluster for share in self.listed}
+        gone = dict.fromkeys((share.cluster for share in self.listed), (0, 0))
         now = time.time()
-        for cluster, share in {**dict.fromkeys(known, (0, 0)), **shares}.items():
+        for cluster, share in {**gone, **shares}.items():
             latest = self.latest(cluster)
             if latest is None or (latest.capacity, latest.weight) != share:
                 self.listed.append(Share(now, cluster, *share))
