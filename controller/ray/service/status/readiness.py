@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import conditions_of
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.settings import ServiceSettings
     from controller.runtime.reconcile.plan import Failure
+
+_ANSWERED: Final = "InternalError"
+"""Reason of a failed write that the API server has answered, though not whether it was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> Cause |
     if isinstance(seen.goal, Problem):
         return Cause(str(seen.goal), seen.goal.reason)
     for failure in failures:
-        if not failure.may_resolve:
+        if not failure.may_resolve or failure.reason == _ANSWERED:
             found = failure_cause(failure, has_head=True)
             return Cause(found.message, found.event)
     for name, error in seen.create_errors:
