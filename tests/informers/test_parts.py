@@ -21,7 +21,7 @@ from informers import (
     WatchSelection,
     error_from_status,
 )
-from informers.events import Ignored, Replaced, Undecodable, Upserted, revision_of
+from informers.events import Ignored, Removed, Replaced, Undecodable, Upserted, revision_of
 from informers.handlers import HandlerRegistration, HandlerStatistics
 from informers.initial import InitialState
 from informers.json_scanner import path_below, split_json
@@ -100,6 +100,9 @@ def test_the_latest_state_in_an_initial_stream_counts():
     state.apply(Upserted(A))
     state.apply(odd)
     assert state.complete("9", reset=False) == Replaced([], (odd,), "9")
+    state.apply(Removed(A))
+    assert state.complete("9", reset=False) == Replaced([], (), "9")
+    state.apply(odd)
     state.apply(Upserted(A))
     assert state.complete("9", reset=True) == Replaced([A], (), "9", reset=True)
     state.apply(replace(odd, removed=True))
@@ -241,6 +244,7 @@ async def test_a_factory_hands_on_what_it_was_given():
         recorders.append(Recorded(selection))
         return recorders[-1]
 
+    await asyncio.sleep(7)
     source = ScriptedSource(lists=[page([{"metadata": {"name": "a"}}], 5)])
     factory = InformerFactory(
         lambda _: source,
@@ -264,7 +268,10 @@ async def test_a_factory_hands_on_what_it_was_given():
     run.cancel()
     await asyncio.wait([run])
     [found] = recorders
-    assert (found.selection, found.events) == (selection, ["started", "processed", "stopped"])
+    assert (found.selection, found.events) == (
+        selection,
+        ["started", "processed in 0 s", "stopped"],
+    )
 
 
 class Recorded:
@@ -278,7 +285,7 @@ class Recorded:
         self.events.append("started")
 
     def processed(self, seconds: float, /) -> None:
-        self.events.append("processed")
+        self.events.append(f"processed in {seconds:.0f} s")
 
     def stopped(self) -> None:
         self.events.append("stopped")
