@@ -112,6 +112,7 @@ def test_the_latest_state_in_an_initial_stream_counts():
 def test_only_members_of_objects_have_names():
     assert list(split_json(b'["a": 1, 2]')) == [("", b'"a": 1'), ("", b"2")]
     assert path_below(b'[{"a":1,[[[[', 3) == "[0].[0]"
+    assert path_below(b" [[],[]]", 2) is None
 
 
 def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():
