@@ -83,7 +83,7 @@ class Services:
         self.world = world
         self.settings = settings or ServiceSettings()
         epoch = world.wall() - timedelta(seconds=world.loop.time())
-        self.ray = ray(live=self._live, nodes=self._nodes, epoch=epoch)
+        self.ray = ray(live=self._live, nodes=self.nodes, epoch=epoch)
 
     def start_operator(self, **more: Any) -> RunningOperator:
         """An operator of all kinds, with dashboard actors of its own."""
@@ -209,7 +209,8 @@ class Services:
                 return self._place(pod)
         return None
 
-    def _nodes(self, place: Incarnation) -> list[str]:
+    def nodes(self, place: Incarnation) -> list[str]:
+        """Addresses of the pods of a cluster that have a proxy of Serve."""
         pods = self.world.journal.present.values()
         return [
             pod.status.pod_ip

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.integration.harness import example_cluster
 from tests.integration.rays import job_manifest
+from tests.integration.rayservices import service_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,8 @@ class Column:
         is_well: whether this object is ready, given all `ray.io` objects of its namespace.
         has_ended: whether it is over without having been well, so that its user creates another.
         speaks: kinds whose conditions and events may name the cause.
+        has_own_reasons: whether the reason of `Ready` tells the cause; else it is one of KubeRay's,
+            and the message alone tells.
         phase: second of the minute in which it is created.
     """
 
@@ -44,6 +47,7 @@ class Column:
     is_well: Callable[[Manifest, Objects], bool]
     has_ended: Callable[[Manifest], bool] = lambda _object: False
     speaks: frozenset[str] = frozenset()
+    has_own_reasons: bool = True
     phase: float | None = None
 
     def __str__(self) -> str:
@@ -67,6 +71,10 @@ def _job_is_well(job: Manifest, _objects: Objects) -> bool:
 
 def _job_has_failed(job: Manifest) -> bool:
     return job.get("status", {}).get("jobDeploymentStatus") == "Failed"
+
+
+def _service_is_well(service: Manifest, _objects: Objects) -> bool:
+    return service.get("status", {}).get("serviceStatus") == "Running"
 
 
 def _cron_job_is_well(cron: Manifest, objects: Objects) -> bool:
@@ -103,6 +111,15 @@ KINDS = (
         is_well=_job_is_well,
         has_ended=_job_has_failed,
         speaks=frozenset({"RayJob"}),
+    ),
+    Column(
+        RAYSERVICES,
+        creates="rayclusters.ray.io",
+        manifest=lambda name, _now: service_manifest(name),
+        cluster_spec=lambda service: service["spec"]["rayClusterConfig"],
+        is_well=_service_is_well,
+        speaks=frozenset({"RayService"}),
+        has_own_reasons=False,
     ),
     Column(
         RAYCRONJOBS,

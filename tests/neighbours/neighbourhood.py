@@ -12,12 +12,13 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.errors import AlreadyExists, KubeError, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import NAMESPACES, Resource
-from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
 from tests.faults.faulty_transport import Rule
 from tests.integration.harness import embedded_world, neighbour
 from tests.integration.rays import Rays
+from tests.integration.rayservices import Services
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -35,7 +36,7 @@ Objects: TypeAlias = "Callable[[Resource[Any]], list[Manifest]]"
 Reaction: TypeAlias = "Callable[[Client, StoredEvent], Awaitable[object]]"
 
 CORE_EVENTS = Resource("", "v1", "events", "Event", KubeObject)
-RAY_KINDS = (RAYCLUSTERS, RAYJOBS, RAYCRONJOBS)
+RAY_KINDS = (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS)
 SICK, WELL = "sick", "default"
 READS_OF_CACHES = frozenset({"list", "watch"})
 
@@ -55,6 +56,7 @@ class Tenant:
         self.namespace = world.namespace
         self.rays = Rays(world)
         self.ray = self.rays.ray
+        self.ray.nodes = Services(world).nodes
         self.alter: list[Callable[[Manifest], None]] = []
 
     @property

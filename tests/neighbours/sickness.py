@@ -22,6 +22,14 @@ READ_AFTERWARDS = 60
 """Requests for each key where every failed write is followed by a live read of the object."""
 
 
+def unless_it_serves(named: str) -> Mapping[str, str]:
+    """What every kind must say but RayServices: their head is there, and serves alone."""
+    return dict.fromkeys(("RayCluster", "RayJob", "RayCronJob"), named)
+
+
+_REASON = re.compile(r"^[A-Z][A-Za-z]+\.\*")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sickness:
     """One row of the table.
@@ -65,6 +73,5 @@ class Sickness:
 
     def pattern(self, column: Column) -> str:
         """What must be said about this kind."""
-        if isinstance(self.named, str):
-            return self.named
-        return self.named.get(str(column), "")
+        named = self.named if isinstance(self.named, str) else self.named.get(str(column), "")
+        return named if column.has_own_reasons else _REASON.sub("", named)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.neighbours.neighbourhood import Tenant
     from tests.neighbours.sickness import Course
 
-JOBS = frozenset({"RayJob", "RayCronJob"})
+ASKING = frozenset({"RayJob", "RayService", "RayCronJob"})
 
 
 def dashboards(fault: Fault) -> Course:
@@ -40,7 +40,7 @@ def slow(sick: Tenant) -> Iterator[None]:
 SICKNESSES = (
     *(
         Sickness(
-            name=f"dashboards: {words}", course=dashboards(fault), only=JOBS, named="dashboard"
+            name=f"dashboards: {words}", course=dashboards(fault), only=ASKING, named="dashboard"
         )
         for fault, words in (
             (Fault.REFUSES, "nothing listens"),
@@ -52,6 +52,6 @@ SICKNESSES = (
             (Fault.FORBIDDEN, "403"),
         )
     ),
-    Sickness(name="dashboards: lost answers", course=dashboards(Fault.LOSES_ANSWERS), only=JOBS),
-    Sickness(name="dashboards: 20 s for an answer", course=slow, only=JOBS),
+    Sickness(name="dashboards: lost answers", course=dashboards(Fault.LOSES_ANSWERS), only=ASKING),
+    Sickness(name="dashboards: 20 s for an answer", course=slow, only=ASKING),
 )

@@ -138,6 +138,7 @@ SICKNESSES = (
         name="another controller reverts services",
         course=reverted_service,
         named=CONTESTED,
+        requests=40,  # a RayService and its cluster have three services
     ),
     Sickness(
         name="another controller reverts metadata",

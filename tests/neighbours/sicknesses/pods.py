@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import PODS
-from tests.neighbours.sickness import Sickness
+from tests.neighbours.sickness import Sickness, unless_it_serves
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,7 +77,7 @@ SICKNESSES = (
     Sickness(
         name="workers crash again and again",
         course=pods_that("crash", groups="workers"),
-        named="CrashLoopBackOff|exit code 1",
+        named=unless_it_serves("CrashLoopBackOff|exit code 1"),
     ),
     Sickness(
         name="pods are evicted again and again",
@@ -89,7 +89,7 @@ SICKNESSES = (
     Sickness(
         name="pods find no node",
         course=pods_that("hang-pending"),
-        named="Unschedulable|no node|not scheduled",
+        named="Unschedulable|no node|not scheduled|cannot be scheduled",
     ),
     Sickness(
         name="images cannot be pulled",

@@ -9,7 +9,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse
-from tests.neighbours.sickness import READ_AFTERWARDS, Sickness
+from tests.neighbours.sickness import READ_AFTERWARDS, Sickness, unless_it_serves
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -92,7 +92,7 @@ SICKNESSES = (
     Sickness(
         name="a quota of one pod",
         course=quota,
-        named="exceeded quota: team.*lower replicas",
+        named=unless_it_serves("exceeded quota: team.*lower replicas"),
     ),
     Sickness(
         name="a webhook denies what the kind creates",

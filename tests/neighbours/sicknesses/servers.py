@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import CRDS, NODES
-from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.faults.faulty_transport import Cut, ErrorResponse, Gone, Lag, Refused, Rule
 from tests.faults.restored import Backup
@@ -176,6 +176,14 @@ SICKNESSES = (
         only=frozenset({"RayJob", "RayCronJob"}),
         everywhere="no RayJob can be told from a new one",
         named="jobDeploymentStatus.*manta crds",
+    ),
+    Sickness(
+        name="a definition of RayServices that lacks activeServiceStatus",
+        course=definition_without(RAYSERVICES, "status.activeServiceStatus"),
+        late=True,
+        only=frozenset({"RayService"}),
+        everywhere="no cluster of a RayService can be told from another one",
+        named="activeServiceStatus.*manta crds",
     ),
     Sickness(
         name="a definition of RayCronJobs that lacks lastScheduleTime",
