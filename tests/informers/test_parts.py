@@ -115,6 +115,21 @@ def test_only_members_of_objects_have_names():
     assert path_below(b" [[],[]]", 2) is None
 
 
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        (b'{"X":[[', "X[0]"),
+        (b'{"\xff":[[', "\ufffd[0]"),
+        (b"{:[[", "[0]"),
+        (b"{[[", "[0]"),
+        (b"[" * 7, "[0]" * 6),
+        (b"[" * 8, "[0]" * 6 + "..."),
+    ],
+)
+def test_the_path_to_what_is_too_deep_is_told_whatever_the_data_hold(data: bytes, path: str):
+    assert path_below(data, sum(map(data.count, (b"[", b"{"))) - 1) == path
+
+
 def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():
     processor = Processor(
         Store[Thing]({"picky": lambda obj: [obj.colour.nothing]}), lambda obj: obj
