@@ -1,21 +1,21 @@
 """Crash at every write, lose every answer, expire every watch: the numbers stay the same.
 
 The scenario is one cluster scaled 1 -> 10 and, once the API server holds ten workers, 10 -> 3, with
-every Pod watch event ten seconds late. It is played once to count its writes and watch events, then
-once for each of them with a fault in that very place. Nothing else differs: same seed, same times.
+every Pod watch event ten seconds late. It is played once undisturbed; at each write, or event, a
+forked process goes on with a fault in that very place. Nothing else differs: same past, same times.
 """
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from tests.faults.faulty_transport import Gone, Lag, LostRequest, LostResponse, Rule
+from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
-from tests.integration.measuring import measured_once
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -28,6 +28,8 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.usefixtures("silence"),
 ]
+
+T = TypeVar("T")
 
 LAG_SECONDS = 10.0
 
@@ -75,14 +77,22 @@ async def scale_up_and_down(world: World) -> Counts:
     return Counts(journal.workers_created(), journal.workers_deleted(), journal.most_live_heads)
 
 
-@measured_once
-async def writes_and_events() -> tuple[int, int]:
-    """How many writes the scenario makes and how many watch events it sees, undisturbed."""
-    async with one_worker() as (world, operator):
-        journal = operator.transport.journal
-        writes, events = len(journal.writes), len(journal.events)
-        assert await scale_up_and_down(world) == EXPECTED
-        return len(journal.writes) - writes, len(journal.events) - events
+def kill_when(
+    world: World, operator: RunningOperator, strikes: Callable[[], bool], *, applied: bool
+) -> None:
+    """Kill the operator at the write at which `strikes` says so, and start another one."""
+
+    async def restart() -> None:
+        await operator.kill()
+        world.start_operator(rules=[lag()])
+
+    def strike(entry: JournalEntry) -> None:
+        if entry.attributes.writes and strikes():
+            operator.transport.sever()
+            world.background(restart())
+
+    hooks = operator.transport.on_answer if applied else operator.transport.on_request
+    hooks.append(strike)
 
 
 def kill_at(
@@ -90,41 +100,30 @@ def kill_at(
 ) -> Callable[[], bool]:
     """Kill the operator at its n-th write from now on and start another one."""
     seen = 0
-    killed = False
 
-    async def restart() -> None:
-        await operator.kill()
-        world.start_operator(rules=[lag()])
-
-    def strike(entry: JournalEntry) -> None:
-        nonlocal seen, killed
-        if not entry.attributes.writes or killed:
-            return
+    def strikes() -> bool:
+        nonlocal seen
         seen += 1
-        if seen > number:
-            killed = True
-            operator.transport.sever()
-            world.background(restart())
+        return seen == number + 1
 
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
-    return lambda: killed
+    kill_when(world, operator, strikes, applied=applied)
+    return lambda: seen > number
+
+
+def all_but(expected: T, forks: Forks[T]) -> dict[int, T | str]:
+    """The places where a fault led to something else."""
+    return {place: each for place, each in forks.outcomes.items() if each != expected}
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
 @in_shards
 async def test_killed_at_any_single_write_the_numbers_are_the_same(applied: bool, shard: int):
-    writes, _ = await writes_and_events()
-    assert writes > 16
-    wrong: dict[int, Counts] = {}
-    for number in range(shard, writes, SHARDS):
-        async with one_worker() as (world, operator):
-            killed = kill_at(world, operator, number, applied=applied)
-            counts = await scale_up_and_down(world)
-            if counts != EXPECTED:
-                wrong[number] = counts
-            assert killed() or number >= writes - 3, f"write {number} was never made"
-    assert wrong == {}
+    forks = Forks[Counts](shard, SHARDS)
+    async with one_worker() as (world, operator):
+        kill_when(world, operator, forks.strikes, applied=applied)
+        assert await forks.play(scale_up_and_down(world)) == EXPECTED
+    assert forks.places > 16
+    assert all_but(EXPECTED, forks) == {}
 
 
 @pytest.mark.slow
@@ -133,28 +132,21 @@ async def test_killed_at_any_single_write_the_numbers_are_the_same(applied: bool
 async def test_bug_02_with_any_single_answer_lost_the_numbers_are_the_same(
     fault: LostResponse | LostRequest, shard: int
 ):
-    writes, _ = await writes_and_events()
-    wrong: dict[int, Counts] = {}
-    for number in range(shard, writes, SHARDS):
-        async with one_worker() as (world, operator):
-            verbs = frozenset({"create", "patch", "update", "delete"})
-            operator.transport.rules.append(Rule(fault, verbs=verbs, skip=number, times=1))
-            counts = await scale_up_and_down(world)
-            if counts != EXPECTED:
-                wrong[number] = counts
-    assert wrong == {}
+    forks = Forks[Counts](shard, SHARDS)
+    async with one_worker() as (world, operator):
+        verbs = frozenset({"create", "patch", "update", "delete"})
+        operator.transport.rules.append(InEachFork(fault, verbs=verbs, strikes=forks.strikes))
+        assert await forks.play(scale_up_and_down(world)) == EXPECTED
+    assert forks.places > 16
+    assert all_but(EXPECTED, forks) == {}
 
 
 @pytest.mark.slow
 @in_shards
 async def test_with_a_410_in_place_of_any_single_watch_event_the_numbers_are_the_same(shard: int):
-    _, events = await writes_and_events()
-    assert events > 50
-    wrong: dict[int, Counts] = {}
-    for number in range(shard, events, SHARDS):
-        async with one_worker() as (world, operator):
-            operator.transport.rules.append(Rule(Gone(), skip=number, times=1))
-            counts = await scale_up_and_down(world)
-            if counts != EXPECTED:
-                wrong[number] = counts
-    assert wrong == {}
+    forks = Forks[Counts](shard, SHARDS)
+    async with one_worker() as (world, operator):
+        operator.transport.rules.append(InEachFork(Gone(), strikes=forks.strikes))
+        assert await forks.play(scale_up_and_down(world)) == EXPECTED
+    assert forks.places > 50
+    assert all_but(EXPECTED, forks) == {}

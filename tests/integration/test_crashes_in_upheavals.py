@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
+from tests.integration.forks import Forks
 from tests.integration.harness import embedded_world, example_cluster
-from tests.integration.measuring import measured_once
-from tests.integration.test_crashes import SHARDS, in_shards, kill_at, lag
+from tests.integration.test_crashes import SHARDS, all_but, in_shards, kill_when, lag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.integration.harness import RunningOperator, World
+    from tests.integration.harness import World
 
 pytestmark = [
     pytest.mark.embedded_only,
@@ -45,44 +43,22 @@ async def suspend_and_resume(world: World) -> None:
     await change(world, suspend=False)
 
 
-async def play(upheaval: Any, disturb: Callable[[World, RunningOperator], object]) -> list[str]:
+async def play(upheaval: Any, world: World) -> list[str]:
     """What was wrong in the end, in words."""
-    async with embedded_world() as world:
-        operator = world.start_operator(rules=[lag()])
-        manifest = example_cluster(replicas=WORKERS)
-        manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
-        await world.user.create(RAYCLUSTERS, world.namespace, manifest)
-        await world.eventually(lambda: len(world.journal.ready_workers()) == WORKERS, seconds=120)
-        await world.settle(30)
-        before = set(world.journal.created)
-        disturb(world, operator)
-        await upheaval(world)
-        await world.eventually(lambda: before <= world.journal.marked, seconds=600)
-        await world.eventually(lambda: len(world.journal.present) == WORKERS + 1, seconds=600)
-        await world.settle(60)
-        journal = world.journal
-        after = set(journal.created) - before
-        facts = {
-            f"{len(after)} pods were made": len(after) == WORKERS + 1,
-            f"{len(journal.present)} pods are there": len(journal.present) == WORKERS + 1,
-            f"{len(journal.marked)} pods were deleted": journal.marked == before,
-            f"{journal.most_live_heads} heads at a time": journal.most_live_heads == 1,
-        }
-        return [words for words, right in facts.items() if not right]
-
-
-@measured_once
-async def writes_of(upheaval: Any) -> int:
-    """How many writes the upheaval takes, undisturbed."""
-    seen: list[RunningOperator] = []
-    begun: list[int] = []
-
-    def look(_: World, operator: RunningOperator) -> None:
-        seen.append(operator)
-        begun.append(len(operator.transport.journal.writes))
-
-    assert await play(upheaval, look) == []
-    return len(seen[0].transport.journal.writes) - begun[0]
+    before = set(world.journal.created)
+    await upheaval(world)
+    await world.eventually(lambda: before <= world.journal.marked, seconds=600)
+    await world.eventually(lambda: len(world.journal.present) == WORKERS + 1, seconds=600)
+    await world.settle(60)
+    journal = world.journal
+    after = set(journal.created) - before
+    facts = {
+        f"{len(after)} pods were made": len(after) == WORKERS + 1,
+        f"{len(journal.present)} pods are there": len(journal.present) == WORKERS + 1,
+        f"{len(journal.marked)} pods were deleted": journal.marked == before,
+        f"{journal.most_live_heads} heads at a time": journal.most_live_heads == 1,
+    }
+    return [words for words, right in facts.items() if not right]
 
 
 @pytest.mark.slow
@@ -92,15 +68,15 @@ async def writes_of(upheaval: Any) -> int:
 async def test_killed_at_any_single_write_every_pod_is_replaced_once(
     upheaval: Any, applied: bool, shard: int
 ):
-    writes = await writes_of(upheaval)
-    assert writes > 2 * WORKERS
-    wrong: dict[int, list[str]] = {}
-    for number in range(shard, writes, SHARDS):
-
-        def disturb(world: World, operator: RunningOperator, number: int = number) -> None:
-            kill_at(world, operator, number, applied=applied)
-
-        found = await play(upheaval, disturb)
-        if found:
-            wrong[number] = found
-    assert wrong == {}
+    forks = Forks[list[str]](shard, SHARDS)
+    async with embedded_world() as world:
+        operator = world.start_operator(rules=[lag()])
+        manifest = example_cluster(replicas=WORKERS)
+        manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+        await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+        await world.eventually(lambda: len(world.journal.ready_workers()) == WORKERS, seconds=120)
+        await world.settle(30)
+        kill_when(world, operator, forks.strikes, applied=applied)
+        assert await forks.play(play(upheaval, world)) == []
+    assert forks.places > 2 * WORKERS
+    assert all_but([], forks) == {}

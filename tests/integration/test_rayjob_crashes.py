@@ -1,23 +1,24 @@
 """Crash at every write about a RayJob, lose every answer: the same attempts, the same counts.
 
 The scenario is one job whose first attempt fails and whose second succeeds, after which its cluster
-is deleted. It is played once to count the writes, then once for each of them with a fault there.
+is deleted. It is played once undisturbed; at each write a forked process goes on with a fault.
 """
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.ray.dashboard import JobStatus
-from tests.faults.faulty_transport import LostRequest, LostResponse, Rule, watch_lag
+from tests.faults.faulty_transport import LostRequest, LostResponse, watch_lag
+from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
-from tests.integration.measuring import measured_once
 from tests.integration.rays import Rays
-from tests.integration.test_crashes import SHARDS, in_shards
+from tests.integration.test_crashes import SHARDS, all_but, in_shards
 from tests.ray.dashboard.simulated import Course
 
 if TYPE_CHECKING:
@@ -97,13 +98,27 @@ def is_ours(entry: JournalEntry) -> bool:
     return about.writes and about.resource in {"rayjobs.ray.io", "jobs.batch"}
 
 
-@measured_once
-async def entries_of(mode: str) -> list[JournalEntry]:
-    """All requests of the operator when nothing disturbs it."""
-    async with a_world() as rays:
-        operator = rays.start_operator()
-        assert await play(rays, mode) == EXPECTED
-        return operator.transport.journal.entries
+def kill_when(
+    rays: Rays | Services,
+    operator: RunningOperator,
+    strikes: Callable[[], bool],
+    *,
+    applied: bool,
+    ours: Callable[[JournalEntry], bool] = is_ours,
+) -> None:
+    """Kill the operator at the write of ours at which `strikes` says so; start another one."""
+
+    async def restart() -> None:
+        await operator.kill()
+        rays.start_operator()
+
+    def strike(entry: JournalEntry) -> None:
+        if ours(entry) and strikes():
+            operator.transport.sever()
+            rays.world.background(restart())
+
+    hooks = operator.transport.on_answer if applied else operator.transport.on_request
+    hooks.append(strike)
 
 
 def kill_at(
@@ -115,42 +130,27 @@ def kill_at(
     ours: Callable[[JournalEntry], bool] = is_ours,
 ) -> None:
     """Kill the operator at its n-th write of ours and start another one."""
-    seen = 0
-    killed = False
+    numbers = count()
+    kill_when(rays, operator, lambda: next(numbers) == number, applied=applied, ours=ours)
 
-    async def restart() -> None:
-        await operator.kill()
-        rays.start_operator()
 
-    def strike(entry: JournalEntry) -> None:
-        nonlocal seen, killed
-        if killed or not ours(entry):
-            return
-        seen += 1
-        if seen > number:
-            killed = True
-            operator.transport.sever()
-            rays.world.background(restart())
-
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
+def but_for_events(forks: Forks[Outcome]) -> Forks[Outcome]:
+    """The outcomes without what was told: an event may be lost with its answer or its operator."""
+    for place, outcome in forks.outcomes.items():
+        if isinstance(outcome, Outcome):
+            forks.outcomes[place] = replace(outcome, retries_told=1)
+    return forks
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
 @in_shards
 async def test_killed_at_any_single_write_a_job_has_the_same_attempts(applied: bool, shard: int):
-    wrong: dict[int, Outcome] = {}
-    writes = sum(map(is_ours, await entries_of("HTTPMode")))
-    for number in range(shard, writes, SHARDS):
-        async with a_world() as rays:
-            kill_at(rays, rays.start_operator(), number, applied=applied)
-            outcome = await play(rays, "HTTPMode")
-            if applied:  # an event is lost with the operator that was about to tell it
-                outcome = replace(outcome, retries_told=1)
-            if outcome != EXPECTED:
-                wrong[number] = outcome
-    assert wrong == {}
+    forks = Forks[Outcome](shard, SHARDS)
+    async with a_world() as rays:
+        kill_when(rays, rays.start_operator(), forks.strikes, applied=applied)
+        assert await forks.play(play(rays, "HTTPMode")) == EXPECTED
+    assert all_but(EXPECTED, but_for_events(forks) if applied else forks) == {}
 
 
 @pytest.mark.slow
@@ -160,18 +160,12 @@ async def test_with_any_single_answer_lost_a_job_has_the_same_attempts(
     resource: str, fault: LostResponse | LostRequest
 ):
     verbs = frozenset({"create", "delete"} if resource != "rayjobs.ray.io" else {"patch"})
-
-    def meant(entry: JournalEntry) -> bool:
-        return entry.attributes.resource == resource and entry.attributes.verb in verbs
-
-    wrong: dict[int, Outcome] = {}
-    for number in range(sum(map(meant, await entries_of("K8sJobMode")))):
-        async with a_world() as rays:
-            rays.start_operator(rules=[Rule(fault, resource, verbs, skip=number, times=1)])
-            outcome = replace(await play(rays, "K8sJobMode"), retries_told=1)
-            if outcome != EXPECTED:
-                wrong[number] = outcome
-    assert wrong == {}
+    forks = Forks[Outcome]()
+    async with a_world() as rays:
+        rays.start_operator(rules=[InEachFork(fault, resource, verbs, strikes=forks.strikes)])
+        assert await forks.play(play(rays, "K8sJobMode")) == EXPECTED
+    assert forks.places > 1
+    assert all_but(EXPECTED, but_for_events(forks)) == {}
 
 
 @pytest.mark.slow
