@@ -143,6 +143,22 @@ async def test_a_resource_is_served_if_its_group_lists_it(widgets: WidgetWorld):
     assert not await is_served(client, Resource("rare.dev", "v1", "others", "O", KubeObject))
 
 
+@pytest.mark.parametrize("installed", [True, False])
+async def test_children_that_are_known_before_their_optional_owner_are_no_error(
+    widgets: WidgetWorld, installed: bool, caplog: pytest.LogCaptureFixture
+):
+    if installed:
+        await widgets.user.create(CRDS, "", definition(RARE))
+    owner = {"apiVersion": "rare.dev/v1", "kind": "Rarity", "name": "a", "uid": "u"}
+    meta = {"name": "child", "ownerReferences": [owner | {"controller": True}]}
+    child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+    await widgets.user.create(CONFIG_MAPS, "default", child)
+    kind = RarityKind(primary=RARE, optional=True, name="rare-controller", selector="")
+    widgets.start(kind=WidgetKind(selector=""), also=[kind])
+    await widgets.settle(5)
+    assert caplog.messages == []
+
+
 async def test_a_kind_whose_own_api_is_missing_rests_and_the_others_work(widgets: WidgetWorld):
     kind = WidgetKind(primary=RARE, optional=True, name="rare-controller")
     other = WidgetKind()

@@ -276,7 +276,9 @@ class Caches:
                 self._registrations.append(cache.informer.add_handler(handler, name=name))
 
     def _uid_of(self, resource: Resource[Any], key: str) -> str | None:
-        owner = self._expectations.reader.get(resource, key)
+        """Uid of a primary; None if it is not cached, or its resource is not, or not yet."""
+        reads = self._expectations.reader
+        owner = reads.get(resource, key) if reads.serves(resource) else None
         return owner.metadata.uid if owner is not None else None
 
     def _referring(self, resource: Resource[Any], index: str, key: str) -> Sequence[KubeObject]:
