@@ -95,21 +95,6 @@ def kill_when(
     hooks.append(strike)
 
 
-def kill_at(
-    world: World, operator: RunningOperator, number: int, *, applied: bool
-) -> Callable[[], bool]:
-    """Kill the operator at its n-th write from now on and start another one."""
-    seen = 0
-
-    def strikes() -> bool:
-        nonlocal seen
-        seen += 1
-        return seen == number + 1
-
-    kill_when(world, operator, strikes, applied=applied)
-    return lambda: seen > number
-
-
 def all_but(expected: T, forks: Forks[T]) -> dict[int, T | str]:
     """The places where a fault led to something else."""
     return {place: each for place, each in forks.outcomes.items() if each != expected}

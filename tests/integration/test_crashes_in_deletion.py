@@ -1,7 +1,7 @@
 """Crash at every write of a deletion with state in Redis, lose every answer: it ends all the same.
 
 The scenario is a ready cluster, deleted while every Pod and Job watch event is two seconds late.
-It is played once to count its writes, then once for each of them with a fault in that very place.
+It is played once undisturbed; at each write a forked process goes on with a fault in that place.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pytest
 
 from controller.kube.resources import JOBS
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
+from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world, role
-from tests.integration.measuring import measured_once
-from tests.integration.test_crashes import kill_at
+from tests.integration.test_crashes import all_but, kill_when
 from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, ready_cluster
 
 if TYPE_CHECKING:
@@ -78,28 +78,15 @@ async def delete_it(world: World) -> Counts:
     return Counts(most, len(cleaners(world)), len(jobs), len(left), seconds_over=took > 120)
 
 
-@measured_once
-async def writes_of_deletion() -> int:
-    async with one_cluster() as (world, operator):
-        before = len(operator.transport.journal.writes)
-        assert await delete_it(world) == EXPECTED
-        return len(operator.transport.journal.writes) - before
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
 async def test_killed_at_any_single_write_the_cleanup_runs_once_and_nothing_is_left(applied: bool):
-    writes = await writes_of_deletion()
-    assert writes >= 6, "three pods, the Job, the finalizer, the status"
-    wrong: dict[int, Counts] = {}
-    for number in range(writes):
-        async with one_cluster() as (world, operator):
-            killed = kill_at(world, operator, number, applied=applied)
-            counts = await delete_it(world)
-            if counts != EXPECTED:
-                wrong[number] = counts
-            assert killed() or number >= writes - 3, f"write {number} was never made"
-    assert wrong == {}
+    forks = Forks[Counts]()
+    async with one_cluster() as (world, operator):
+        kill_when(world, operator, forks.strikes, applied=applied)
+        assert await forks.play(delete_it(world)) == EXPECTED
+    assert forks.places >= 6, "three pods, the Job, the finalizer, the status"
+    assert all_but(EXPECTED, forks) == {}
 
 
 @pytest.mark.slow
@@ -107,31 +94,36 @@ async def test_killed_at_any_single_write_the_cleanup_runs_once_and_nothing_is_l
 async def test_with_any_single_answer_lost_the_cleanup_runs_once_and_nothing_is_left(
     fault: LostResponse | LostRequest,
 ):
-    wrong: dict[int, Counts] = {}
-    for number in range(await writes_of_deletion()):
-        async with one_cluster() as (world, operator):
-            verbs = frozenset({"create", "patch", "update", "delete"})
-            operator.transport.rules.append(Rule(fault, verbs=verbs, skip=number, times=1))
-            counts = await delete_it(world)
-            if counts != EXPECTED:
-                wrong[number] = counts
-    assert wrong == {}
+    forks = Forks[Counts]()
+    async with one_cluster() as (world, operator):
+        verbs = frozenset({"create", "patch", "update", "delete"})
+        operator.transport.rules.append(InEachFork(fault, verbs=verbs, strikes=forks.strikes))
+        assert await forks.play(delete_it(world)) == EXPECTED
+    assert forks.places >= 6
+    assert all_but(EXPECTED, forks) == {}
 
 
 @pytest.mark.slow
-async def test_killed_at_any_write_of_the_creation_no_pod_is_made_before_the_finalizer():
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+async def test_killed_at_any_write_of_the_creation_no_pod_is_made_before_the_finalizer(
+    applied: bool,
+):
     """Behaviour 18: what has no finalizer has no pod that could write to Redis."""
-    for number in range(8):
-        async with embedded_world() as world:
-            assert world.server is not None
-            stored: list[StoredEvent] = []
-            world.server.on_write.append(stored.append)
-            operator = world.start_operator(rules=lag())
-            kill_at(world, operator, number, applied=bool(number % 2))
+    forks = Forks[bool]()
+    async with embedded_world() as world:
+        assert world.server is not None
+        stored: list[StoredEvent] = []
+        world.server.on_write.append(stored.append)
+
+        async def created() -> bool:
             await ready_cluster(world)
             order = [event.table for event in stored if event.table == "pods" or is_held(event)]
-            assert order[0] == "rayclusters.ray.io"
-            assert order.count("pods") >= 3
+            return order[0] == "rayclusters.ray.io" and order.count("pods") >= 3
+
+        kill_when(world, world.start_operator(rules=lag()), forks.strikes, applied=applied)
+        assert await forks.play(created())
+    assert forks.places >= 8
+    assert all_but(True, forks) == {}
 
 
 def is_held(event: StoredEvent) -> bool:
