@@ -111,7 +111,7 @@ class Client:
         try:
             answer = await ask(*self._target, path)
         except (OSError, ValueError, KeyError) as error:
-            self._second.failures.append(f"{path}: {error or type(error).__name__}")
+            self._second.failures.append(f"{path}: {str(error) or type(error).__name__}")
         else:
             self._second.answers[answer] += 1
         took = asyncio.get_running_loop().time() - began

@@ -194,7 +194,7 @@ class ServicePlay:
 
     async def upgrade(self) -> None:
         """Change image and config in one edit, and kill the operator in the middle of it."""
-        async with self.step("image and config edited -> v2"):
+        async with self.step("image, config edited -> v2"):
             await self.edit(self.manifest.new_version("v2"))
             await self.view.until(lambda v: bool(v.pending) and len(v.clusters) == 2)
             self.second = self.view.pending
