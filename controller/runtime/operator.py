@@ -95,6 +95,7 @@ class Operator:
     ) -> None:
         if len({kind.name for kind in kinds}) != len(kinds):
             raise ValueError("two kinds have the same name")
+        self._kinds = tuple(kinds)
         self._settings = settings
         self._registry = registry
         self._metrics = RuntimeMetrics(registry, version=controller.__version__)
@@ -149,7 +150,8 @@ class Operator:
             metrics=_informer_metrics(registry, clock),
             on_synced=on_synced,
             on_quarantine=self._quarantined,
-            on_watch=lambda _resource: self.schemas.check_soon(),
+            on_watch=self._watch_begins,
+            on_available=self._available,
         )
         self.schemas = InstalledSchemas(
             client,
@@ -204,6 +206,15 @@ class Operator:
 
     def _retry(self, owner: Owner) -> None:
         self.controllers[owner.controller].retry(owner.key)
+
+    def _watch_begins(self, _resource: Resource[Any]) -> None:
+        self.schemas.check_soon()
+
+    def _available(self, resource: Resource[Any]) -> None:
+        """Objects may have waited for this resource: plan all of the kinds that own it again."""
+        for kind in self._kinds:
+            if any(owned.resource == resource for owned in kind.owned):
+                self.controllers[kind.name].reconsider(self.caches.keys(kind.primary))
 
     def _schema_changed(self, resource: Resource[Any]) -> None:
         """What was pruned may be stored now, and the other way round: plan all objects again."""

@@ -159,6 +159,30 @@ async def test_children_that_are_known_before_their_optional_owner_are_no_error(
     assert caplog.messages == []
 
 
+async def test_an_api_that_is_installed_later_is_used_without_a_restart(widgets: WidgetWorld):
+    kind = CollectorKind()
+    operator = widgets.start(kind=kind)
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    await widgets.settle(60)
+    seen = len(kind.seen)
+    await widgets.user.create(CRDS, "", definition(RARE))
+    await widgets.eventually(lambda: operator.operator.expectations.reader.serves(RARE))
+    await widgets.eventually(lambda: len(kind.seen) > seen)
+
+
+async def test_a_kind_whose_own_api_comes_later_is_served_from_then_on(widgets: WidgetWorld):
+    kind = RarityKind(primary=RARE, optional=True, name="rare-controller")
+    widgets.start(also=[kind])
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    await widgets.user.create(CRDS, "", definition(RARE))
+    rarity = {"apiVersion": "rare.dev/v1", "kind": "Rarity", "metadata": {"name": "gem"}}
+    await widgets.user.create(RARE, "default", rarity)
+    await widgets.eventually(lambda: kind.keys)
+    assert kind.keys == {"default/gem"}
+
+
 async def test_a_kind_whose_own_api_is_missing_rests_and_the_others_work(widgets: WidgetWorld):
     kind = WidgetKind(primary=RARE, optional=True, name="rare-controller")
     other = WidgetKind()

@@ -6,17 +6,24 @@ They notify the expectations synchronously and the controllers' handlers asynchr
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from controller.kube.errors import KubeError
 from controller.kube.source import ResourceSource
 from controller.runtime.caches.cache import Cache
 from controller.runtime.caches.confirmation import confirm
 from controller.runtime.caches.diagnostics import explain
 from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
-from controller.runtime.caches.optional import wait_until_known, warn_not_served
+from controller.runtime.caches.optional import (
+    ASK,
+    is_available,
+    wait_until_known,
+    warn_not_served,
+)
 from controller.runtime.caches.readiness import unready
 from controller.runtime.caches.watches import merge_watches
 from controller.runtime.errors import SyncTimeout
@@ -55,6 +62,8 @@ class Caches:
         on_synced: called once, when all caches are complete.
         on_quarantine: called when an object does not fit its type.
         on_watch: called with the resource when a watch of primary objects begins.
+        on_available: called with an optional resource that the API server lacked at the start,
+            once its objects can be read.
 
     Raises:
         ValueError: two kinds want one resource with different selectors, or two index functions
@@ -77,6 +86,7 @@ class Caches:
         on_synced: Callable[[], None] | None = None,
         on_quarantine: Callable[[Resource[Any], Undecodable], None] | None = None,
         on_watch: Callable[[Resource[Any]], None] = lambda _resource: None,
+        on_available: Callable[[Resource[Any]], None] = lambda _resource: None,
     ) -> None:
         self._client = client
         self._expectations = expectations
@@ -85,6 +95,7 @@ class Caches:
         self._on_synced = on_synced
         self._on_quarantine = on_quarantine
         self._on_watch = on_watch
+        self._on_available = on_available
         self._factory = InformerFactory(
             self._open,
             clock=clock,
@@ -98,13 +109,15 @@ class Caches:
         self._namespaces = namespaces
         self._subscribers: list[tuple[Resource[Any], EnqueueHandler[Any], str]] = []
         self._optional: dict[Resource[Any], ResourceWatch] = {}
+        self._confirming = asyncio.Lock()
         self._primaries = {kind.primary for kind in kinds}
         self.caches: list[Cache] = []
         for resource, watch in merge_watches(kinds).items():
             if watch.optional:
                 self._optional[resource] = watch
             else:
-                self._watch(resource, watch)
+                for cache in self._watch(resource, watch):
+                    self._publish(cache, watch)
 
     def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
         """Enqueue keys with the controller for events that concern `kind`. Call before `run`."""
@@ -148,7 +161,8 @@ class Caches:
         Raises:
             SyncTimeout: this took longer than `sync_timeout`; the message gives the cause.
         """
-        await confirm(self.caches, self._registrations, self._sync_timeout)
+        async with self._confirming:
+            await confirm(self.caches, self._registrations, self._sync_timeout)
 
     async def reread(self, resource: Resource[Any]) -> None:
         """Read all objects of a kind again, because its definition has changed."""
@@ -187,24 +201,74 @@ class Caches:
         if self._on_synced is not None:
             self._on_synced()
         ready()
+        await self._watch_installed()
 
     async def _watch_optional(self) -> None:
         """Watch those of the optional resources that the server has."""
-        for resource, watch in self._optional.items():
-            if await wait_until_known(self._client, resource):
-                self._watch(resource, watch)
-                for subscribed, handler, name in self._subscribers:
-                    if subscribed == resource:
-                        self._subscribe(resource, handler, name)
+        for resource, watch in list(self._optional.items()):
+            if await wait_until_known(self._client, resource, self._to_be_listed(resource)):
+                del self._optional[resource]
+                for cache in self._watch(resource, watch):
+                    self._publish(cache, watch)
+                self._subscribe_all(resource)
             elif resource in self._primaries:
                 warn_not_served(resource)
 
-    def _watch(self, resource: Resource[Any], watch: ResourceWatch) -> None:
-        everywhere = not self._namespaces or not resource.namespaced
-        for namespace in ("",) if everywhere else self._namespaces:
-            self._add(CacheScope(resource, namespace, watch.label_selector), watch)
+    async def _watch_installed(self) -> None:
+        """Watch optional resources that are installed later."""
+        async with asyncio.TaskGroup() as group:
+            while self._optional:
+                await asyncio.sleep(ASK)
+                for resource in list(self._optional):
+                    with suppress(KubeError):
+                        namespaces = self._to_be_listed(resource)
+                        if await is_available(self._client, resource, namespaces):
+                            watch = self._optional.pop(resource)
+                            group.create_task(self._begin(resource, watch))
 
-    def _add(self, selection: CacheScope, watch: ResourceWatch) -> None:
+    async def _begin(self, resource: Resource[Any], watch: ResourceWatch) -> None:
+        """Watch a resource; nobody sees it before it is as complete as all caches at the start."""
+        added = self._watch(resource, watch)
+        for cache in added:
+            await cache.informer.wait_for_sync()
+        while not await self._publish_confirmed(added, watch):
+            pass  # the attempt has taken its time
+        self._subscribe_all(resource)
+        _log.info("resource.available", resource=str(resource))
+        self._on_available(resource)
+
+    async def _publish_confirmed(self, added: Sequence[Cache], watch: ResourceWatch) -> bool:
+        """Publish caches that are confirmed; a process that begins to lead confirms them too."""
+        async with self._confirming:
+            try:
+                await confirm(added, (), self._sync_timeout)
+            except SyncTimeout as error:
+                _log.warning("cache.not_confirmed", error=str(error))
+                return False
+            for cache in added:
+                self._publish(cache, watch)
+            return True
+
+    def _to_be_listed(self, resource: Resource[Any]) -> Sequence[str]:
+        """Namespaces in which the resource must be listable, or the operator does without it.
+
+        The operator does not do without its primary resources: then it ends and says why.
+        """
+        return () if resource in self._primaries else self._scopes(resource)
+
+    def _scopes(self, resource: Resource[Any]) -> Sequence[str]:
+        """Namespaces to watch it in, empty for all."""
+        everywhere = not self._namespaces or not resource.namespaced
+        return ("",) if everywhere else self._namespaces
+
+    def _watch(self, resource: Resource[Any], watch: ResourceWatch) -> list[Cache]:
+        """Create the caches of a resource; nothing is read from them yet."""
+        return [
+            self._add(CacheScope(resource, namespace, watch.label_selector), watch)
+            for namespace in self._scopes(resource)
+        ]
+
+    def _add(self, selection: CacheScope, watch: ResourceWatch) -> Cache:
         resource, namespace = selection.resource, selection.namespace
         self._resources[str(resource)] = resource
         informer = self._factory.informer(
@@ -213,20 +277,24 @@ class Caches:
             indexes=watch.indexes,
         )
         cache = Cache(selection, informer, CacheBarrier(self._client, selection, informer))
-        self._expectations.add_cache(
-            resource,
-            namespace,
-            informer.lister,
-            watch.indexes,
-            selective=bool(selection.label_selector),
-            quarantined=informer.quarantined,
-        )
         informer.on_change(partial(self._changed, resource))
         informer.on_advance(partial(self._expectations.observe_revision, resource, namespace))
         informer.on_advance(lambda _revision: self._report_quarantine(cache))
         informer.on_reset(partial(self._expectations.observe_reset, resource))
         informer.on_reset(lambda: self._on_reset(resource, informer.resource_version))
         informer.on_error(cache.note_error)
+        return cache
+
+    def _publish(self, cache: Cache, watch: ResourceWatch) -> None:
+        """Have kinds read from a cache."""
+        self._expectations.add_cache(
+            cache.scope.resource,
+            cache.scope.namespace,
+            cache.informer.lister,
+            watch.indexes,
+            selective=bool(cache.scope.label_selector),
+            quarantined=cache.informer.quarantined,
+        )
         self.caches.append(cache)
 
     def _wanted_by(self, watched: Watched) -> CacheScope:
@@ -274,6 +342,12 @@ class Caches:
         for cache in self.caches:
             if cache.scope.resource == resource:
                 self._registrations.append(cache.informer.add_handler(handler, name=name))
+
+    def _subscribe_all(self, resource: Resource[Any]) -> None:
+        """Subscribe all handlers that want a resource, once its caches are published."""
+        for subscribed, handler, name in self._subscribers:
+            if subscribed == resource:
+                self._subscribe(resource, handler, name)
 
     def _uid_of(self, resource: Resource[Any], key: str) -> str | None:
         """Uid of a primary; None if it is not cached, or its resource is not, or not yet."""

@@ -51,7 +51,7 @@ class OverlayReader:
         return self._overlays.get(resource).get(key)
 
     def serves(self, resource: Resource[Any]) -> bool:
-        """Whether any kind watches it, which requires that the API server serves it."""
+        """Whether there is a cache of it, which requires that the API server serves it."""
         return self._overlays.get(resource).watched
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:

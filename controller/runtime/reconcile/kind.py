@@ -118,7 +118,8 @@ class Owned(Generic[T]):
             besides its controller owner's (CTL-22), for objects that are selected by label.
         references: finds primaries that refer to an object, which an event of it enqueues too.
         optional: whether the API server may lack it. Then there is no cache of it, and it must
-            not be read: `CacheReader.serves` tells.
+            not be read: `CacheReader.serves` tells. It is watched when it is installed later, and
+            all primaries are planned again.
     """
 
     resource: Resource[T]
@@ -150,7 +151,7 @@ class CacheReader(Protocol):
         ...
 
     def serves(self, resource: Resource[Any]) -> bool:
-        """Whether the API server had this optional resource at the start."""
+        """Whether the API server has this optional resource, and it can be read."""
         ...
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:

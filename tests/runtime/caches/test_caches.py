@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
+from controller.apimachinery.ownership import owner_reference
 from controller.kube.errors import NotSent
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, PODS, SECRETS, Resource
 from controller.runtime.caches.caches import Caches
+from controller.runtime.caches.optional import ASK
 from controller.runtime.errors import SyncTimeout
-from controller.runtime.expectations.cache_barrier import CacheScope
+from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from controller.runtime.reconcile.kind import Owned, References
 from controller.runtime.reconcile.plan import Create, Delete, Target
 from informers.events import Replaced
@@ -204,7 +206,7 @@ async def test_without_primaries_nobody_refers_to_an_object(world: CacheWorld):
         {
             "event": "kind.not_served",
             "kind": "Gadget",
-            "remedy": f"install the definitions ({remedy}) and restart the operator",
+            "remedy": f"install the definitions ({remedy})",
             "log_level": "warning",
         }
     ]
@@ -231,6 +233,72 @@ async def test_an_optional_resource_that_is_served_is_watched_for_all_who_want_i
         assert [each.name for each in handlers] == ["gadget-controller", "widget-controller"]
         children = world.cache(CONFIG_MAPS).informer.statistics().handlers
         assert [each.name for each in children] == ["gadget-controller"]
+
+
+async def test_a_resource_that_is_installed_later_is_read_once_it_is_complete(world: CacheWorld):
+    available: list[Any] = []
+    owner = kind(Owned(GADGETS, optional=True))
+    world.build([owner], on_available=available.append)
+    served = Served()
+    world.caches.serve(served, owner)
+    widget = await world.widget()
+    async with world.running():
+        reads = world.expectations.reader
+        await world.user.create(CRDS, "", definition(GADGETS))
+        await world.create(GADGETS, owned_by(widget, "x"))
+        world.transport.rules = [refused("gadgets.test.dev")]
+        await asyncio.sleep(ASK + 1)
+        assert not reads.serves(GADGETS)
+        served.added.clear()
+        world.transport.rules = []
+        await asyncio.sleep(ASK + 1)
+        assert available == [GADGETS]
+        assert reads.get(GADGETS, "default/x") is not None
+        assert served.keys == {"default/f"}
+        await world.create(GADGETS, owned_by(widget, "y"))
+        await asyncio.sleep(1)
+        assert served.keys == {"default/f"}
+
+
+async def test_a_resource_that_may_not_be_listed_is_as_good_as_none(world: CacheWorld):
+    await world.user.create(CRDS, "", definition(GADGETS))
+    world.transport.rules = [refused("gadgets.test.dev")]
+    world.build([kind(Owned(GADGETS, optional=True))])
+    async with world.running():
+        assert world.said == ["synced", "ready"]
+        assert world.caches.unready() is None
+        assert not world.expectations.reader.serves(GADGETS)
+
+
+async def test_EXP27_a_cache_that_comes_later_is_not_read_before_it_is_confirmed(
+    world: CacheWorld,
+):
+    owner = kind(Owned(GADGETS, optional=True))
+    world.build([owner], sync_timeout=5.0)
+    async with world.running():
+        await world.user.create(CRDS, "", definition(GADGETS))
+        confirmed = asyncio.Event()
+        wait = CacheBarrier.wait
+
+        async def late(barrier: CacheBarrier) -> None:
+            await confirmed.wait()
+            await wait(barrier)
+
+        with pytest.MonkeyPatch.context() as patch, capture_logs() as logs:
+            patch.setattr(CacheBarrier, "wait", late)
+            await asyncio.sleep(ASK + 12)
+            assert not world.expectations.reader.serves(GADGETS)
+            assert "cache.not_confirmed" in {line["event"] for line in logs}
+            confirmed.set()
+            await asyncio.sleep(1)
+        assert world.expectations.reader.serves(GADGETS)
+
+
+def owned_by(widget: KubeObject, name: str) -> dict[str, Any]:
+    """A gadget of the widget."""
+    return {
+        "metadata": {"name": name, "ownerReferences": [owner_reference(WIDGETS, widget.metadata)]}
+    }
 
 
 async def test_what_a_kind_owns_may_be_missing_without_a_word(world: CacheWorld):
@@ -470,7 +538,7 @@ async def test_CTL5_caches_that_do_not_fill_end_the_start_with_cause_and_remedy(
 async def test_the_time_limit_covers_optional_resources(world: CacheWorld):
     await world.user.create(CRDS, "", definition(GADGETS))
     world.transport.rules = [refused("gadgets.test.dev")]
-    world.build([kind(Owned(GADGETS, optional=True))], sync_timeout=30.0)
+    world.build([kind(primary=GADGETS, optional=True)], sync_timeout=30.0)
     with capture_logs(), pytest.raises(ExceptionGroup) as raised:
         await world.run()
     assert "Cannot list gadgets.test.dev" in str(raised.value.exceptions[0])
