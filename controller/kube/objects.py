@@ -265,6 +265,55 @@ class Route(KubeObject, frozen=True):
     spec: RouteSpec = RouteSpec()
 
 
+class GatewaySpec(View, frozen=True):
+    """`spec` of a Gateway. Listeners stay plain data."""
+
+    gateway_class_name: str = ""
+    listeners: tuple[dict[str, Any], ...] = ()
+
+
+class GatewayStatus(View, frozen=True):
+    """`status` of a Gateway."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class Gateway(KubeObject, frozen=True):
+    """A Gateway of the Gateway API."""
+
+    spec: GatewaySpec = GatewaySpec()
+    status: GatewayStatus = GatewayStatus()
+
+
+class HTTPRouteSpec(View, frozen=True):
+    """`spec` of an HTTPRoute. Lists stay plain data."""
+
+    parent_refs: tuple[dict[str, Any], ...] = ()
+    hostnames: tuple[str, ...] = ()
+    rules: tuple[dict[str, Any], ...] = ()
+
+
+class RouteParentStatus(View, frozen=True):
+    """`status.parents[]` of an HTTPRoute: what the controller of one parent reports."""
+
+    parent_ref: dict[str, Any]
+    controller_name: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class HTTPRouteStatus(View, frozen=True):
+    """`status` of an HTTPRoute."""
+
+    parents: tuple[RouteParentStatus, ...] = ()
+
+
+class HTTPRoute(KubeObject, frozen=True):
+    """An HTTPRoute of the Gateway API."""
+
+    spec: HTTPRouteSpec = HTTPRouteSpec()
+    status: HTTPRouteStatus = HTTPRouteStatus()
+
+
 class ClaimResources(View, frozen=True):
     """`spec.resources` of a PersistentVolumeClaim."""
 

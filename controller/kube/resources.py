@@ -9,6 +9,8 @@ from controller.kube.objects import (
     ConfigMap,
     CustomResourceDefinition,
     EndpointSlice,
+    Gateway,
+    HTTPRoute,
     Ingress,
     Job,
     KubeObject,
@@ -98,6 +100,8 @@ CLAIMS = Resource(
 )
 INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress", Ingress)
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route", Route)
+GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "gateways", "Gateway", Gateway)
+HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute", HTTPRoute)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", Role)
 ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", RoleBinding

@@ -20,6 +20,7 @@ from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.access import Guard, Rbac, TokenIssuer
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.certificates import serving_certificate
+from controller.devcluster.gateway.definitions import gateway_api_definitions
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
 from controller.kube.client import Client
@@ -94,7 +95,8 @@ async def embedded_cluster(
 
     Args:
         port: TCP port on the loopback interface, 0 for any free one.
-        crds: CustomResourceDefinitions to install before anything else starts.
+        crds: CustomResourceDefinitions to install before anything else starts, besides those of
+            the Gateway API.
         nodes: delays and size of the node.
         process_node: what runs the pods; None simulates them.
 
@@ -119,7 +121,8 @@ async def embedded_cluster(
         url = f"https://127.0.0.1:{http.port}"
         cluster = EmbeddedCluster(server, url, certificate.authority, token)
         installer = cluster.client("manta-dev")
-        for crd in crds:
+        wanted = {crd["metadata"]["name"]: crd for crd in (*gateway_api_definitions(), *crds)}
+        for crd in wanted.values():
             await installer.create(CRDS, "", crd)
         async with run_nodes(
             cluster.client("manta-nodes"),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from controller.command.clock import wall
 from controller.command.development.images import ray_program
+from controller.devcluster.gateway.controller import GatewayController
+from controller.devcluster.gateway.proxy import WeightedProxy
 from controller.devcluster.processes.api_access import ApiAccess
 from controller.devcluster.processes.component_group import ComponentGroup
 from controller.devcluster.processes.connections import ProcessConnections
@@ -105,10 +107,11 @@ class ProcessNode:
             )
             server.hooks.pod_connection = ProcessConnections(kubelet)
             network = self._network = ServiceNetwork(context, isolation, ("127.0.0.1", port))
+            gateway = WeightedProxy(network.endpoints, random.Random(), network.admits)
             proxies = self._proxies = Proxies(network, random.Random())
             server.hooks.pod_proxy = proxies.pod_proxy
             server.hooks.service_proxy = proxies.service_proxy
-            return ComponentGroup(network, kubelet)
+            return ComponentGroup(network, kubelet, GatewayController(context, gateway))
 
         return make
 

@@ -87,6 +87,15 @@ class ServiceNetwork:
                 return backends(one, slices)
         return ()
 
+    def endpoints(self, key: str, port: int) -> list[tuple[str, int]]:
+        """Addresses and ports of the ready pods behind a port of the service `namespace/name`."""
+        service = self._services.get(key)
+        if service is None:
+            return []
+        slices = self._slices_of(service)
+        ports = [one for one in service.spec.ports if one.port == port]
+        return [(each.ip, each.port) for one in ports for each in backends(one, slices)]
+
     def service(self, namespace: str, name: str) -> Service | None:
         """The service in the cache."""
         return self._services.get(f"{namespace}/{name}")
@@ -139,7 +148,7 @@ class ServiceNetwork:
                 await self._listen(endpoint, behind)
 
     async def _listen(self, endpoint: tuple[str, int], behind: tuple[Backend, ...]) -> None:
-        forwarder = Forwarder(behind, self._admits)
+        forwarder = Forwarder(behind, self.admits)
         try:
             await forwarder.listen(*endpoint)
         except OSError as error:
@@ -152,7 +161,7 @@ class ServiceNetwork:
         self._refused.discard(endpoint)
         self._forwarders[endpoint] = forwarder
 
-    def _admits(self, peer: tuple[str, int], here: tuple[str, int]) -> bool:
+    def admits(self, peer: tuple[str, int], here: tuple[str, int]) -> bool:
         """Whether a pod, or a process of a permitted user, connects."""
         return self._isolation.is_pod(peer[0]) or owner(peer, here) in self._permitted
 

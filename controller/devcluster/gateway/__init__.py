@@ -1,0 +1,1 @@
+"""The Gateway API of the embedded cluster: its definitions, and a controller for one class."""

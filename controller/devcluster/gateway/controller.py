@@ -1,0 +1,197 @@
+"""The controller of the Gateways of one GatewayClass controller name.
+
+It accepts classes that name it, listens for their Gateways, and reports about Gateways and routes
+as controllers of the Gateway API do. What listens is a parameter: a proxy with sockets in
+`manta dev`, and nothing but an address in tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from controller.devcluster.gateway.listening import Listening
+from controller.devcluster.gateway.objects import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES
+from controller.devcluster.gateway.statuses import (
+    attached_routes,
+    class_status,
+    gateway_status,
+    route_parents,
+)
+from controller.devcluster.nodes.caches import NodeCaches
+from controller.devcluster.nodes.component_context import ComponentContext, LoopComponent
+from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.settings import NodeSettings
+from controller.devcluster.nodes.timestamps import timestamp
+from controller.kube.errors import Conflict, NotFound
+from controller.kube.resources import SERVICES
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+    from datetime import datetime
+
+    from controller.devcluster.gateway.objects import Gateway, HTTPRoute
+    from controller.devcluster.gateway.statuses import Status
+    from controller.kube.client import Client
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+    from informers import Clock
+
+CONTROLLER_NAME: Final = "manta.dev/gateway"
+"""`spec.controllerName` of the classes that are handled."""
+
+_EVERYTHING = ("everything",)
+
+
+class Listeners(Protocol):
+    """What listens for Gateways."""
+
+    async def apply(
+        self, gateways: Mapping[str, tuple[Gateway, Sequence[HTTPRoute]]]
+    ) -> Mapping[str, Listening]:
+        """Listen for exactly these Gateways, each with its routes; the result for each, by key."""
+        ...
+
+    async def aclose(self) -> None:
+        """Listen no more."""
+        ...
+
+
+class GatewayController(LoopComponent[str]):
+    """Reconciles everything at once: there are few Gateways.
+
+    Args:
+        context: client, caches and time.
+        listeners: what listens.
+    """
+
+    def __init__(self, context: ComponentContext, listeners: Listeners) -> None:
+        super().__init__("gateways", context)
+        self._client = context.client
+        self._wall = context.wall
+        self._listeners = listeners
+        self._classes = self._lister(context, GATEWAY_CLASSES)
+        self._gateways = self._lister(context, GATEWAYS)
+        self._routes = self._lister(context, HTTP_ROUTES)
+        self._services = self._lister(context, SERVICES)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            await super().run()
+        finally:
+            await self._listeners.aclose()
+
+    def _lister(self, context: ComponentContext, resource: Resource[Any]) -> Any:
+        informer = context.caches.informer(resource)
+        informer.add_handler(Enqueue(self._loop.add, _everything), name="gateways")
+        return informer.lister
+
+    async def _sync(self, key: str) -> None:
+        del key
+        now = timestamp(self._wall())
+        ours = [
+            each for each in self._classes.list() if each.spec.controller_name == CONTROLLER_NAME
+        ]
+        names = {each.metadata.name for each in ours}
+        gateways: dict[str, Gateway] = {
+            each.metadata.key: each
+            for each in self._gateways.list()
+            if each.spec.gateway_class_name in names and not each.metadata.terminating
+        }
+        routes: list[HTTPRoute] = [
+            each for each in self._routes.list() if not each.metadata.terminating
+        ]
+        attached = {name: (each, attached_routes(each, routes)) for name, each in gateways.items()}
+        found = await self._listeners.apply(attached)
+        for each in ours:
+            await self._report(GATEWAY_CLASSES, each, class_status(each, now))
+        for name, (gateway, its_routes) in attached.items():
+            status = gateway_status(gateway, its_routes, found.get(name, Listening()), now)
+            await self._report(GATEWAYS, gateway, status)
+        for route in routes:
+            parents = route_parents(route, gateways, self._services.get, CONTROLLER_NAME, now)
+            if parents:
+                await self._report_route(route, parents)
+
+    async def _report_route(self, route: HTTPRoute, parents: list[Status]) -> None:
+        """Write our entries; those of other controllers stay."""
+        raw = await self._raw(HTTP_ROUTES, route)
+        if raw is None:
+            return
+        before: list[Status] = raw.get("status", {}).get("parents", [])
+        others = [each for each in before if each.get("controllerName") != CONTROLLER_NAME]
+        await self._write(HTTP_ROUTES, route, raw, {"parents": [*others, *parents]})
+
+    async def _report(self, resource: Resource[Any], obj: KubeObject, status: Status) -> None:
+        raw = await self._raw(resource, obj)
+        if raw is not None:
+            await self._write(resource, obj, raw, {**raw.get("status", {}), **status})
+
+    async def _raw(self, resource: Resource[Any], obj: KubeObject) -> dict[str, Any] | None:
+        """The object as it is now, if it is still the one that was seen."""
+        meta = obj.metadata
+        try:
+            raw = await self._client.get_raw(resource, meta.namespace, meta.name)
+        except NotFound:
+            return None
+        return raw if raw["metadata"]["uid"] == meta.uid else None
+
+    async def _write(
+        self, resource: Resource[Any], obj: KubeObject, raw: dict[str, Any], status: Status
+    ) -> None:
+        if raw.get("status") == status:
+            return
+        meta = obj.metadata
+        patch = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
+        try:
+            await self._client.merge_patch(
+                resource, meta.namespace, meta.name, patch, subresource="status"
+            )
+        except (Conflict, NotFound):
+            return  # it has changed: its event enqueues it again
+
+
+@asynccontextmanager
+async def run_gateways(
+    client: Client,
+    listeners: Listeners,
+    *,
+    clock: Clock,
+    wall: Callable[[], datetime],
+    rng: random.Random,
+) -> AsyncGenerator[None]:
+    """Run the controller until the context exits. The definitions must be installed.
+
+    Args:
+        client: access to the API server, with a user agent of its own.
+        listeners: what listens.
+        clock: what timers run by.
+        wall: the time in UTC.
+        rng: for the jitter of back-off.
+    """
+    tasks: list[asyncio.Task[None]] = []
+
+    def spawn(work: Coroutine[Any, Any, None]) -> None:
+        tasks.append(asyncio.create_task(work))
+
+    caches = NodeCaches(client, clock=clock, rng=rng, spawn=spawn)
+    settings = NodeSettings(workers=1)
+    context = ComponentContext(client, caches, settings, clock, wall, rng)
+    controller = GatewayController(context, listeners)
+    try:
+        caches.start()
+        await caches.wait_for_sync()
+        spawn(controller.run())
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _everything(obj: KubeObject) -> tuple[str]:
+    del obj
+    return _EVERYTHING

@@ -1,0 +1,260 @@
+"""A proxy in the place of a gateway: it divides HTTP requests between Services by their weights.
+
+`manta dev` starts it where pods are processes (`--ray`, `--image`): its controller (`controller`)
+handles the Gateways of every GatewayClass whose `spec.controllerName` is `manta.dev/gateway`.
+
+    apiVersion: gateway.networking.k8s.io/v1
+    kind: GatewayClass
+    metadata:
+      name: manta
+    spec:
+      controllerName: manta.dev/gateway
+
+Each Gateway gets a loopback address of its own, in `status.addresses`, where the proxy listens at
+the ports of its HTTP listeners. Where a port needs privileges that this process does not have, it
+listens at that port plus 8000; the message of the condition `Programmed` names the URL. In other
+programs, `run_gateways(client, WeightedProxy(endpoints))` starts the same.
+
+Each request is divided for itself. What was begun goes on when weights change, when a backend goes,
+and for a time when the Gateway does. A Service without a ready endpoint gives 503, as gateways do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+import structlog
+from aiohttp import web
+from yarl import URL
+
+from controller.devcluster.gateway.listening import Listening
+from controller.devcluster.gateway.matching import backends_for, choose
+from controller.devcluster.gateway.statuses import PROTOCOL, backend_key
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping, Sequence
+
+    from controller.devcluster.gateway.objects import Gateway, HTTPRoute
+
+    Endpoint = tuple[str, int]
+    Endpoints = Callable[[str, int], Sequence[Endpoint]]
+    Admits = Callable[[Endpoint, Endpoint], bool]
+
+_log = structlog.get_logger(__name__)
+
+NETWORK: Final = "127.76.0"
+"""The first 24 bits of the Gateways' addresses."""
+
+UNPRIVILEGED: Final = 8000
+"""Added to a port that needs privileges."""
+
+DRAINED: Final = 60.0
+"""Seconds that requests in flight have when their Gateway is deleted."""
+
+_CONNECT: Final = 5.0
+_CHUNK: Final = 64 * 1024
+_HOP_BY_HOP: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+
+
+@dataclass(slots=True)
+class _Listener:
+    """A Gateway that is listened for.
+
+    Attributes:
+        routes: as they apply to the next request.
+        address: where it listens.
+        urls: the same for people.
+        runner: the server.
+    """
+
+    routes: Sequence[HTTPRoute] = ()
+    address: str = ""
+    urls: list[str] = field(default_factory=list[str])
+    runner: web.ServerRunner | None = None
+
+
+class WeightedProxy:
+    """Implements `controller.Listeners` with sockets.
+
+    Args:
+        endpoints: addresses and ports of the ready pods behind a port of a Service, by its key.
+        rng: divides the requests.
+        admits: whether a request from a peer to an address here is passed on; None passes on all.
+    """
+
+    def __init__(
+        self, endpoints: Endpoints, rng: random.Random, admits: Admits | None = None
+    ) -> None:
+        self._endpoints = endpoints
+        self._rng = rng
+        self._admits = admits
+        self._listeners: dict[str, _Listener] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def apply(
+        self, gateways: Mapping[str, tuple[Gateway, Sequence[HTTPRoute]]]
+    ) -> dict[str, Listening]:
+        """Listen for exactly these Gateways."""
+        for key in self._listeners.keys() - gateways.keys():
+            self._drain(self._listeners.pop(key))
+        found: dict[str, Listening] = {}
+        for key, (gateway, routes) in gateways.items():
+            if key not in self._listeners:
+                listener = _Listener()
+                try:
+                    await self._listen(listener, _ports(gateway))
+                except OSError as error:
+                    found[key] = Listening(problem=f"cannot listen: {error}")
+                    continue
+                self._listeners[key] = listener
+            listener = self._listeners[key]
+            listener.routes = routes
+            found[key] = Listening((listener.address,), remark=f"at {', '.join(listener.urls)}")
+        return found
+
+    async def aclose(self) -> None:
+        """Cut everything."""
+        for task in self._closing:
+            task.cancel()
+        for listener in self._listeners.values():
+            if listener.runner is not None:
+                await listener.runner.cleanup()
+        self._listeners.clear()
+        if self._session is not None:
+            await self._session.close()
+
+    def _drain(self, listener: _Listener) -> None:
+        if listener.runner is not None:
+            task = asyncio.get_running_loop().create_task(listener.runner.cleanup())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def _listen(self, listener: _Listener, ports: Sequence[int]) -> None:
+        """Listen at the first address where all ports are free.
+
+        Raises:
+            OSError: no address can be listened on.
+        """
+
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            return await self._serve(listener, request)
+
+        for last in range(1, 255):
+            address = f"{NETWORK}.{last}"
+            runner = web.ServerRunner(web.Server(handle), shutdown_timeout=DRAINED)
+            await runner.setup()
+            try:
+                urls = [await _bind(runner, address, port) for port in ports]
+            except OSError as error:
+                await runner.cleanup()
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                continue
+            listener.address, listener.urls, listener.runner = address, urls, runner
+            return
+        raise OSError(errno.EADDRINUSE, f"all addresses of {NETWORK}.0/24 are in use")
+
+    async def _serve(self, listener: _Listener, request: web.BaseRequest) -> web.StreamResponse:
+        if not self._is_admitted(request):
+            return web.Response(status=403, text="this port serves the user of the cluster only\n")
+        found = backends_for(listener.routes, request.host, request.path)
+        if found is None:
+            return web.Response(status=404, text="no route matches\n")
+        route, backends = found
+        chosen = choose(backends, self._rng)
+        if chosen is None:
+            return web.Response(status=500, text="no backend has a weight\n")
+        key = backend_key(chosen, route.metadata.namespace)
+        behind = list(self._endpoints(key, chosen.get("port") or 0))
+        self._rng.shuffle(behind)
+        for endpoint in behind:
+            try:
+                response = await self._send(request, endpoint)
+            except aiohttp.ClientConnectorError:
+                continue  # nothing was sent: another pod may have it
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                return web.Response(status=502, text=f"{key}: {error}\n")
+            return await _pass_on(request, response)
+        return web.Response(status=503, text=f"no ready endpoint of Service {key}\n")
+
+    def _is_admitted(self, request: web.BaseRequest) -> bool:
+        if self._admits is None or request.transport is None:
+            return True
+        peer = request.transport.get_extra_info("peername")
+        here = request.transport.get_extra_info("sockname")
+        return peer is not None and self._admits(peer, here)
+
+    async def _send(self, request: web.BaseRequest, endpoint: Endpoint) -> aiohttp.ClientResponse:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
+                connector=aiohttp.TCPConnector(force_close=True, limit=0),
+            )
+        host, port = endpoint
+        return await self._session.request(
+            request.method,
+            URL(f"http://{host}:{port}{request.raw_path}", encoded=True),
+            headers=[(name, value) for name, value in request.headers.items() if _is_kept(name)],
+            data=request.content if request.body_exists else None,
+            allow_redirects=False,
+            skip_auto_headers=("user-agent", "accept", "accept-encoding", "content-type"),
+        )
+
+
+async def _bind(runner: web.ServerRunner, address: str, port: int) -> str:
+    """Listen at a port, or at another one if that needs privileges; the URL."""
+    try:
+        await web.TCPSite(runner, address, port).start()
+    except PermissionError:
+        port += UNPRIVILEGED
+        await web.TCPSite(runner, address, port).start()
+    return f"http://{address}:{port}"
+
+
+async def _pass_on(
+    request: web.BaseRequest, response: aiohttp.ClientResponse
+) -> web.StreamResponse:
+    """Stream the response to the client."""
+    answer = web.StreamResponse(status=response.status, reason=response.reason)
+    for name, value in response.headers.items():
+        if _is_kept(name):
+            answer.headers.add(name, value)
+    try:
+        await answer.prepare(request)
+        async for chunk in response.content.iter_chunked(_CHUNK):
+            await answer.write(chunk)
+        await answer.write_eof()
+    except aiohttp.ClientError:
+        _log.debug("backend broke off", url=str(response.url))
+        if request.transport is not None:
+            request.transport.abort()  # the client must not take a part for the whole
+    finally:
+        response.close()
+    return answer
+
+
+def _is_kept(name: str) -> bool:
+    return name.lower() not in _HOP_BY_HOP
+
+
+def _ports(gateway: Gateway) -> list[int]:
+    return [each["port"] for each in gateway.spec.listeners if each.get("protocol") == PROTOCOL]

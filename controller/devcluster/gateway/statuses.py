@@ -1,0 +1,177 @@
+"""The statuses that a controller of the Gateway API writes: pure functions of what it sees.
+
+The types and reasons of the conditions are those of the Gateway API.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from controller.devcluster.gateway.listening import Listening
+    from controller.devcluster.gateway.objects import Gateway, GatewayClass, HTTPRoute
+    from controller.kube.objects import Condition, Service
+
+Status = dict[str, Any]
+
+PROTOCOL: Final = "HTTP"
+
+
+def class_status(found: GatewayClass, now: str) -> Status:
+    """A class of ours is accepted."""
+    accepted = _condition("Accepted", "Accepted", "")
+    conditions = _conditions([accepted], found.metadata.generation, found.status.conditions, now)
+    return {"conditions": conditions}
+
+
+def gateway_status(
+    found: Gateway, routes: Iterable[HTTPRoute], listening: Listening, now: str
+) -> Status:
+    """The status of a Gateway of our class.
+
+    Args:
+        found: the Gateway.
+        routes: those that refer to it.
+        listening: where it is listened for.
+        now: RFC 3339.
+    """
+    generation = found.metadata.generation
+    programmed = _condition("Programmed", "Programmed", listening.remark)
+    if listening.problem:
+        programmed = _condition("Programmed", "Invalid", listening.problem, ok=False)
+    elif not listening.addresses:
+        message = "it has no address yet"
+        programmed = _condition("Programmed", "AddressNotAssigned", message, ok=False)
+    attached = sum(1 for _ in routes)
+    return {
+        "addresses": [{"type": "IPAddress", "value": each} for each in listening.addresses],
+        "conditions": _conditions(
+            [_condition("Accepted", "Accepted", ""), programmed],
+            generation,
+            found.status.conditions,
+            now,
+        ),
+        "listeners": [
+            _listener_status(each, generation, attached, found.status.conditions, now)
+            for each in found.spec.listeners
+        ],
+    }
+
+
+def route_parents(
+    found: HTTPRoute,
+    gateways: Mapping[str, Gateway],
+    service_of: Callable[[str], Service | None],
+    controller: str,
+    now: str,
+) -> list[Status]:
+    """`status.parents` of a route: an entry for each parent that is a Gateway of ours.
+
+    Args:
+        found: the route.
+        gateways: ours, by key.
+        service_of: a Service by key.
+        controller: our name.
+        now: RFC 3339.
+    """
+    namespace = found.metadata.namespace
+    generation = found.metadata.generation
+    unresolved = _unresolved(found, service_of)
+    parents: list[Status] = []
+    for reference in found.spec.parent_refs:
+        gateway = gateways.get(_key(reference, namespace))
+        if gateway is None:
+            continue
+        accepted = _condition("Accepted", "Accepted", "")
+        names = {each["name"] for each in gateway.spec.listeners}
+        if reference.get("sectionName") and reference["sectionName"] not in names:
+            message = f"the Gateway has no listener {reference['sectionName']}"
+            accepted = _condition("Accepted", "NoMatchingParent", message, ok=False)
+        resolved = _condition("ResolvedRefs", "ResolvedRefs", "")
+        if unresolved:
+            resolved = _condition("ResolvedRefs", "BackendNotFound", unresolved, ok=False)
+        before = next(
+            (each.conditions for each in found.status.parents if each.parent_ref == reference), ()
+        )
+        parents.append(
+            {
+                "parentRef": reference,
+                "controllerName": controller,
+                "conditions": _conditions([accepted, resolved], generation, before, now),
+            }
+        )
+    return parents
+
+
+def attached_routes(gateway: Gateway, routes: Iterable[HTTPRoute]) -> list[HTTPRoute]:
+    """The routes that refer to a Gateway, the oldest first, as the Gateway API orders them."""
+    found = [
+        each
+        for each in routes
+        if gateway.metadata.key
+        in {_key(ref, each.metadata.namespace) for ref in each.spec.parent_refs}
+    ]
+    return sorted(
+        found, key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.key)
+    )
+
+
+def backend_key(backend: Mapping[str, Any], namespace: str) -> str:
+    """Key of the Service of a `backendRefs[]`."""
+    return _key(backend, namespace)
+
+
+def _unresolved(found: HTTPRoute, service_of: Callable[[str], Service | None]) -> str:
+    for rule in found.spec.rules:
+        for each in rule.get("backendRefs") or ():
+            key = backend_key(each, found.metadata.namespace)
+            service = service_of(key)
+            if service is None:
+                return f"Service {key} does not exist"
+            if each.get("port") not in {port.port for port in service.spec.ports}:
+                return f"Service {key} has no port {each.get('port')}"
+    return ""
+
+
+def _listener_status(
+    listener: Mapping[str, Any],
+    generation: int,
+    attached: int,
+    before: Iterable[Condition],
+    now: str,
+) -> Status:
+    fits = listener.get("protocol") == PROTOCOL
+    reason = "Accepted" if fits else "UnsupportedProtocol"
+    message = "" if fits else f"only {PROTOCOL} is supported"
+    wanted = [_condition("Accepted", reason, message, ok=fits)]
+    return {
+        "name": listener["name"],
+        "attachedRoutes": attached,
+        "supportedKinds": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"}],
+        "conditions": _conditions(wanted, generation, before, now),
+    }
+
+
+def _key(reference: Mapping[str, Any], namespace: str) -> str:
+    return f"{reference.get('namespace') or namespace}/{reference['name']}"
+
+
+def _condition(type_: str, reason: str, message: str, *, ok: bool = True) -> Status:
+    return {"type": type_, "status": str(ok), "reason": reason, "message": message}
+
+
+def _conditions(
+    wanted: Iterable[Status], generation: int, before: Iterable[Condition], now: str
+) -> list[Status]:
+    """The conditions with the times of those whose status has not changed."""
+    since = {(each.type, each.status): each.last_transition_time for each in before}
+    return [
+        each
+        | {
+            "observedGeneration": generation,
+            "lastTransitionTime": since.get((each["type"], each["status"])) or now,
+        }
+        for each in wanted
+    ]

@@ -1,0 +1,90 @@
+"""The definitions of the Gateway API: fields that users write are kept, and have their defaults."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from controller.devcluster.gateway.definitions import gateway_api_definitions
+from controller.devcluster.gateway.objects import GATEWAYS, HTTP_ROUTES
+from controller.kube.client import Client
+from controller.kube.errors import Invalid
+from controller.kube.resources import CRDS
+from tests.fakes.worlds import embedded_server
+
+GATEWAY = {
+    "apiVersion": "gateway.networking.k8s.io/v1",
+    "kind": "Gateway",
+    "metadata": {"name": "gw"},
+    "spec": {
+        "gatewayClassName": "istio",
+        "infrastructure": {"annotations": {"a": "b"}},
+        "listeners": [
+            {
+                "name": "https",
+                "port": 443,
+                "protocol": "HTTPS",
+                "hostname": "*.example.net",
+                "tls": {"mode": "Terminate", "certificateRefs": [{"name": "cert"}]},
+                "allowedRoutes": {"namespaces": {"from": "All"}},
+            },
+            {"name": "http", "port": 80, "protocol": "HTTP"},
+        ],
+    },
+}
+ROUTE = {
+    "apiVersion": "gateway.networking.k8s.io/v1",
+    "kind": "HTTPRoute",
+    "metadata": {"name": "r"},
+    "spec": {
+        "parentRefs": [{"name": "gw", "sectionName": "http"}],
+        "hostnames": ["a.example.net"],
+        "rules": [
+            {
+                "matches": [{"headers": [{"name": "x", "value": "y"}], "method": "GET"}],
+                "filters": [{"type": "RequestMirror", "requestMirror": {"percent": 5}}],
+                "timeouts": {"request": "10s"},
+                "backendRefs": [{"name": "old", "port": 8000}],
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+async def user():
+    async with embedded_server() as server:
+        user = Client(server, user_agent="user", clock=asyncio.get_running_loop())
+        for definition in gateway_api_definitions():
+            await user.create(CRDS, "", definition)
+        await asyncio.sleep(2)
+        yield user
+
+
+async def test_what_users_write_is_kept_and_completed(user: Client):
+    await user.create(GATEWAYS, "default", GATEWAY)
+    found = await user.get_raw(GATEWAYS, "default", "gw")
+    listeners = found["spec"]["listeners"]
+    assert listeners[0] == GATEWAY["spec"]["listeners"][0]
+    assert listeners[1]["allowedRoutes"] == {"namespaces": {"from": "Same"}}
+    assert found["spec"]["infrastructure"] == {"annotations": {"a": "b"}}
+
+
+async def test_routes_keep_filters_and_get_the_default_weight_and_path(user: Client):
+    await user.create(HTTP_ROUTES, "default", ROUTE)
+    [rule] = (await user.get_raw(HTTP_ROUTES, "default", "r"))["spec"]["rules"]
+    written = ROUTE["spec"]["rules"][0]
+    assert rule["filters"] == written["filters"]
+    assert rule["timeouts"] == written["timeouts"]
+    assert rule["matches"][0]["path"] == {"type": "PathPrefix", "value": "/"}
+    assert rule["matches"][0]["headers"] == written["matches"][0]["headers"]
+    assert rule["backendRefs"] == [
+        {"group": "", "kind": "Service", "name": "old", "port": 8000, "weight": 1}
+    ]
+
+
+async def test_a_gateway_without_listeners_is_refused(user: Client):
+    body = {**GATEWAY, "spec": {"gatewayClassName": "istio", "listeners": []}}
+    with pytest.raises(Invalid):
+        await user.create(GATEWAYS, "default", body)

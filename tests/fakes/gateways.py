@@ -1,0 +1,96 @@
+"""A gateway without sockets: it reports as real ones do, and shows what it would route by."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.gateway.controller import CONTROLLER_NAME, run_gateways
+from controller.devcluster.gateway.definitions import gateway_api_definitions
+from controller.devcluster.gateway.listening import Listening
+from controller.devcluster.gateway.objects import GATEWAY_CLASSES
+from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
+from controller.kube.resources import CRDS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from controller.devcluster.gateway.objects import Gateway, HTTPRoute
+    from tests.fakes.worlds import World
+
+CLASS = "example"
+
+
+@dataclass
+class SimulatedListeners:
+    """Listens at an address that does not exist.
+
+    Attributes:
+        problem: why it does not listen; empty if it does.
+        delay: seconds until a change is in force.
+        weights: those of the first rule of each route that is in force, by route and Service.
+    """
+
+    problem: str = ""
+    delay: float = 0.0
+    weights: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    async def apply(
+        self, gateways: Mapping[str, tuple[Gateway, Sequence[HTTPRoute]]]
+    ) -> dict[str, Listening]:
+        await asyncio.sleep(self.delay)
+        if self.problem:
+            return {key: Listening(problem=self.problem) for key in gateways}
+        self.weights = {
+            route.metadata.name: {
+                each["name"]: each["weight"] for each in route.spec.rules[0].get("backendRefs", ())
+            }
+            for _, routes in gateways.values()
+            for route in routes
+        }
+        return {key: Listening(("10.9.9.9",)) for key in gateways}
+
+    async def aclose(self) -> None:
+        """Nothing listens."""
+
+
+async def install_gateway_api(world: World) -> None:
+    """Install the definitions and a class of ours."""
+    user = world.client("gateway-admin")
+    for definition in gateway_api_definitions():
+        try:
+            await user.create(CRDS, "", definition)
+        except AlreadyExists:
+            continue
+    body: dict[str, Any] = {
+        "apiVersion": GATEWAY_CLASSES.api_version,
+        "kind": "GatewayClass",
+        "metadata": {"name": CLASS},
+        "spec": {"controllerName": CONTROLLER_NAME},
+    }
+    await world.eventually(lambda: _create_class(user, body))
+
+
+async def _create_class(user: Any, body: dict[str, Any]) -> bool:
+    try:
+        await user.create(GATEWAY_CLASSES, "", body)
+    except AlreadyExists:
+        return True
+    except (NotFound, PathNotFound):
+        return False  # the definition is not served yet
+    return True
+
+
+@asynccontextmanager
+async def simulated_gateways(
+    world: World, listeners: SimulatedListeners | None = None
+) -> AsyncIterator[SimulatedListeners]:
+    """A controller that accepts Gateways of `CLASS`, as long as the block runs."""
+    made = listeners or SimulatedListeners()
+    async with run_gateways(
+        world.client("gateways"), made, clock=world.loop, wall=world.wall, rng=random.Random(3)
+    ):
+        yield made
