@@ -40,6 +40,8 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
     "ingresses.networking.k8s.io": _ALL,
     "ingressclasses.networking.k8s.io": _READ,
     "networkpolicies.networking.k8s.io": _WITHOUT_PATCH,
+    "gateways.gateway.networking.k8s.io": _WITHOUT_PATCH,
+    "httproutes.gateway.networking.k8s.io": _WITHOUT_PATCH,
     "roles.rbac.authorization.k8s.io": _WITHOUT_PATCH,
     "rolebindings.rbac.authorization.k8s.io": _MADE_ONCE,
     "routes.route.openshift.io": _ALL,

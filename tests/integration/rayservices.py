@@ -181,12 +181,13 @@ class Services:
         while True:
             await asyncio.sleep(0.5)
             cluster = await self.selected()
-            if not any(
-                self._serves(pod)
-                for pod in self.world.journal.present.values()
-                if cluster_of(pod) == cluster
-            ):
+            if not self.serves(cluster):
                 failures.append(f"{self.world.loop.time():.1f} s: nobody serves behind {cluster!r}")
+
+    def serves(self, cluster: str) -> bool:
+        """Whether a pod of the cluster answers requests."""
+        present = self.world.journal.present.values()
+        return any(self._serves(pod) for pod in present if cluster_of(pod) == cluster)
 
     def _serves(self, pod: Pod) -> bool:
         labelled = (pod.metadata.labels or {}).get("ray.io/serve") == "true"
@@ -238,6 +239,14 @@ def reason(status: dict[str, Any], kind: str) -> str:
     for each in status.get("conditions", ()):
         if each["type"] == kind:
             return each["reason"]
+    return ""
+
+
+def message(status: dict[str, Any], kind: str) -> str:
+    """The message of a condition; empty if there is none."""
+    for each in status.get("conditions", ()):
+        if each["type"] == kind:
+            return each["message"]
     return ""
 
 

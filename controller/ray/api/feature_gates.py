@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 CRON_JOB: Final = "RayCronJob"
 EMBEDDED_STORAGE: Final = "GCSFaultToleranceEmbeddedStorage"
+INCREMENTAL_UPGRADE: Final = "RayServiceIncrementalUpgrade"
 JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
 MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
 SIDECAR_SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
@@ -46,7 +47,7 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         CRON_JOB: Gate("Alpha", default=True),
         JOB_DELETION_POLICY: Gate("Beta", default=True),
         MULTI_HOST_INDEXING: Gate("Beta", default=True),
-        "RayServiceIncrementalUpgrade": Gate("Beta", default=True, fixed=False),
+        INCREMENTAL_UPGRADE: Gate("Beta", default=True),
         SIDECAR_SUBMITTER_RESTART: Gate("Alpha", default=False),
     }
 )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from controller.kube.objects import Pod, Service
+    from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService, ServiceSpec
     from controller.ray.api.serve_config import ServeConfig
@@ -100,6 +100,28 @@ class ServingCluster:
 
 
 @dataclass(frozen=True, slots=True)
+class Routing:
+    """What divides the requests of a RayService between its clusters.
+
+    Attributes:
+        wanted: whether the RayService asks for it.
+        served: whether the API server has the Gateway API.
+        children: Gateway, route and the services of both clusters, each as wanted and as it is.
+        gateway: the Gateway, if it exists and is ours.
+        route: the route, if it exists and is ours.
+    """
+
+    wanted: bool = False
+    served: bool = True
+    children: tuple[tuple[Child, ObservedChild], ...] = ()
+    gateway: Gateway | None = None
+    route: HTTPRoute | None = None
+
+
+NO_ROUTING: Final = Routing()
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceObservation:
     """A RayService and what belongs to it.
 
@@ -113,6 +135,7 @@ class ServiceObservation:
         next_name: name of the next cluster, never used before.
         services: all services of this RayService.
         children: the stable services, each as it is wanted and as it is.
+        routing: what divides the requests in an incremental upgrade.
         endpoints: pods that the stable service of the applications leads to and that are ready.
         pending_scopes: scopes in which the outcome of a write is unknown.
         create_errors: why the API server refused to create an object, by its name.
@@ -130,6 +153,7 @@ class ServiceObservation:
     next_name: str = ""
     services: tuple[Service, ...] = ()
     children: tuple[tuple[Child, ObservedChild], ...] = ()
+    routing: Routing = NO_ROUTING
     endpoints: tuple[Pod, ...] = ()
     pending_scopes: frozenset[str] = frozenset()
     create_errors: tuple[tuple[str, CreateError], ...] = ()

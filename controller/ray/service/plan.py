@@ -43,7 +43,7 @@ from controller.ray.service.serving.commands import (
 )
 from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.status.current_status import current_status
-from controller.ray.service.status.facts import collect_facts
+from controller.ray.service.status.facts import collect_facts, seconds_to_next_shift
 from controller.ray.service.status.transition import transition_patch
 from controller.ray.service.suspension import plan_suspension
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
@@ -93,7 +93,7 @@ def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: date
     What clusters of another operator were made from is recorded before any step: a step stores the
     generation, by which they are recognised.
     """
-    facts = collect_facts(seen, settings)
+    facts = collect_facts(seen, settings, now)
     unknown = tuple(_identities(seen, facts))
     if unknown:
         return Plan(stages=(unknown,), subscriptions=subscriptions(seen, settings))
@@ -105,7 +105,7 @@ def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: date
         _plan_stored(seen, facts, settings, now),
         status=current_status(seen, settings, now),
         subscriptions=subscriptions(seen, settings),
-        requeue_after=_next_deadline(seen, now),
+        requeue_after=_next_deadline(seen, step, now),
     )
 
 
@@ -149,7 +149,7 @@ def _goal_cluster(seen: ServiceObservation, facts: Facts) -> ServingCluster | No
 
 def _services(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
     namespace = seen.service.metadata.namespace
-    for child, observed in seen.children:
+    for child, observed in (*seen.children, *seen.routing.children):
         if child.scope in seen.pending_scopes:
             continue
         if observed.state is ChildState.MISSING:
@@ -171,17 +171,19 @@ def _finalize(seen: ServiceObservation) -> Plan:
     return Plan(stages=stages_of(delete_all(seen)))
 
 
-def _next_deadline(seen: ServiceObservation, now: datetime) -> float | None:
+def _next_deadline(seen: ServiceObservation, step: Wait, now: datetime) -> float | None:
     """Seconds until the next moment that no event marks.
 
-    A replaced cluster may be deleted, lost applications are deployed again, or the time to
-    initialize has passed.
+    A replaced cluster may be deleted, lost applications are deployed again, the time to
+    initialize has passed, or the weights may change.
     """
     times = [moment for each in seen.others if (moment := deletion_time(each)) is not None]
     times += [lost + LOSS_DELAY for each in seen.clusters if (lost := lost_since(each)) is not None]
-    waits = [(moment - now).total_seconds() for moment in times if moment > now]
-    timeout = seconds_to_timeout(seen, now)
-    return min(waits if timeout is None else [*waits, timeout], default=None)
+    waits: list[float | None] = [(moment - now).total_seconds() for moment in times if moment > now]
+    waits.append(seconds_to_timeout(seen, now))
+    if step is Wait.INTERVAL:
+        waits.append(seconds_to_next_shift(seen, now))
+    return min((each for each in waits if each is not None), default=None)
 
 
 def _target(seen: ServiceObservation) -> Target:

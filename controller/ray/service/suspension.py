@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.conditions import READY, ConditionSet, is_true
-from controller.kube.resources import SERVICES
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.writes import delete_child
 from controller.ray.service.cluster.writes import delete_all
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
     from controller.ray.service.observation import ServiceObservation
     from controller.runtime.reconcile.plan import MergePatch, Write
 
@@ -47,7 +49,18 @@ def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
 def has_leftovers(seen: ServiceObservation) -> bool:
     """Whether a cluster or a service of the RayService exists or may exist."""
     clusters = any(each.cluster is not None and not each.foreign for each in seen.clusters)
-    return clusters or bool(seen.others or seen.services or seen.pending_scopes)
+    routes = any(True for _ in _routing_objects(seen))
+    return clusters or routes or bool(seen.others or seen.services or seen.pending_scopes)
+
+
+def _routing_objects(seen: ServiceObservation) -> Iterator[tuple[Resource[Any], KubeObject]]:
+    """Gateway and route; the services of the clusters go with them."""
+    for resource, found in (
+        (GATEWAYS, seen.routing.gateway),
+        (HTTP_ROUTES, seen.routing.route),
+    ):
+        if found is not None:
+            yield resource, found
 
 
 def _deletions(seen: ServiceObservation) -> Iterator[Write]:
@@ -55,6 +68,9 @@ def _deletions(seen: ServiceObservation) -> Iterator[Write]:
     for service in seen.services:
         if not service.metadata.terminating:
             yield delete_child(seen.service.metadata.namespace, SERVICES, service)
+    for resource, found in _routing_objects(seen):
+        if not found.metadata.terminating:
+            yield delete_child(seen.service.metadata.namespace, resource, found)
 
 
 def _requested(seen: ServiceObservation, now: datetime) -> MergePatch:

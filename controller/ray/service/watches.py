@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
-from controller.kube.resources import SERVICES
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
+from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.head.watches import RAY_PODS, head_keys
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.runtime.reconcile.kind import Owned, References
@@ -14,7 +16,7 @@ from controller.runtime.reconcile.kind import Owned, References
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from controller.kube.objects import Pod
+    from controller.kube.objects import Pod, Service
     from controller.ray.api.rayservice import RayService
 
 CLUSTER_INDEX: Final = "serving cluster"
@@ -35,6 +37,14 @@ def pod_keys(pod: Pod) -> Sequence[str]:
     return head_keys(pod)
 
 
+def origin_keys(service: Service) -> Sequence[str]:
+    """The RayService that a service was made for, which its cluster may own."""
+    found = service.metadata.labels or {}
+    if found.get(labels.ORIGIN_KIND) != RAYSERVICES.kind or labels.ORIGIN_NAME not in found:
+        return ()
+    return (f"{service.metadata.namespace}/{found[labels.ORIGIN_NAME]}",)
+
+
 WATCHES: Final[tuple[Owned[Any], ...]] = (
     Owned(RAYCLUSTERS),
     Owned(
@@ -43,5 +53,7 @@ WATCHES: Final[tuple[Owned[Any], ...]] = (
         indexes=RAY_PODS.indexes,
         references=References(CLUSTER_INDEX, cluster_keys, pod_keys),
     ),
-    Owned(SERVICES),
+    Owned(SERVICES, also_enqueues=origin_keys),
+    Owned(GATEWAYS, optional=True),
+    Owned(HTTP_ROUTES, optional=True),
 )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.apimachinery.problem import Problem
-from controller.kube.resources import PODS
+from controller.kube.objects import Gateway, HTTPRoute
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS
 from controller.ray.api import FeatureGates, RayCluster, labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES, RayService
@@ -31,6 +32,10 @@ from tests.integration.rayservices import serve_config, service_manifest, with_i
 from tests.ray.cluster.support import NOW, head
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
     from controller.ray.dashboard import CommandOutcome, Head, Probe
     from controller.ray.service.observation import Goal, ServiceObservation
     from controller.runtime.reconcile.plan import Plan
@@ -105,10 +110,23 @@ class Scene:
                 labels={"ray.io/cluster": meta.name, "ray.io/serve": "true"},
             )
             reads.add(PODS, pod)
+        for resource, obj in self.gateway_objects():
+            reads.add(resource, *(() if obj is None else (obj,)))
         found = self.kind.observe("default/svc", reads)
         assert found is not None
         assert not isinstance(found.goal, Problem), found.goal
         return found
+
+    def gateway_objects(self) -> Iterator[tuple[Resource[Any], KubeObject | None]]:
+        """A Gateway, and a route that is in force with the stored weights."""
+        pending: int = self.status.get(PENDING, {}).get("trafficRoutedPercent", 0)
+        stored = {ACTIVE: 100 - pending, PENDING: pending}
+        weights = {
+            f"{cluster.metadata.name}-serve-svc": stored[role]
+            for role, cluster in self.clusters.items()
+        }
+        yield GATEWAYS, gateway_in_force()
+        yield HTTP_ROUTES, route_in_force(weights)
 
     def plan(self) -> Plan:
         return self.kind.plan(self.observe(), NOW)
@@ -136,6 +154,54 @@ def serving(cluster: RayCluster, ready: int, capacity: int | None) -> ServeState
         for name, found in config.applications.items()
     }
     return ServeState(applications, capacity, {"10.0.0.7": "HEALTHY"})
+
+
+def gateway_in_force(**status: str) -> Gateway:
+    """The Gateway, with these statuses of its conditions."""
+    body = {
+        "metadata": _owned("svc-gateway"),
+        "spec": {"gatewayClassName": "istio"},
+        "status": {"conditions": _conditions({"Accepted": "True", "Programmed": "True"} | status)},
+    }
+    return msgspec.convert(body, Gateway)
+
+
+def route_in_force(weights: dict[str, int], *, generation: int = 3, **status: str) -> HTTPRoute:
+    """The route with these weights, with these statuses of its conditions.
+
+    Args:
+        weights: by Service.
+        generation: that the conditions are about; the route's is 3.
+        status: of the conditions.
+    """
+    backends = [{"name": name, "port": 8000, "weight": each} for name, each in weights.items()]
+    found = {"Accepted": "True", "ResolvedRefs": "True"} | status
+    parent = {"parentRef": {"name": "svc-gateway"}, "conditions": _conditions(found, generation)}
+    body = {
+        "metadata": _owned("svc-httproute"),
+        "spec": {"parentRefs": [{"name": "svc-gateway"}], "rules": [{"backendRefs": backends}]},
+        "status": {"parents": [parent]},
+    }
+    return msgspec.convert(body, HTTPRoute)
+
+
+def _owned(name: str) -> dict[str, Any]:
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayService", "name": "svc", "uid": UID}
+    return {
+        "name": name,
+        "namespace": "default",
+        "uid": f"uid-of-{name}",
+        "generation": 3,
+        "resourceVersion": "6",
+        "ownerReferences": [owner | {"controller": True}],
+    }
+
+
+def _conditions(statuses: dict[str, str], generation: int = 3) -> list[dict[str, Any]]:
+    return [
+        {"type": name, "status": status, "reason": "Because", "observedGeneration": generation}
+        for name, status in statuses.items()
+    ]
 
 
 def _service(manifest: dict[str, Any], status: dict[str, Any] | None = None) -> RayService:

@@ -35,7 +35,7 @@ ModuleNotFoundError: No module named 'hello'
 
 
 def cause(seen: ServiceObservation) -> str:
-    return first_cause(seen, SETTINGS, ()).message
+    return first_cause(seen, SETTINGS, (), NOW).message
 
 
 def test_a_service_that_serves_has_no_cause():
@@ -74,7 +74,7 @@ def test_an_application_that_waits_is_explained_by_workers_that_do_not_start():
 def test_a_refused_config_has_rays_reason():
     refused = CommandRefused("applications.0.import_path: Field required")
     seen = scene(HEAD, answer=EMPTY, outcome=refused)
-    found = first_cause(seen, SETTINGS, ())
+    found = first_cause(seen, SETTINGS, (), NOW)
     assert found.message == (
         "Ray refuses the config of cluster svc-a: applications.0.import_path: Field required; "
         "correct spec.serveConfigV2"

@@ -11,6 +11,7 @@ from controller.ray.dashboard.client.serve import serve_state
 from controller.ray.service.serving.readiness import Readiness, is_deployed, judge
 from controller.ray.service.serving.stored_config import StoredConfig
 from tests.ray.dashboard.recorded import recorded
+from tests.ray.dashboard.simulated_serve import scaled
 
 HELLO = {
     "name": "hello",
@@ -98,7 +99,22 @@ def test_the_deployment_with_the_least_counts():
         },
         config=HELLO,
     )
-    assert judge(ServeState({"hello": app}, 40.0), CONFIG, 40).ready == 10
+    assert judge(ServeState({"hello": app}, 40.0), CONFIG, 40).ready == 15
+
+
+@pytest.mark.parametrize("replicas", range(1, 12))
+@pytest.mark.parametrize("step", [5, 10, 20, 30, 50])
+def test_a_rising_capacity_leaves_ready_what_the_one_before_needed(replicas: int, step: int):
+    config = {**HELLO, "deployments": [{"name": "Hello", "num_replicas": replicas}]}
+    for before in range(step, 100, step):
+        capacity = min(100, before + step)
+        deployment = ServeDeployment(
+            "UPSCALING", target=scaled(replicas, capacity), running=scaled(replicas, before)
+        )
+        app = ServeApplication("DEPLOYING", deployments={"Hello": deployment}, config=config)
+        stored = StoredConfig("hash", {"applications": [config]})
+        found = judge(ServeState({"hello": app}, float(capacity)), stored, capacity)
+        assert before <= found.ready <= capacity
 
 
 def test_what_ray_adds_to_a_config_makes_no_difference():

@@ -11,7 +11,7 @@ from controller.apimachinery.custom_object import dig
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import service_problem
 from controller.ray.api import labels
-from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.feature_gates import INCREMENTAL_UPGRADE, FeatureGates
 from controller.ray.api.initializing_timeout import InvalidTimeout, initializing_timeout
 from controller.ray.api.names import MAX_SERVICE_NAME
 from controller.ray.api.rayservice import UpgradeType, parse_service_spec
@@ -55,7 +55,7 @@ def _problems(spec: ServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> I
     """All problems, most basic first; callers take the first."""
     yield from _timeout(metadata)
     yield from _cluster(spec, metadata, gates)
-    yield from _strategy(spec)
+    yield from _strategy(spec, gates)
     yield from _services(spec)
     yield from _serve_config(spec)
 
@@ -87,7 +87,7 @@ def _cluster(spec: ServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> It
         )
 
 
-def _strategy(spec: ServiceSpec) -> Iterator[Problem]:
+def _strategy(spec: ServiceSpec, gates: FeatureGates) -> Iterator[Problem]:
     strategy = spec.upgrade_strategy
     known = [each.value for each in UpgradeType]
     if strategy.type and strategy.type not in known:
@@ -99,6 +99,12 @@ def _strategy(spec: ServiceSpec) -> Iterator[Problem]:
         yield Problem("spec.rayClusterDeletionDelaySeconds", "must not be negative")
     if strategy.type != UpgradeType.INCREMENTAL.value:
         return
+    if not gates.enabled(INCREMENTAL_UPGRADE):
+        yield Problem(
+            "spec.upgradeStrategy.type",
+            f"asks for {strategy.type}, but the operator runs with the feature gate "
+            f"{INCREMENTAL_UPGRADE} off; enable it, or use {UpgradeType.NEW_CLUSTER.value}",
+        )
     if not dig(spec.ray_cluster_config, "enableInTreeAutoscaling"):
         yield Problem(
             f"{_CLUSTER}.enableInTreeAutoscaling",

@@ -17,6 +17,7 @@ from controller.ray.service.cluster.body import cluster_body, in_place_operation
 from controller.ray.service.observation import CLUSTER_SCOPE, PENDING
 from controller.ray.service.serving.commands import is_applied, reported_config
 from controller.ray.service.serving.stored_config import ConfigTooLarge, store
+from controller.ray.service.traffic.routing import routed_clusters
 from controller.runtime.reconcile.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
     """Delete clusters that the status does not name, some time after they were replaced.
 
     When that is stands on the cluster, so that a restart of the operator does not begin it again.
-    A cluster that a service still selects is kept.
+    A cluster that a service still selects, or a route still leads to, is kept.
     """
     selected = selected_clusters(seen)
     for cluster in seen.others:
@@ -180,8 +181,8 @@ def deletion_time(cluster: RayCluster) -> datetime | None:
 
 
 def selected_clusters(seen: ServiceObservation) -> frozenset[str]:
-    """Names of the clusters that the stable services select as they are."""
-    found: set[str] = set()
+    """Names of the clusters that the stable services select, or the route leads to, as they are."""
+    found = set(routed_clusters(seen))
     for _, observed in seen.children:
         if isinstance(observed.present, Service):
             found.add((observed.present.spec.selector or {}).get(labels.CLUSTER, ""))

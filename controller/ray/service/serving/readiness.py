@@ -7,9 +7,9 @@ an empty list is never ready.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.containment import contains
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,7 +61,7 @@ def judge(state: ServeState, config: StoredConfig, capacity: int | None) -> Read
     cause = next(_causes(found), "") if wanted else "the config has no application"
     return Readiness(
         serves=not cause and deployed,
-        ready=_ready(state, found),
+        ready=_ready(state, found, wanted),
         deployed=deployed,
         first_cause=cause or ("" if deployed else "Ray has another config or capacity"),
         unmanaged=tuple(sorted(state.applications.keys() - wanted.keys())),
@@ -70,20 +70,7 @@ def judge(state: ServeState, config: StoredConfig, capacity: int | None) -> Read
 
 def is_deployed(wanted: Mapping[str, Any], application: ServeApplication) -> bool:
     """Whether Ray runs this config; what Ray adds to it, such as defaults, does not count."""
-    return application.config is not None and _contains(application.config, wanted)
-
-
-def _contains(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict):
-        fields = mapping(found)
-        items = cast("dict[str, Any]", wanted).items()
-        return all(_contains(fields.get(key), item) for key, item in items)
-    if isinstance(wanted, list):
-        listed = cast("list[Any]", wanted)
-        if not isinstance(found, list) or len(cast("list[Any]", found)) != len(listed):
-            return False
-        return all(map(_contains, cast("list[Any]", found), listed))
-    return bool(found == wanted)
+    return application.config is not None and contains(application.config, wanted)
 
 
 def _causes(found: Mapping[str, ServeApplication | None]) -> Iterator[str]:
@@ -114,21 +101,49 @@ def _in_short(message: str) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
 
 
-def _ready(state: ServeState, found: Mapping[str, ServeApplication | None]) -> int:
+def _ready(
+    state: ServeState,
+    found: Mapping[str, ServeApplication | None],
+    wanted: Mapping[str, Mapping[str, Any]],
+) -> int:
     """Percent of the full size that runs, by the deployment that has the least."""
     if not found or any(each is None for each in found.values()):
         return 0
-    capacity = _FULL if state.target_capacity is None else int(state.target_capacity)
+    capacity = _FULL if state.target_capacity is None else state.target_capacity
     shares = [
-        _share(deployment)
-        for each in found.values()
+        _served_capacity(deployment, capacity, _full_size(wanted[application], name))
+        for application, each in found.items()
         if each is not None
-        for deployment in each.deployments.values()
+        for name, deployment in each.deployments.items()
     ]
-    return int(capacity * min(shares)) if shares else 0
+    return int(min(shares)) if shares else 0
 
 
-def _share(deployment: ServeDeployment) -> float:
-    if deployment.target == 0:
-        return 1.0 if deployment.status == _HEALTHY else 0.0
-    return min(1.0, deployment.running / deployment.target)
+def _served_capacity(found: ServeDeployment, capacity: float, full: int | None) -> float:
+    """The largest capacity for which so many replicas are enough, as Ray rounds.
+
+    Ray rounds the share of the replicas to the nearest number. A simple quotient would therefore
+    fall whenever the capacity rises, and requests would leave replicas that run.
+
+    Args:
+        found: the deployment.
+        capacity: for which Ray has chosen its target.
+        full: its number of replicas at 100 %; None if the config does not say.
+    """
+    if found.target == 0:
+        return capacity if found.status == _HEALTHY else 0.0
+    if found.running >= found.target:
+        return capacity
+    if found.running == 0:
+        return 0.0
+    rounded = found.running + 0.5
+    most = rounded * _FULL / full if full else rounded * capacity / found.target
+    return min(capacity, most)
+
+
+def _full_size(application: Mapping[str, Any], deployment: str) -> int | None:
+    """The number of replicas that the config gives a deployment; None if it gives none."""
+    for each in application.get("deployments") or ():
+        if each.get("name") == deployment and isinstance(each.get("num_replicas"), int):
+            return each["num_replicas"]
+    return None

@@ -15,6 +15,7 @@ from controller.ray.service.serving.proxies import serve_state
 from controller.ray.service.status.condition_types import UPGRADE_IN_PROGRESS
 from controller.ray.service.status.readiness import Cause, cause_of, first_cause
 from controller.ray.service.status.shares_text import shares_text
+from controller.ray.service.traffic.routing import routing_problem
 from controller.runtime.reconcile.plan import Event, StatusPatch
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def current_status(
 ) -> StatusPatch:
     """The wanted status if no step is due."""
     endpoints = len(seen.endpoints)
-    cause = first_cause(seen, settings, failures)
+    cause = first_cause(seen, settings, failures, now)
     conditions = _conditions(seen, settings, cause, now)
     wanted: Status = {
         "observedGeneration": seen.service.metadata.generation,
@@ -103,7 +104,9 @@ def _conditions(
         message = f"{shares_text(seen, settings)}; {cause.message}".removesuffix("; ")
         conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
     elif seen.active is not None:
-        conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", "")
+        problem = routing_problem(seen) if seen.routing.wanted else ""
+        message = f"incremental upgrades wait: {problem}" if problem else ""
+        conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", message)
     elif find_condition(stored, UPGRADE_IN_PROGRESS) is None:
         conditions.set(UPGRADE_IN_PROGRESS, "False", "Initializing", "")
     return conditions

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.timestamps import parse_rfc3339
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.rayservice import UpgradeType, upgrade_type
@@ -26,9 +27,11 @@ from controller.ray.service.rollout.shares import FULL, Shares
 from controller.ray.service.serving.proxies import accepts_requests, serve_state
 from controller.ray.service.serving.readiness import judge
 from controller.ray.service.status.condition_types import ROLLBACK_IN_PROGRESS
+from controller.ray.service.traffic.routing import is_incremental, routing_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.serving.readiness import Readiness
@@ -41,8 +44,10 @@ _STRATEGIES = {
 }
 
 
-def collect_facts(seen: ServiceObservation, settings: ServiceSettings) -> Facts:
-    """The facts about a valid RayService."""
+def collect_facts(
+    seen: ServiceObservation, settings: ServiceSettings, now: datetime | None = None
+) -> Facts:
+    """The facts about a valid RayService; without a time, no interval counts."""
     spec = seen.valid_goal.spec
     active, pending = seen.recorded(ACTIVE), seen.recorded(PENDING)
     facts = Facts(
@@ -50,13 +55,36 @@ def collect_facts(seen: ServiceObservation, settings: ServiceSettings) -> Facts:
         goal=_goal(seen),
         active=_cluster(seen, seen.active),
         pending=_cluster(seen, seen.pending),
-        incremental="targetCapacity" in pending and bool(seen.active),
+        incremental=is_incremental(seen),
         rolling_back=is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS),
         selection=_selection(seen),
     )
     if not facts.incremental:
         return facts
-    return replace(facts, options=_options(seen), shares=_shares(active, pending))
+    left = seconds_to_next_shift(seen, now) if now is not None else None
+    return replace(
+        facts,
+        options=_options(seen),
+        shares=_shares(active, pending),
+        route_in_force=not routing_problem(seen),
+        interval_passed=left is None,
+    )
+
+
+def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | None:
+    """Seconds until the weights may change again; None if they may now.
+
+    A time in the future comes from a clock that has gone back: it says nothing.
+    """
+    options = seen.valid_goal.spec.upgrade_strategy.cluster_upgrade_options
+    try:
+        last = parse_rfc3339(seen.recorded(PENDING).get("lastTrafficMigratedTime", ""))
+    except (TypeError, ValueError):
+        return None
+    if options is None or last > now:
+        return None
+    left = (last - now).total_seconds() + (options.interval_seconds or 0)
+    return left if left > 0 else None
 
 
 def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness | None:

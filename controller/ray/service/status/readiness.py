@@ -17,8 +17,11 @@ from controller.ray.service.serving.commands import refusal, reported_config
 from controller.ray.service.serving.proxies import accepts_requests, failure_of
 from controller.ray.service.serving.stored_config import ConfigTooLarge, store
 from controller.ray.service.status.facts import collect_facts, readiness_of
+from controller.ray.service.traffic.routing import routing_problem
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.settings import ServiceSettings
@@ -42,7 +45,10 @@ class Cause:
 
 
 def first_cause(
-    seen: ServiceObservation, settings: ServiceSettings, failures: tuple[Failure, ...]
+    seen: ServiceObservation,
+    settings: ServiceSettings,
+    failures: tuple[Failure, ...],
+    now: datetime,
 ) -> Cause:
     """The first cause that a RayService, or its upgrade, is not as wanted; failed writes first."""
     general = _general(seen, failures)
@@ -51,7 +57,7 @@ def first_cause(
     cluster = seen.pending or seen.active
     if cluster is None:
         return Cause("a cluster is being prepared")
-    return _of_cluster(seen, cluster) or _of_rollout(seen, settings)
+    return _of_cluster(seen, cluster) or _of_rollout(seen, settings, now)
 
 
 def cause_of(seen: ServiceObservation, cluster: ServingCluster) -> Cause:
@@ -154,8 +160,10 @@ def _not_ready(cluster: RayCluster) -> str:
     return "" if ready.get("status") == "True" else ready.get("message") or ""
 
 
-def _of_rollout(seen: ServiceObservation, settings: ServiceSettings) -> Cause:
-    step = next_step(collect_facts(seen, settings))
+def _of_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Cause:
+    step = next_step(collect_facts(seen, settings, now))
+    if step is Wait.GATEWAY:
+        return Cause(f"waits for {step.value}: {routing_problem(seen)}")
     if isinstance(step, Wait) and step is not Wait.NOTHING:
         return Cause(f"waits for {step.value}")
     return Cause()

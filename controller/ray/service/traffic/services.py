@@ -8,15 +8,17 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.ownership import owner_reference
 from controller.kube.resources import SERVICES
 from controller.ray.api import labels
+from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child import Child, OwnerConflict
 from controller.ray.children.owned_fields import with_owned_fields
 from controller.ray.children.service_fields import desired_service_fields
 from controller.ray.head.service import serve_ports
 from controller.ray.head.stable_service import stable_head_service, stable_service_metadata
-from controller.ray.service.cluster.names import serve_service_name
+from controller.ray.service.cluster.names import cluster_serve_service_name, serve_service_name
 
 if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
@@ -43,25 +45,40 @@ def stable_services(
             domain=settings.cluster_domain,
             cluster_ip=settings.head_cluster_ip_service,
         ),
-        _serve(service, spec, cluster, cluster_spec),
+        _serve(service, spec.serve_service or {}, cluster, cluster_spec),
     )
-    return tuple(
-        Child(
-            SERVICES,
-            with_owned_fields(body),
-            on_conflict=OwnerConflict.IGNORE,
-            desired_fields=desired_service_fields,
-        )
-        for body in bodies
-        if body is not None
+    return tuple(_child(body) for body in bodies if body is not None)
+
+
+def cluster_serve_service(
+    service: RayService, cluster: RayCluster, spec: ClusterSpec
+) -> Child | None:
+    """The service of the applications of one cluster, which a route leads to; it goes with it.
+
+    None if the head has no port for them.
+    """
+    body = _serve(service, {}, cluster, spec)
+    if body is None:
+        return None
+    name = cluster_serve_service_name(cluster.metadata.name)
+    own = {"name": name, "ownerReferences": [owner_reference(RAYCLUSTERS, cluster.metadata)]}
+    return _child({**body, "metadata": body["metadata"] | own})
+
+
+def _child(body: Body) -> Child:
+    return Child(
+        SERVICES,
+        with_owned_fields(body),
+        on_conflict=OwnerConflict.IGNORE,
+        desired_fields=desired_service_fields,
     )
 
 
 def _serve(
-    service: RayService, spec: ServiceSpec, cluster: RayCluster, cluster_spec: ClusterSpec
+    service: RayService, template: Body, cluster: RayCluster, cluster_spec: ClusterSpec
 ) -> Body | None:
     """The service of the applications; None if the head has no port for them."""
-    given: Body = copy.deepcopy(spec.serve_service or {})
+    given: Body = copy.deepcopy(template)
     user_ports: list[Body] = given.get("spec", {}).get("ports", [])
     ports = _ports(cluster_spec, user_ports)
     if not ports:

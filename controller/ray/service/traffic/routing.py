@@ -1,0 +1,247 @@
+"""How the requests of a RayService are divided between its clusters, and whether they are.
+
+The weights follow from the stored status alone: a weight is stored first, then the HTTPRoute is
+changed, and nothing else moves until the gateway reports that it routes by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.kube.objects import KubeObject
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES
+from controller.ray.api.rayservice import UpgradeType, upgrade_type
+from controller.ray.children.drift import ChildState, observe_child
+from controller.ray.head.service import serve_ports
+from controller.ray.service.cluster.names import (
+    cluster_behind,
+    cluster_serve_service_name,
+    gateway_name,
+    route_name,
+)
+from controller.ray.service.observation import PENDING, Routing
+from controller.ray.service.rollout.shares import FULL
+from controller.ray.service.traffic.gateway import backend, gateway, route
+from controller.ray.service.traffic.services import cluster_serve_service
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from controller.kube.objects import Condition, Gateway, HTTPRoute, ObjectMeta
+    from controller.kube.resources import Resource
+    from controller.ray.children.child import Child
+    from controller.ray.children.drift import ObservedChild
+    from controller.ray.service.observation import ServiceObservation, ServingCluster
+    from controller.ray.service.settings import ServiceSettings
+    from controller.runtime.reconcile.kind import CacheReader
+
+T = TypeVar("T", bound=KubeObject)
+
+DEFAULT_PORT: Final = 8000
+"""Port of a route's backend if the head names none (KubeRay)."""
+
+NOT_INSTALLED: Final = (
+    "the Gateway API is not installed, or the operator may not list its objects: install its "
+    "definitions and a controller for the GatewayClass, and grant gateways and httproutes of "
+    "gateway.networking.k8s.io; until then the active cluster goes on serving"
+)
+
+
+def observe_routing(
+    seen: ServiceObservation, reads: CacheReader, settings: ServiceSettings
+) -> Routing:
+    """The Gateway, the route, and the services of both clusters, as wanted and as they are.
+
+    They are wanted with the strategy of incremental upgrades and while one is in progress. A route
+    that exists is kept up to date whatever the strategy, because clients may use it.
+    """
+    served = reads.serves(GATEWAYS) and reads.serves(HTTP_ROUTES)
+    asked = is_incremental(seen) or _asks(seen, settings)
+    if not served:
+        return Routing(wanted=asked, served=False)
+    meta = seen.service.metadata
+    present = _own(reads, GATEWAYS, meta, gateway_name(meta))
+    known = _own(reads, HTTP_ROUTES, meta, route_name(meta))
+    routing = Routing(wanted=asked, gateway=present, route=known)
+    if not asked and known is None:
+        return routing
+    services = tuple(_services(seen, reads))
+    objects = _objects(replace(seen, routing=routing), reads, [found for _, found in services])
+    return replace(routing, children=(*services, *objects))
+
+
+def is_incremental(seen: ServiceObservation) -> bool:
+    """Whether the pending cluster takes over step by step, as decided when it was prepared."""
+    return seen.active is not None and "targetCapacity" in seen.recorded(PENDING)
+
+
+def wanted_weights(seen: ServiceObservation) -> dict[str, int]:
+    """The stored share of the requests of each cluster in percent, by name."""
+    if seen.active is None:
+        return {}
+    if not is_incremental(seen) or seen.pending is None or seen.pending.cluster is None:
+        return {seen.active.name: FULL}
+    stored = seen.recorded(PENDING).get("trafficRoutedPercent")
+    weight = min(max(stored, 0), FULL) if isinstance(stored, int) else 0
+    return {seen.active.name: FULL - weight, seen.pending.name: weight}
+
+
+def routed_clusters(seen: ServiceObservation) -> frozenset[str]:
+    """Names of the clusters that the route leads to as it is."""
+    return frozenset(_weights(seen.routing.route))
+
+
+def routing_problem(seen: ServiceObservation) -> str:
+    """Why requests are not divided by the stored weights, a clause; empty if they are."""
+    routing, meta = seen.routing, seen.service.metadata
+    if not routing.served:
+        return NOT_INSTALLED
+    for child, observed in routing.children:
+        if child.resource in {GATEWAYS, HTTP_ROUTES} and observed.state is not ChildState.PRESENT:
+            return f"{child} {_state(observed)}"
+    if routing.gateway is None or routing.route is None:
+        missing = gateway_name(meta) if routing.gateway is None else route_name(meta)
+        return f"{missing} does not exist yet"
+    return _gateway_problem(routing.gateway) or _route_problem(seen, routing.route)
+
+
+def _asks(seen: ServiceObservation, settings: ServiceSettings) -> bool:
+    strategy = upgrade_type(seen.valid_goal.spec, settings.default_upgrade)
+    return strategy is UpgradeType.INCREMENTAL
+
+
+def _own(reads: CacheReader, resource: Resource[T], meta: ObjectMeta, name: str) -> T | None:
+    """The object of this name if it belongs to the RayService."""
+    found = reads.get(resource, f"{meta.namespace}/{name}")
+    return found if found is not None and is_owned_by(found.metadata, meta.uid) else None
+
+
+def _services(
+    seen: ServiceObservation, reads: CacheReader
+) -> Iterator[tuple[Child, ObservedChild]]:
+    for each in seen.clusters:
+        if each.cluster is None or each.spec is None:
+            continue
+        child = cluster_serve_service(seen.service, each.cluster, each.spec)
+        if child is not None:
+            meta = each.cluster.metadata
+            yield child, observe_child(child, meta.namespace, meta.uid, reads)
+
+
+def _objects(
+    seen: ServiceObservation, reads: CacheReader, services: Sequence[ObservedChild]
+) -> Iterator[tuple[Child, ObservedChild]]:
+    """The Gateway and the route, if there is anything to route to."""
+    meta = seen.service.metadata
+
+    def observed(child: Child) -> tuple[Child, ObservedChild]:
+        return child, observe_child(child, meta.namespace, meta.uid, reads)
+
+    options = seen.valid_goal.spec.upgrade_strategy.cluster_upgrade_options
+    present = seen.routing.gateway
+    class_name = options.gateway_class_name if options is not None else ""
+    if not class_name and present is not None:
+        class_name = present.spec.gateway_class_name
+    if class_name:
+        yield observed(gateway(meta, class_name))
+    found = {each.present.metadata.name for each in services if each.present is not None}
+    backends = list(_backends(seen, found | _backend_names(seen.routing.route)))
+    if backends:
+        yield observed(route(meta, backends))
+
+
+def _backends(seen: ServiceObservation, services: set[str]) -> Iterator[dict[str, Any]]:
+    """A backend for each cluster whose service exists; the route may not refer to others."""
+    weights = wanted_weights(seen)
+    for each in seen.clusters:
+        name = cluster_serve_service_name(each.name)
+        if each.name in weights and name in services:
+            yield backend(seen.service.metadata, name, _port(each), weights[each.name])
+
+
+def _port(cluster: ServingCluster) -> int:
+    ports = serve_ports(cluster.spec) if cluster.spec is not None else {}
+    return ports.get("serve", DEFAULT_PORT)
+
+
+def _backend_names(found: HTTPRoute | None) -> set[str]:
+    return {cluster_serve_service_name(name) for name in _weights(found)}
+
+
+def _weights(found: HTTPRoute | None) -> dict[str, int]:
+    """The weights that a route has, by cluster; 1 is the default of the Gateway API."""
+    rules = found.spec.rules if found is not None else ()
+    return {
+        cluster_behind(each.get("name", "")): each.get("weight", 1)
+        for rule in rules
+        for each in rule.get("backendRefs", ())
+    }
+
+
+def _state(observed: ObservedChild) -> str:
+    match observed.state:
+        case ChildState.MISSING:
+            return "is being created"
+        case ChildState.TERMINATING:
+            return "is being deleted"
+        case _:
+            found = observed.present
+            owner = ownership_text(found.metadata if found is not None else None)
+            return f"exists and {owner}; delete it, or rename the RayService"
+
+
+def _gateway_problem(found: Gateway) -> str:
+    meta = found.metadata
+    return _unmet(
+        f"Gateway {meta.name}",
+        meta,
+        found.status.conditions,
+        ("Accepted", "Programmed"),
+        f"is there a controller for GatewayClass {found.spec.gateway_class_name}?",
+    )
+
+
+def _route_problem(seen: ServiceObservation, found: HTTPRoute) -> str:
+    meta = found.metadata
+    present = _weights(found)
+    wanted = wanted_weights(seen)
+    if {name: weight for name, weight in present.items() if weight} != {
+        name: weight for name, weight in wanted.items() if weight
+    }:
+        return f"HTTPRoute {meta.name} has other weights than the stored ones"
+    parent = gateway_name(seen.service.metadata)
+    problems = [
+        _unmet(f"HTTPRoute {meta.name}", meta, each.conditions, ("Accepted", "ResolvedRefs"), "")
+        for each in found.status.parents
+        if _refers(each.parent_ref, parent, meta.namespace)
+    ]
+    if not problems:
+        return f"no controller has accepted HTTPRoute {meta.name} for Gateway {parent} yet"
+    return "" if "" in problems else problems[0]
+
+
+def _refers(reference: Mapping[str, Any], name: str, namespace: str) -> bool:
+    named = (reference.get("name"), reference.get("namespace") or namespace)
+    return named == (name, namespace)
+
+
+def _unmet(
+    what: str,
+    meta: ObjectMeta,
+    conditions: Sequence[Condition],
+    types: Sequence[str],
+    hint: str,
+) -> str:
+    """The first condition that is not true of the present generation."""
+    by_type = {each.type: each for each in conditions}
+    for name in types:
+        found = by_type.get(name)
+        if found is None or found.status == "Unknown":
+            return f"{what} is not known to be {name}{f'; {hint}' if hint else ''}"
+        if found.status != "True":
+            return f"{what} is not {name}: {found.reason}: {found.message}".rstrip(": ")
+        if found.observed_generation != meta.generation:
+            return f"{what} has changed, and its controller has not seen the change yet"
+    return ""

@@ -1,0 +1,403 @@
+"""Incremental upgrades of RayServices, on simulated Serves and a simulated gateway."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
+from tests.fakes.gateways import (
+    SimulatedListeners,
+    install_gateway_api,
+    simulated_gateways,
+)
+from tests.integration.incremental import (
+    INTERVAL,
+    ROUTE,
+    between,
+    capacities,
+    heads_of,
+    incremental_manifest,
+    third,
+    watched,
+    with_resources,
+    without_capacity,
+)
+from tests.integration.rayservices import Services, condition, message, serve_config
+from tests.integration.test_rayservices import greeting
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.integration.harness import World
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest_asyncio.fixture
+async def services(world: World) -> Services:
+    await install_gateway_api(world)
+    return Services(world)
+
+
+@pytest_asyncio.fixture
+async def listeners(services: Services) -> AsyncIterator[SimulatedListeners]:
+    async with simulated_gateways(services.world) as found:
+        yield found
+
+
+async def serving(services: Services, manifest: dict[str, Any]) -> str:
+    """Deploy and wait until the route leads to the first cluster; its name."""
+    services.start_operator()
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.world.settle(10)
+    return await services.active()
+
+
+async def upgraded(services: Services, old: str) -> str:
+    """Wait until another cluster has taken over; its name."""
+    await services.reaches(
+        lambda s: s.get("activeServiceStatus", {}).get("rayClusterName") not in {"", old},
+        seconds=600,
+    )
+    return await services.active()
+
+
+async def test_gateway_route_and_services_are_those_of_kuberay(
+    services: Services, listeners: SimulatedListeners
+):
+    name = await serving(services, incremental_manifest())
+    user, namespace = services.world.user, services.world.namespace
+    gateway = await user.get(GATEWAYS, namespace, "svc-gateway")
+    assert gateway.spec.gateway_class_name == "example"
+    [listener] = gateway.spec.listeners
+    assert {key: listener[key] for key in ("name", "protocol", "port")} == {
+        "name": "http",
+        "protocol": "HTTP",
+        "port": 80,
+    }
+    route = await user.get(HTTP_ROUTES, namespace, ROUTE)
+    assert [(ref["name"], ref["namespace"]) for ref in route.spec.parent_refs] == [
+        ("svc-gateway", namespace)
+    ]
+    [rule] = route.spec.rules
+    assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/"}}]
+    [backend] = rule["backendRefs"]
+    assert (backend["name"], backend["port"], backend["weight"]) == (f"{name}-serve-svc", 8000, 100)
+    service = await user.get(SERVICES, namespace, f"{name}-serve-svc")
+    assert service.spec.selector == {"ray.io/cluster": name, "ray.io/serve": "true"}
+    assert service.metadata.controller is not None
+    assert service.metadata.controller.name == name
+    assert listeners.weights == {ROUTE: {f"{name}-serve-svc": 100}}
+
+
+async def test_at_every_capacity_only_the_target_capacity_of_a_put_to_the_active_cluster_differs(
+    services: Services, listeners: SimulatedListeners
+):  # bug 37, the seed's own case
+    manifest = incremental_manifest(replicas=2)
+    old = await serving(services, manifest)
+    old_serve = services.serve_of(old)
+    before = len(old_serve.puts)
+    async with watched(services, listeners) as upgrades:
+        await services.edit(with_resources(manifest, replicas=4))
+        new = await upgraded(services, old)
+        new_serve = services.serve_of(new)
+        await services.world.settle(60)
+    assert not upgrades.failures
+    served = without_capacity(old_serve.puts[0])
+    assert [without_capacity(put) for put in old_serve.puts] == [served] * len(old_serve.puts)
+    assert capacities(old_serve.puts[before:])[:5] == [100, 80, 60, 40, 20]
+    assert {greeting(put) for put in new_serve.puts} == {"hello"}
+    moved = [each for each in capacities(new_serve.puts) if each != 0]
+    assert moved == [20, 40, 60, 80, 100, None]
+    assert [each.weight for each in upgrades.shares if each.weight] == sorted(
+        each.weight for each in upgrades.shares if each.weight
+    )
+    assert set(upgrades.asked) == {old, new}
+    assert listeners.weights == {ROUTE: {f"{new}-serve-svc": 100}}
+    status = await services.status()
+    assert condition(status, "UpgradeInProgress") == "False"
+    assert await services.clusters() == [new]
+
+
+@pytest.mark.slow
+async def test_the_interval_between_two_changes_of_the_weights_is_respected(
+    services: Services, listeners: SimulatedListeners
+):
+    manifest = incremental_manifest()
+    old = await serving(services, manifest)
+    async with watched(services, listeners) as upgrades:
+        await services.edit(with_resources(manifest, replicas=4))
+        await upgraded(services, old)
+    pauses = between(upgrades.moved)
+    assert len(pauses) >= 3
+    assert all(pause >= INTERVAL - 1.5 for pause in pauses)
+    assert all(pause < INTERVAL + 10 for pause in pauses)
+
+
+async def half_way(services: Services, weight: int = 40) -> dict[str, Any]:
+    """Wait until the pending cluster has this share of the requests; the status then."""
+    return await services.reaches(
+        lambda s: (s.get("pendingServiceStatus") or {}).get("trafficRoutedPercent", 0) >= weight,
+        seconds=300,
+    )
+
+
+async def rolled_back(services: Services) -> None:
+    await services.reaches(
+        lambda s: not s.get("pendingServiceStatus") and not condition(s, "RollbackInProgress"),
+        seconds=300,
+    )
+
+
+async def test_a_reverted_edit_hands_everything_back_half_way(
+    services: Services, listeners: SimulatedListeners
+):
+    manifest = incremental_manifest()
+    old = await serving(services, manifest)
+    puts = services.serve_of(old).puts
+    async with watched(services, listeners) as upgrades:
+        await services.edit(with_resources(manifest, replicas=4))
+        await half_way(services)
+        new = await services.pending()
+        new_puts = services.serve_of(new).puts
+        await services.edit(manifest)
+        await services.reaches(lambda s: condition(s, "RollbackInProgress") == "True")
+        await rolled_back(services)
+        await services.world.settle(60)
+    assert not upgrades.failures
+    assert {greeting(put) for put in puts} == {"hi"}
+    assert {greeting(put) for put in new_puts} == {"hello"}
+    assert len({str(without_capacity(put)) for put in puts}) == 1
+    assert capacities(puts)[-1] is None
+    assert await services.active() == old
+    assert await services.clusters() == [old]
+    assert listeners.weights == {ROUTE: {f"{old}-serve-svc": 100}}
+
+
+@pytest.mark.slow
+async def test_a_third_specification_is_rolled_out_after_the_rollback(
+    services: Services, listeners: SimulatedListeners
+):  # bug 38
+    manifest = incremental_manifest()
+    old = await serving(services, manifest)
+    puts = services.serve_of(old).puts
+    async with watched(services, listeners) as upgrades:
+        second = with_resources(manifest, replicas=4)
+        await services.edit(second)
+        await half_way(services)
+        given_up = services.serve_of(await services.pending()).puts
+        await services.edit(third(manifest))
+        await services.world.settle(5)
+        await services.world.operators[-1].kill()
+        services.start_operator()
+        last = await upgraded(services, old)
+        await services.world.settle(60)
+        last_puts = services.serve_of(last).puts
+    assert not upgrades.failures
+    assert {greeting(put) for put in puts} == {"hi"}
+    assert {greeting(put) for put in given_up} == {"hello"}
+    assert {greeting(put) for put in last_puts} == {"third"}
+    assert await services.clusters() == [last]
+
+
+@pytest.mark.slow
+async def test_a_config_edited_in_an_upgrade_goes_to_the_pending_cluster_only(
+    services: Services, listeners: SimulatedListeners
+):
+    manifest = incremental_manifest()
+    old = await serving(services, manifest)
+    puts = services.serve_of(old).puts
+    async with watched(services, listeners) as upgrades:
+        edited = with_resources(manifest, replicas=4)
+        await services.edit(edited)
+        await half_way(services)
+        new_serve = services.serve_of(await services.pending())
+        edited["spec"]["serveConfigV2"] = serve_config("later", replicas=4)
+        await services.edit(edited)
+        new = await upgraded(services, old)
+        await services.world.settle(10)
+    assert all(new in each for each in upgrades.unanswered)  # Serve replaces its replicas at once
+    assert len(upgrades.unanswered) < 16
+    assert {greeting(put) for put in puts} == {"hi"}
+    assert [greeting(put) for put in new_serve.puts] == sorted(
+        greeting(put) for put in new_serve.puts
+    )
+    assert greeting(new_serve.puts[-1]) == "later"
+
+
+@pytest.mark.slow
+async def test_a_config_edited_in_a_rollback_goes_to_neither_until_it_is_complete(
+    services: Services, listeners: SimulatedListeners
+):
+    manifest = incremental_manifest()
+    old = await serving(services, manifest)
+    serve = services.serve_of(old)
+    async with watched(services, listeners) as upgrades:
+        await services.edit(with_resources(manifest, replicas=4))
+        await half_way(services)
+        given_up = services.serve_of(await services.pending()).puts
+        await services.edit(manifest)
+        await services.reaches(lambda s: condition(s, "RollbackInProgress") == "True")
+        edited = incremental_manifest()
+        edited["spec"]["serveConfigV2"] = serve_config("later")
+        await services.edit(edited)
+        while condition(await services.status(), "RollbackInProgress") == "True":
+            assert {greeting(put) for put in serve.puts} == {"hi"}
+            await services.world.settle(0.5)
+        assert not upgrades.failures
+    await services.world.eventually(lambda: greeting(serve.puts[-1]) == "later")
+    await services.world.settle(10)
+    assert {greeting(put) for put in given_up} == {"hello"}
+
+
+@pytest.mark.slow
+async def test_an_operator_killed_in_the_middle_changes_nothing(
+    services: Services, listeners: SimulatedListeners
+):
+    manifest = incremental_manifest()
+    old = await serving(services, manifest)
+    puts = services.serve_of(old).puts
+    async with watched(services, listeners) as upgrades:
+        await services.edit(with_resources(manifest, replicas=4))
+        for weight in (20, 60):
+            await half_way(services, weight)
+            await services.world.operators[-1].kill()
+            await services.world.settle(20)
+            services.start_operator()
+        new = await upgraded(services, old)
+        new_puts = services.serve_of(new).puts
+        await services.world.settle(30)
+    assert not upgrades.failures
+    assert {greeting(put) for put in puts} == {"hi"}
+    assert {greeting(put) for put in new_puts} == {"hello"}
+
+
+@pytest.mark.slow
+async def test_a_gateway_that_is_not_programmed_stops_the_upgrade_and_is_named(
+    services: Services, listeners: SimulatedListeners
+):
+    manifest = incremental_manifest()
+    listeners.problem = "no address is left"
+    old = await serving(services, manifest)
+    status = await services.status()
+    assert condition(status, "Ready") == "True"
+    assert "no address is left" in message(status, "UpgradeInProgress")
+    puts = len(services.serve_of(old).puts)
+    await services.edit(with_resources(manifest, replicas=4))
+    await services.reaches(lambda s: "no address is left" in message(s, "UpgradeInProgress"))
+    await services.world.settle(120)
+    status = await services.status()
+    assert status["pendingServiceStatus"]["targetCapacity"] == 0
+    assert "waits for the gateway" in message(status, "UpgradeInProgress")
+    assert capacities(services.serve_of(old).puts[puts:]) in ([], [100])
+    assert await services.active() == old
+    listeners.problem = ""
+    touched = {"metadata": {"labels": {"touched": "true"}}}
+    await services.world.user.merge_patch(
+        GATEWAYS, services.world.namespace, "svc-gateway", touched
+    )
+    await upgraded(services, old)
+
+
+@pytest.mark.slow
+async def test_a_gateway_that_is_late_is_waited_for(
+    services: Services, listeners: SimulatedListeners
+):
+    manifest = incremental_manifest(intervalSeconds=1)
+    old = await serving(services, manifest)
+    listeners.delay = 15.0
+    async with watched(services, listeners) as upgrades:
+        await services.edit(with_resources(manifest, replicas=4))
+        await upgraded(services, old)
+        await services.world.settle(60)
+    assert not upgrades.failures
+    pauses = between(upgrades.moved)
+    assert all(pause >= listeners.delay for pause in pauses), pauses
+
+
+@pytest.mark.slow
+async def test_the_gateway_api_may_be_installed_while_an_upgrade_waits_for_it(world: World):
+    services = Services(world)
+    manifest = incremental_manifest()
+    old = await serving(services, manifest)
+    status = await services.status()
+    assert "install its definitions" in message(status, "UpgradeInProgress")
+    await services.edit(with_resources(manifest, replicas=4))
+    await services.reaches(
+        lambda s: "Gateway API is not installed" in message(s, "UpgradeInProgress")
+    )
+    await world.settle(60)
+    assert await services.active() == old
+    assert await services.selected() == old
+    await install_gateway_api(world)
+    async with simulated_gateways(world):
+        await upgraded(services, old)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("role", ["active", "pending"])
+async def test_a_lost_head_in_an_upgrade_costs_no_more_than_its_own_share(
+    services: Services, listeners: SimulatedListeners, role: str
+):
+    manifest = incremental_manifest()
+    old = await serving(services, manifest)
+    async with watched(services, listeners) as upgrades:
+        await services.edit(with_resources(manifest, replicas=4))
+        await half_way(services)
+        clusters = {"active": old, "pending": await services.pending()}
+        before = {name: services.serve_of(cluster) for name, cluster in clusters.items()}
+        [head] = heads_of(services, clusters[role])
+        await services.world.user.delete(PODS, services.world.namespace, head)
+        await services.world.settle(1)
+        new = await upgraded(services, old)
+        await services.world.settle(30)
+    lost = clusters[role]
+    assert all(lost in each for each in upgrades.unanswered), upgrades.unanswered
+    assert len(upgrades.unanswered) < 60
+    assert new == clusters["pending"]
+    assert {greeting(put) for put in before["active"].puts} == {"hi"}
+    assert {greeting(put) for put in services.serve_of(new).puts} == {"hello"}
+
+
+@pytest.mark.slow
+async def test_a_suspension_in_an_upgrade_deletes_gateway_and_route_too(
+    services: Services, listeners: SimulatedListeners
+):
+    manifest = incremental_manifest()
+    await serving(services, manifest)
+    await services.edit(with_resources(manifest, replicas=4))
+    await half_way(services)
+    await services.patch(suspend=True)
+    await services.reaches(lambda s: condition(s, "Suspended") == "True")
+    user, namespace = services.world.user, services.world.namespace
+    assert not (await user.list(GATEWAYS, namespace)).items
+    assert not (await user.list(HTTP_ROUTES, namespace)).items
+    await services.patch(suspend=False)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.world.eventually(lambda: listeners.weights.get(ROUTE))
+
+
+async def test_what_users_add_to_gateway_and_route_stays_and_weights_are_repaired(
+    services: Services, listeners: SimulatedListeners
+):
+    name = await serving(services, incremental_manifest())
+    user, namespace = services.world.user, services.world.namespace
+    route = await user.get_raw(HTTP_ROUTES, namespace, ROUTE)
+    route["spec"]["hostnames"] = ["serve.example.net"]
+    route["spec"]["parentRefs"].append({"name": "central"})
+    route["spec"]["rules"][0]["timeouts"] = {"request": "10s"}
+    route["spec"]["rules"][0]["backendRefs"][0]["weight"] = 7
+    await user.replace(HTTP_ROUTES, namespace, ROUTE, route)
+    await services.world.settle(10)
+    found = await user.get(HTTP_ROUTES, namespace, ROUTE)
+    assert found.spec.hostnames == ("serve.example.net",)
+    assert [ref["name"] for ref in found.spec.parent_refs] == ["svc-gateway", "central"]
+    assert found.spec.rules[0]["timeouts"] == {"request": "10s"}
+    assert listeners.weights == {ROUTE: {f"{name}-serve-svc": 100}}
+    revision = found.metadata.resource_version
+    await services.world.settle(300)
+    assert (await user.get(HTTP_ROUTES, namespace, ROUTE)).metadata.resource_version == revision

@@ -1,0 +1,155 @@
+"""How requests are divided, and whether a gateway divides them by the stored weights."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.apimachinery.timestamps import rfc3339
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES
+from controller.ray.service.rollout.steps import Wait
+from controller.ray.service.rollout.transitions import next_step
+from controller.ray.service.status.facts import collect_facts, seconds_to_next_shift
+from controller.ray.service.traffic.routing import (
+    NOT_INSTALLED,
+    routed_clusters,
+    routing_problem,
+    wanted_weights,
+)
+from controller.runtime.reconcile.plan import Create, Replace
+from tests.ray.cluster.support import NOW
+from tests.ray.service.scenes import (
+    ACTIVE,
+    NEW,
+    OLD,
+    PENDING,
+    SETTINGS,
+    STEPWISE,
+    Scene,
+    edition,
+    gateway_in_force,
+    route_in_force,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+
+SERVING = {"svc-aaaaa-serve-svc": 60, "svc-bbbbb-serve-svc": 40}
+
+
+class Routed(Scene):
+    """A scene half-way through an upgrade, with Gateway API objects to choose."""
+
+    def __init__(self, *objects: tuple[Resource[Any], KubeObject | None], **pending: Any) -> None:
+        super().__init__(edition(NEW, upgradeStrategy=STEPWISE), "UpgradeInProgress")
+        self.objects = objects
+        recorded = {"targetCapacity": 60, "trafficRoutedPercent": 60}
+        self.has(ACTIVE, edition(OLD), **recorded)
+        self.has(PENDING, edition(NEW), targetCapacity=60, trafficRoutedPercent=40, **pending)
+
+    def gateway_objects(self) -> Iterator[tuple[Resource[Any], KubeObject | None]]:
+        yield from self.objects
+
+
+def in_force(**more: Any) -> Routed:
+    return Routed((GATEWAYS, gateway_in_force()), (HTTP_ROUTES, route_in_force(SERVING)), **more)
+
+
+def problem(gateway: Any, route: Any) -> str:
+    return routing_problem(Routed((GATEWAYS, gateway), (HTTP_ROUTES, route)).observe())
+
+
+def test_weights_follow_the_stored_status():
+    assert wanted_weights(in_force().observe()) == {"svc-aaaaa": 60, "svc-bbbbb": 40}
+
+
+def test_a_gateway_that_reports_the_present_weights_is_in_force():
+    seen = in_force().observe()
+    assert routing_problem(seen) == ""
+    assert routed_clusters(seen) == {"svc-aaaaa", "svc-bbbbb"}
+
+
+def test_without_the_gateway_api_it_says_what_to_install():
+    seen = Routed().observe()
+    assert routing_problem(seen) == NOT_INSTALLED
+    assert next_step(collect_facts(seen, SETTINGS, NOW)) is Wait.GATEWAY
+
+
+@pytest.mark.parametrize(
+    ("gateway", "said"),
+    [
+        ({"Accepted": "False"}, "Gateway svc-gateway is not Accepted: Because"),
+        ({"Programmed": "False"}, "Gateway svc-gateway is not Programmed: Because"),
+        ({"Programmed": "Unknown"}, "is there a controller for GatewayClass istio?"),
+    ],
+)
+def test_a_gateway_that_is_not_programmed_is_not_in_force(gateway: dict[str, str], said: str):
+    assert said in problem(gateway_in_force(**gateway), route_in_force(SERVING))
+
+
+@pytest.mark.parametrize(
+    ("route", "said"),
+    [
+        ({"Accepted": "False"}, "HTTPRoute svc-httproute is not Accepted: Because"),
+        ({"ResolvedRefs": "False"}, "HTTPRoute svc-httproute is not ResolvedRefs: Because"),
+        ({"ResolvedRefs": "Unknown"}, "is not known to be ResolvedRefs"),
+        ({"generation": 2}, "its controller has not seen the change yet"),
+    ],
+)
+def test_a_route_that_is_not_accepted_is_not_in_force(route: dict[str, Any], said: str):
+    assert said in problem(gateway_in_force(), route_in_force(SERVING, **route))
+
+
+def test_other_weights_than_the_stored_ones_are_not_in_force():
+    other = {"svc-aaaaa-serve-svc": 80, "svc-bbbbb-serve-svc": 20}
+    assert "other weights" in problem(gateway_in_force(), route_in_force(other))
+
+
+def test_a_backend_without_weight_makes_no_difference():
+    known = {**SERVING, "svc-ccccc-serve-svc": 0}
+    assert problem(gateway_in_force(), route_in_force(known)) == ""
+
+
+def test_the_repair_of_weights_keeps_what_the_server_has_filled_in():
+    other = {"svc-aaaaa-serve-svc": 80, "svc-bbbbb-serve-svc": 20}
+    plan = Routed((GATEWAYS, gateway_in_force()), (HTTP_ROUTES, route_in_force(other))).plan()
+    [repair] = [each for each in plan.independent if each.target.resource is HTTP_ROUTES]
+    assert isinstance(repair, Replace)
+    [rule] = repair.merge["spec"]["rules"]
+    assert {each["name"]: each["weight"] for each in rule["backendRefs"]} == SERVING
+
+
+def test_a_route_leads_to_no_service_that_does_not_exist():
+    plan = Routed((GATEWAYS, gateway_in_force()), (HTTP_ROUTES, None)).plan()
+    created = [each.target.name for each in plan.independent if isinstance(each, Create)]
+    assert "svc-httproute" not in created
+    assert {"svc-aaaaa-serve-svc", "svc-bbbbb-serve-svc"} <= set(created)
+
+
+@pytest.mark.parametrize(("ago", "left"), [(0.0, 1.0), (0.25, 0.75), (1.0, None), (-60.0, None)])
+def test_the_interval_counts_from_the_last_change_of_the_weights(ago: float, left: float | None):
+    moved = rfc3339(NOW - timedelta(seconds=int(ago)))
+    seen = in_force(lastTrafficMigratedTime=moved).observe()
+    assert seconds_to_next_shift(seen, NOW + timedelta(seconds=ago - int(ago))) == left
+
+
+def test_before_the_first_change_there_is_no_interval():
+    assert seconds_to_next_shift(in_force().observe(), NOW) is None
+
+
+def test_the_plan_wakes_when_the_interval_has_passed():
+    scene = in_force(lastTrafficMigratedTime=rfc3339(NOW))
+    assert next_step(collect_facts(scene.observe(), SETTINGS, NOW)) is Wait.INTERVAL
+    assert scene.plan().requeue_after == 1.0
+
+
+def test_a_cluster_that_the_route_leads_to_is_not_deleted():
+    scene = Routed(
+        (GATEWAYS, gateway_in_force()), (HTTP_ROUTES, route_in_force({"svc-ccccc-serve-svc": 1}))
+    )
+    assert "svc-ccccc" in routed_clusters(scene.observe())
