@@ -6,7 +6,8 @@ PIP     = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 LAYERS ?= tests
 ARGS   ?=
 
-# make demo [KIND=rayjob|rayservice|autoscaling]: these run real Ray, whose environment (about 500 MB) is made once
+# make demo [KIND=rayjob|rayservice|rayservice-incremental|autoscaling]: with real Ray, whose
+# environment (about 500 MB) is made once
 KIND   ?= raycluster
 
 # make test-all [REST=1]: all tests; REST=1 runs only the slow ones, which `make test` leaves out

@@ -273,8 +273,9 @@ class GatewaySpec(View, frozen=True):
 
 
 class GatewayStatus(View, frozen=True):
-    """`status` of a Gateway."""
+    """`status` of a Gateway. Addresses stay plain data."""
 
+    addresses: tuple[dict[str, Any], ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 

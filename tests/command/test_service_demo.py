@@ -81,6 +81,21 @@ def test_the_example_has_two_applications_and_every_edit_changes_what_it_says():
             assert image == f"rayproject/ray:2.52.0{suffix}"
 
 
+def test_the_example_of_incremental_upgrades_differs_in_what_they_need_only():
+    stepwise, plain = (
+        read_manifest(EXAMPLES[kind]) for kind in ("rayservice-incremental", "rayservice")
+    )
+    assert stepwise.routes == plain.routes
+    assert [each["kind"] for each in stepwise.others] == ["GatewayClass", "ConfigMap"]
+    assert stepwise.others[1:] == plain.others
+    spec = dict(stepwise.service["spec"])
+    options = spec.pop("upgradeStrategy")["clusterUpgradeOptions"]
+    assert options["gatewayClassName"] == stepwise.others[0]["metadata"]["name"]
+    assert spec["rayClusterConfig"].pop("enableInTreeAutoscaling")
+    twice = spec.pop("serveConfigV2").replace("num_replicas: 2", "num_replicas: 1")
+    assert spec | {"serveConfigV2": twice} == plain.service["spec"]
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = {
     kind: Path(__file__).parents[3] / "examples" / f"{kind}.yaml"
-    for kind in ("autoscaling", "raycluster", "rayjob", "rayservice")
+    for kind in ("autoscaling", "raycluster", "rayjob", "rayservice", "rayservice-incremental")
 }
 
 
@@ -37,6 +37,12 @@ def add(commands: Commands) -> None:
         "that is upgraded, or a RayCluster that scales itself; the environment of Ray (about "
         "500 MB) is made once",
     )
+    demo.add_argument(
+        "--chart",
+        type=Path,
+        metavar="FILE",
+        help="with rayservice-incremental: draw capacity, weight and requests over time (SVG)",
+    )
     demo.add_argument("-f", "--file", type=Path, help="a manifest of that kind")
     add_machine(demo)
     demo.set_defaults(start=_start)
@@ -47,6 +53,7 @@ def _start(options: argparse.Namespace) -> int:
     from controller.command.development.demos import (  # noqa: PLC0415
         autoscaling_demo,
         cluster_demo,
+        incremental_demo,
         job_demo,
         service_demo,
     )
@@ -54,7 +61,11 @@ def _start(options: argparse.Namespace) -> int:
 
     manifest = options.file or EXAMPLES[options.kind]
     with_ray = {"rayjob": job_demo, "autoscaling": autoscaling_demo, "rayservice": service_demo}
-    if options.kind in with_ray:
+    if options.kind == "rayservice-incremental":
+        demo = incremental_demo(manifest, options.images, options.isolation, options.chart)
+    elif options.chart:
+        raise ConfigurationError("--chart is for --kind rayservice-incremental")
+    elif options.kind in with_ray:
         demo = with_ray[options.kind](manifest, options.images, options.isolation)
     elif options.images or options.isolation != "auto":
         raise ConfigurationError("--image and --isolation are for the kinds with real Ray")

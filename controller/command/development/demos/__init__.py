@@ -5,7 +5,8 @@ One demo for each kind; the exit status is 0 only if everything worked.
 
 from controller.command.development.demos.autoscaling import autoscaling_demo
 from controller.command.development.demos.cluster import cluster_demo
+from controller.command.development.demos.incremental import incremental_demo
 from controller.command.development.demos.job import job_demo
 from controller.command.development.demos.service import service_demo
 
-__all__ = ["autoscaling_demo", "cluster_demo", "job_demo", "service_demo"]
+__all__ = ["autoscaling_demo", "cluster_demo", "incremental_demo", "job_demo", "service_demo"]

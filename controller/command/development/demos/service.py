@@ -23,6 +23,7 @@ from controller.command.development.demos.serve_traffic import CLIENT, Traffic, 
 from controller.command.development.demos.steps import Step, Steps
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import ServiceView
+from controller.devcluster.gateway.objects import GATEWAY_CLASSES
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
@@ -36,8 +37,12 @@ if TYPE_CHECKING:
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.view import Screen
     from controller.devcluster.processes.isolation.selection import IsolationOption
+    from controller.kube.resources import Resource
 
 NAMESPACE = "default"
+_RESOURCES: dict[str, Resource[Any]] = {
+    resource.kind: resource for resource in (CONFIG_MAPS, GATEWAY_CLASSES)
+}
 SERVE_PORT = 8000
 _SECONDS = 900.0  # for each step: a small machine starts Ray slowly
 _STEADY = 3  # seconds in which all answers are the same
@@ -175,7 +180,8 @@ class ServicePlay:
         async with self.step("created -> Ready"):
             self.screen.change(f"operator: process {await self.operator.start()}")
             for document in self.manifest.others:
-                await user.create(CONFIG_MAPS, NAMESPACE, document)
+                resource = _RESOURCES[document["kind"]]
+                await user.create(resource, NAMESPACE if resource.namespaced else "", document)
             await user.create(RAYSERVICES, NAMESPACE, self.manifest.service)
             await self.view.until(lambda v: v.is_ready)
         self.first = self.view.active
