@@ -71,6 +71,13 @@ def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list
     return kinds
 
 
+def kinds_to_plan(settings: KindSettings) -> list[Kind[Any]]:
+    """Every kind as `manta plan` needs it: Ray is not asked, and Serve is assumed to work."""
+    service = RayServiceKind(settings=settings.service, assumes_serve=True)
+    kinds = kinds_of(settings.without_batches(), None)
+    return [service if isinstance(kind, RayServiceKind) else kind for kind in kinds]
+
+
 def _job_kind(settings: JobSettings, dashboards: DashboardActors | None) -> RayJobKind:
     if dashboards is None:
         return RayJobKind(settings=settings)

@@ -28,7 +28,9 @@ def add(commands: Commands) -> None:
         description="Show what would be created, changed, replaced and deleted if a manifest were "
         "applied, or what the operator would do about the objects as they are, by its own "
         "planner. Nothing is written: the API server is only asked for dry runs, of the manifest "
-        "and of every object that the operator would write, and what it would refuse is shown.",
+        "and of every object that the operator would write, and what it would refuse is shown. "
+        "For a RayService the order in which its clusters come and go is shown, with the most "
+        "pods, CPUs and GPUs that they ask for on the way.",
         epilog="Exit status: 0 planned, 1 an object would be refused, 2 unusable input, "
         "3 something forbidden would happen.",
     )

@@ -1,16 +1,17 @@
 """Reconciles objects of a snapshot until nothing is left to do, and records what that takes.
 
 The recorded writes are those that the operator would make, in its order, if every one of them
-succeeded and deleted pods were gone at once. Nothing leaves the process: the dry run of the API
+succeeded and deleted objects were gone at once. Nothing leaves the process: the dry run of the API
 server is in `requests`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from controller.apimachinery.merge_patch import difference
-from controller.runtime.reconcile.plan import MergePatch, Target
+from controller.runtime.reconcile.plan import NOTHING, MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,8 +21,24 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.kind import Kind
     from controller.runtime.reconcile.plan import Event, Plan, Write
 
+Json = dict[str, Any]
+
 MOST_ROUNDS: Final = 1000
 """More plans than any object needs."""
+
+
+class Recorder(Protocol):
+    """Gets what a dry run does while it does it."""
+
+    def record(self, seconds: float, write: Write, removed: Sequence[Json]) -> None:
+        """One write.
+
+        Args:
+            seconds: since the start of the dry run.
+            write: as it was executed.
+            removed: the objects that went with it.
+        """
+        ...
 
 
 class NeverSettlesError(RuntimeError):
@@ -35,7 +52,8 @@ class DryRun:
 
     Args:
         snapshot: the objects, which change during the dry run.
-        now: the time of all plans.
+        now: the time of the first plan.
+        recorder: gets every write as it is executed.
 
     Attributes:
         snapshot: the objects as they are now.
@@ -44,12 +62,14 @@ class DryRun:
         events: what the plans would report.
     """
 
-    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+    def __init__(self, snapshot: Snapshot, now: datetime, recorder: Recorder | None = None) -> None:
         self.snapshot = snapshot
         self.before = snapshot.contents()
         self.writes: list[Write] = []
         self.events: list[Event] = []
-        self._now = now
+        self._begin = self._now = now
+        self._recorder = recorder
+        self._requeue_after: float | None = None
 
     def reconcile(self, kind: Kind[Any], key: str) -> bool:
         """Execute plans for one object until one has no writes; returns whether any had.
@@ -59,30 +79,44 @@ class DryRun:
         """
         for done in range(MOST_ROUNDS):
             seen = kind.observe(key, self.snapshot)
-            if seen is None or not self._execute(kind.plan(seen, self._now), kind, key):
+            plan = NOTHING if seen is None else kind.plan(seen, self._now)
+            self._requeue_after = plan.requeue_after
+            if not self._execute(plan, kind, key):
                 return done > 0
         raise NeverSettlesError(f"{kind.primary.kind} {key} still changes at plan {MOST_ROUNDS}")
 
-    def reconcile_with_created(self, kinds: Sequence[Kind[Any]], key: str) -> None:
-        """Reconcile an object of the first kind and everything created for it, of all kinds.
+    def reconcile_with_created(
+        self, kinds: Sequence[Kind[Any]], key: str, *, patience: timedelta = timedelta(0)
+    ) -> None:
+        """Reconcile an object of the first kind and what is created or changed for it.
 
-        Whenever all of them have settled, the pods created so far become ready.
+        Whenever all of that has settled, the pods created so far become ready.
+
+        Args:
+            kinds: of the object, then of what is created for it.
+            key: of the object.
+            patience: how long the object waits for what its own plans want to do later.
 
         Raises:
             NeverSettlesError: one object or all together do not settle.
         """
         for _ in range(MOST_ROUNDS):
-            objects = [(kinds[0], key), *self._created(kinds)]
+            objects = [*self._touched(kinds[1:]), (kinds[0], key)]
             changed = [self.reconcile(kind, each) for kind, each in objects]
-            if not any(changed) and not self.snapshot.run_pods():
+            if any(changed) or self.snapshot.run_pods():
+                continue
+            later = self._now + timedelta(seconds=self._requeue_after or 0)
+            if not self._requeue_after or later - self._begin > patience:
                 return
+            self._now = later
         raise NeverSettlesError(f"what is created for {kinds[0].primary.kind} {key} never settles")
 
-    def _created(self, kinds: Sequence[Kind[Any]]) -> Iterator[tuple[Kind[Any], str]]:
+    def _touched(self, kinds: Sequence[Kind[Any]]) -> Iterator[tuple[Kind[Any], str]]:
+        """The objects of these kinds that are not as they were at the start."""
         now = self.snapshot.contents()
         for kind in kinds:
-            for key in now[kind.primary]:
-                if key not in self.before[kind.primary]:
+            for key, obj in now[kind.primary].items():
+                if self.before[kind.primary].get(key) is not obj:
                     yield kind, key
 
     def _execute(self, plan: Plan, kind: Kind[Any], key: str) -> bool:
@@ -95,7 +129,10 @@ class DryRun:
         writes = list(_writes(plan))
         self.writes += writes
         for write in writes:
-            self.snapshot.execute(write)
+            removed = self.snapshot.execute(write)
+            if self._recorder is not None:
+                seconds = (self._now - self._begin).total_seconds()
+                self._recorder.record(seconds, write, removed)
         return self._write_status(plan, kind, key) or bool(writes)
 
     def _write_status(self, plan: Plan, kind: Kind[Any], key: str) -> bool:

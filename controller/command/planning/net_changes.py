@@ -10,11 +10,12 @@ import msgspec
 from controller.apimachinery.names import has_generated_suffix
 from controller.command.planning.differences import differences
 from controller.command.planning.object_plan import ObjectChange
+from controller.command.planning.snapshot import owner_uid
 from controller.ray.api import labels
 from controller.runtime.reconcile.plan import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from controller.command.planning.differences import Difference
     from controller.command.planning.dry_run import DryRun
@@ -25,7 +26,14 @@ Json = dict[str, Any]
 Objects = dict[str, Json]
 
 _NOT_WRITTEN: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
-_HIDDEN: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", labels.RUNS_ON})
+_HIDDEN: Final = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        labels.DELETE_AFTER,
+        labels.RUNS_ON,
+        labels.SERVE_CONFIG,
+    }
+)
 """Annotations of which no difference is shown."""
 
 
@@ -51,7 +59,11 @@ def net_changes(
         gone = [(old[key], reasons.get((str(resource), key), "")) for key in old if key not in new]
         created = [new[key] for key in new if key not in old]
         changes += _deleted_and_created(resource, gone, created)
-    return tuple(_with_name_patterns(changes, _generated_names(before, after, reconciled)))
+    rename = name_patterns(dry_run, reconciled)
+    return tuple(
+        msgspec.structs.replace(change, new=rename(change.new)) if change.new else change
+        for change in changes
+    )
 
 
 def edits_of(old: Json | None, new: Json) -> tuple[Difference, ...]:
@@ -61,29 +73,23 @@ def edits_of(old: Json | None, new: Json) -> tuple[Difference, ...]:
     return tuple(differences(_written(old), _written(new)))
 
 
-def _generated_names(
-    before: Mapping[Resource[Any], Objects],
-    after: Mapping[Resource[Any], Objects],
-    resources: Iterable[Resource[Any]],
-) -> list[str]:
-    """Names of created objects that depend on the moment of the creation."""
-    created = (key for resource in resources for key in after[resource].keys() - before[resource])
+def name_patterns(dry_run: DryRun, resources: Iterable[Resource[Any]]) -> Callable[[str], str]:
+    """Puts `*` for suffixes that depend on the moment, also where other names begin with them.
+
+    Args:
+        dry_run: after everything has settled.
+        resources: primary resources of kinds, whose objects have such names.
+    """
+    after = dry_run.snapshot.contents()
+    created = (key for each in resources for key in after[each].keys() - dry_run.before[each])
     names = (key.rpartition("/")[2] for key in created)
-    return sorted(name for name in names if has_generated_suffix(name))
+    generated = sorted(name for name in names if has_generated_suffix(name))
 
+    def rename(name: str) -> str:
+        prefix = next((each for each in generated if name.startswith(each)), None)
+        return name if prefix is None else _pattern(prefix) + name.removeprefix(prefix)
 
-def _with_name_patterns(
-    changes: Iterable[ObjectChange], generated: Iterable[str]
-) -> Iterator[ObjectChange]:
-    """Put `*` for generated suffixes, also where the names of children begin with them."""
-    names = tuple(generated)
-    for change in changes:
-        prefix = next((name for name in names if change.new.startswith(name)), None)
-        if prefix is None:
-            yield change
-        else:
-            rest = change.new.removeprefix(prefix)
-            yield msgspec.structs.replace(change, new=_pattern(prefix) + rest)
+    return rename
 
 
 def _edited(resource: Resource[Any], old: Objects, new: Objects) -> Iterator[ObjectChange]:
@@ -101,9 +107,9 @@ def _deleted_and_created(
     old: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
     new: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for obj, why in deleted:
-        old[_owner(obj), _group(obj)].append((obj["metadata"]["name"], why))
+        old[owner_uid(obj), _group(obj)].append((obj["metadata"]["name"], why))
     for obj in created:
-        new[_owner(obj), _group(obj)].append(obj["metadata"]["name"])
+        new[owner_uid(obj), _group(obj)].append(obj["metadata"]["name"])
     for place in [*old, *(place for place in new if place not in old)]:
         yield from _in_group(resource, place[1], old[place], new[place])
 
@@ -134,12 +140,6 @@ def _pattern(name: str) -> str:
 def _group(obj: Json) -> str:
     found: dict[str, str] = obj["metadata"].get("labels") or {}
     return found.get(labels.GROUP, "")
-
-
-def _owner(obj: Json) -> str:
-    """Uid of the controller owner, empty without one."""
-    references: list[Json] = obj["metadata"].get("ownerReferences") or []
-    return next((each["uid"] for each in references if each.get("controller")), "")
 
 
 def _reason(write: Delete) -> str:

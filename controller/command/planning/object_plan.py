@@ -8,6 +8,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from controller.command.planning.differences import Difference
+    from controller.command.planning.rollout import Rollout
 
 Action = Literal["create", "change", "replace", "delete"]
 
@@ -69,6 +70,7 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         problem: why the object would be refused; then nothing else happens.
         edits: what the manifest changes in the object itself.
         items: what the operator does about it.
+        rollout: of a RayService, what happens to its clusters, in order; None if nothing does.
         refusals: which of that the API server would refuse.
         notes: what a user would not expect, or what is not yet reached.
     """
@@ -80,6 +82,7 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     problem: str = ""
     edits: tuple[Difference, ...] = ()
     items: tuple[ObjectChange, ...] = ()
+    rollout: Rollout | None = None
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
 

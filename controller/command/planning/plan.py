@@ -12,7 +12,7 @@ import msgspec
 
 import controller
 from controller.command.clock import wall
-from controller.command.kinds import KindSettings, kinds_of
+from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.manifests import load
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
@@ -69,7 +69,7 @@ async def plan(
         ConfigurationError: unusable file, credentials or API server.
     """
     settings = KindSettings.from_environment(request.feature_gates)
-    kinds = kinds_of(settings.without_batches(), None)
+    kinds = kinds_to_plan(settings)
     manifests = _manifests(request.file, kinds) if request.file else None
     opened = empty_cluster(USER_AGENT) if request.offline else _connected(request)
     async with opened as client:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.command.planning import requests
 from controller.command.planning.created_kinds import with_created_kinds
 from controller.command.planning.dry_run import DryRun
-from controller.command.planning.net_changes import edits_of, net_changes
+from controller.command.planning.net_changes import edits_of, name_patterns, net_changes
 from controller.command.planning.object_plan import ObjectPlan
 from controller.command.planning.refusals import ask_server
+from controller.command.planning.rollout import RolloutRecorder
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.errors import StatusError
 from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES
 from controller.runtime.reconcile.plan import Target
 
 if TYPE_CHECKING:
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.kind import InstalledSchema, Kind
 
 Json = dict[str, Any]
+
+_PATIENCE: Final = timedelta(days=1)
+"""Longer than any upgrade waits between its steps."""
 
 _NOTED_CONDITIONS: Final = {
     ("DefinitionComplete", "False"),
@@ -100,14 +107,19 @@ class Planner:
         snapshot = await self._snapshot(kinds, wanted)
         seen = kind.observe(key, snapshot)
         problem = kind.problem(seen) if seen is not None else None
-        dry_run = DryRun(snapshot, self._now)
-        if present is None:
+        recorder = _recorder(snapshot, wanted) if kind.primary is RAYSERVICES else None
+        dry_run = DryRun(snapshot, self._now, recorder)
+        if recorder is not None:
+            dry_run.reconcile_with_created(kinds, key, patience=_PATIENCE)
+        elif present is None:
             dry_run.reconcile_with_created(kinds, key)
         else:
             dry_run.reconcile(kind, key)
         target = Target(kind.primary, meta["namespace"], meta["name"])
         verdict = await ask_server(self._client, dry_run, target if present is None else None)
         notes = () if problem else dict.fromkeys(_notes(kind, key, dry_run))
+        primaries = [each.primary for each in kinds]
+        rollout = recorder.rollout() if recorder is not None else None
         return ObjectPlan(
             kind=kind.primary.kind,
             namespace=meta["namespace"],
@@ -115,7 +127,12 @@ class Planner:
             exists=present is not None,
             problem=str(problem or ""),
             edits=edits_of(present, wanted),
-            items=net_changes(dry_run, [each.primary for each in kinds]),
+            items=net_changes(dry_run, primaries),
+            rollout=(
+                rollout.renamed(name_patterns(dry_run, primaries))
+                if rollout is not None and rollout.steps
+                else None
+            ),
             refusals=verdict.refusals,
             notes=(*notes, *verdict.notes),
         )
@@ -134,6 +151,12 @@ class Planner:
             snapshot.add(child, objects)
         snapshot.add(resource, [wanted])
         return snapshot
+
+
+def _recorder(snapshot: Snapshot, service: Json) -> RolloutRecorder:
+    contents = snapshot.contents()
+    clusters, pods = contents[RAYCLUSTERS].values(), contents[PODS].values()
+    return RolloutRecorder(service, list(clusters), list(pods))
 
 
 def _notes(kind: Kind[Any], key: str, dry_run: DryRun) -> Iterator[str]:

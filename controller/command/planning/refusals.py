@@ -58,7 +58,7 @@ async def ask_server(client: Client, dry_run: DryRun, new: Target | None) -> Ver
     Raises:
         KubeError: the server could not be reached.
     """
-    writes = [write for write in _askable(dry_run) if write.target != new]
+    writes = [write for write in _askable(dry_run) if new is None or not _same(write.target, new)]
     answers = await asyncio.gather(*(_refusal_of(client, write) for write in writes))
     created = {write.target.name for write in writes if isinstance(write, Create)}
     refused: Counter[Refusal] = Counter()
@@ -71,6 +71,10 @@ async def ask_server(client: Client, dry_run: DryRun, new: Target | None) -> Ver
         else:
             refused[_refusal(write, error)] += 1
     return Verdict(tuple(each.counted(count) for each, count in refused.items()), tuple(notes))
+
+
+def _same(target: Target, other: Target) -> bool:
+    return (target.resource, target.key) == (other.resource, other.key)
 
 
 def _askable(dry_run: DryRun) -> Iterable[Write]:

@@ -184,14 +184,18 @@ class Snapshot:
         if target.key not in self._raw[str(target.resource)]:
             self._absent.add((str(target.resource), target.key))
 
-    def execute(self, write: Write) -> None:
-        """Execute one write; preconditions hold, because nothing else writes here."""
+    def execute(self, write: Write) -> list[Json]:
+        """Execute one write; preconditions hold, because nothing else writes here.
+
+        Returns what was removed: of a deletion the object and all that belong to it.
+        """
         target = write.target
+        removed: list[Json] = []
         match write:
             case Create():
                 self._put(target.resource, target.key, self._created(target, write.body))
             case Delete():
-                self._remove(target)
+                removed = self._remove(str(target.resource), target.key)
             case MergePatch():
                 self._change(target, lambda raw: apply_merge_patch(raw, write.patch))
             case Replace():
@@ -200,6 +204,7 @@ class Snapshot:
                 operations = [dict(operation) for operation in write.operations]
                 self._change(target, lambda raw: json_patch(copy.deepcopy(raw), operations))
         self._writes += 1
+        return removed
 
     def _hold(self, owned: Owned[Any]) -> None:
         name = str(owned.resource)
@@ -218,9 +223,20 @@ class Snapshot:
         }
         return {**body, "metadata": {**meta, **body["metadata"], "name": target.name}}
 
-    def _remove(self, target: Target) -> None:
-        self._raw[str(target.resource)].pop(target.key, None)
-        self._views.pop((str(target.resource), target.key), None)
+    def _remove(self, resource: str, key: str) -> list[Json]:
+        """Remove an object and what it owns, as the garbage collector does."""
+        removed = self._raw[resource].pop(key, None)
+        self._views.pop((resource, key), None)
+        if removed is None:
+            return []
+        uid = removed["metadata"].get("uid")
+        owned = [
+            (name, each)
+            for name, objects in self._raw.items()
+            for each, obj in objects.items()
+            if uid and owner_uid(obj) == uid
+        ]
+        return [removed, *(gone for place in owned for gone in self._remove(*place))]
 
     def _change(self, target: Target, change: Callable[[Json], Json]) -> None:
         present = self._raw[str(target.resource)].get(target.key)
@@ -232,6 +248,12 @@ class Snapshot:
     def _put(self, resource: Resource[Any], key: str, obj: Json) -> None:
         self._raw[str(resource)][key] = obj
         self._views.pop((str(resource), key), None)
+
+
+def owner_uid(obj: Json) -> str:
+    """Uid of the controller owner, empty without one."""
+    references: list[Json] = obj["metadata"].get("ownerReferences") or []
+    return next((each["uid"] for each in references if each.get("controller")), "")
 
 
 def _key(namespace: str, name: str) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from controller.command.planning.differences import Difference
     from controller.command.planning.object_plan import Action, ObjectChange, ObjectPlan, Refusal
+    from controller.command.planning.rollout import Rollout, RolloutStep
 
 Line = tuple[str, str]  # a style of `rich`, and the text
 
@@ -23,6 +24,7 @@ _SIGNS: Final[dict[Action, tuple[str, str]]] = {
     "delete": ("red", "-"),
 }
 _MOST_NAMES: Final = 5
+_ALL: Final = 100
 _LONGEST_VALUE: Final = 100
 
 
@@ -52,10 +54,39 @@ def text_of(plan: ObjectPlan) -> Iterator[Line]:
         style, sign = _SIGNS[item.action]
         yield style, f"    {sign} {_change(item)}"
         yield from ((style, f"        {_difference(each)}") for each in item.differences)
+    yield from _rollout(plan.rollout)
     for refusal in plan.refusals:
         yield "red", f"  ! {_refusal(refusal)}"
     for note in plan.notes:
         yield "cyan", f"  note: {note}"
+
+
+def _rollout(rollout: Rollout | None) -> Iterator[Line]:
+    if rollout is None:
+        return
+    yield "", "  in this order"
+    before = 0.0
+    for number, step in enumerate(rollout.steps, start=1):
+        wait = f"after {step.seconds - before:g} s " if step.seconds > before else ""
+        yield "", f"    {number}. {wait}{_step(step)}"
+        before = step.seconds
+    yield "", f"  at its peak {rollout.peak}; {rollout.before} before, {rollout.after} after"
+
+
+def _step(step: RolloutStep) -> str:
+    cluster = f"RayCluster {step.cluster}"
+    match step.action:
+        case "configure":
+            return f"give {cluster} the new Serve config"
+        case "change":
+            return f"change {cluster} in place"
+        case "scale":
+            return f"scale Serve of {cluster} to {step.percent} %"
+        case "route":
+            share = "all" if step.percent == _ALL else f"{step.percent} % of the"
+            return f"lead {share} requests to {cluster}"
+        case "create" | "delete":
+            return f"{step.action} {cluster}"
 
 
 def _summary(plan: ObjectPlan) -> str:

@@ -39,6 +39,7 @@ class RayServiceKind:
         external_source: talks to Ray; in an operator the same `ControllerDashboards` as
             `dashboards`.
         settings: for all RayServices.
+        assumes_serve: for plans without Ray: whether Serve is assumed to run what it gets.
     """
 
     name = "rayservice-controller"
@@ -52,6 +53,8 @@ class RayServiceKind:
         dashboards: Dashboards = NO_DASHBOARDS,
         external_source: ExternalSource[ProbeSubscription, HeadCommand] | None = None,
         settings: ServiceSettings | None = None,
+        *,
+        assumes_serve: bool = False,
     ) -> None:
         self.external_source = external_source
         self._settings = settings or ServiceSettings()
@@ -62,6 +65,7 @@ class RayServiceKind:
             definitions_reader(),
             dashboards,
             self._settings,
+            assumes_serve,
         )
 
     def observe(self, key: str, reads: CacheReader) -> ServiceObservation | None:

@@ -26,6 +26,7 @@ from controller.ray.service.observation import (
 )
 from controller.ray.service.rollout.facts import Selection
 from controller.ray.service.rollout.selection import wanted_selection
+from controller.ray.service.serving.assumed import with_assumed_serve
 from controller.ray.service.serving.command_id import put_command_ids
 from controller.ray.service.serving.proxies import endpoints_of, gated_pods, proxy_on
 from controller.ray.service.serving.stored_config import UnreadableConfig, load
@@ -61,6 +62,7 @@ class ServiceSources:
         read_definition: reads what the installed definitions lack.
         dashboards: what Ray reports.
         settings: of the RayService controller.
+        assumes_serve: whether Serve is assumed to run what it gets, instead of asking dashboards.
     """
 
     goal_of: Callable[[RayService], Goal | Problem]
@@ -69,6 +71,7 @@ class ServiceSources:
     read_definition: DefinitionsReader
     dashboards: Dashboards
     settings: ServiceSettings
+    assumes_serve: bool = False
 
 
 def observe_service(
@@ -133,7 +136,10 @@ def _serving_cluster(
     head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)
     pods = reads.by_index(PODS, "owner", cluster.metadata.uid)
     present = tuple(pod for pod in pods if not pod.metadata.terminating)
-    found = _with_serve(replace(found, head=head, pods=present), recorded, sources.dashboards)
+    found = replace(found, head=head, pods=present)
+    if sources.assumes_serve:
+        return with_assumed_serve(found, recorded)
+    found = _with_serve(found, recorded, sources.dashboards)
     gated = gated_pods(found, sources.settings, excludes_head=excludes_head(service))
     return replace(found, proxies=dict(_proxies(found, gated, sources.dashboards)))
 
