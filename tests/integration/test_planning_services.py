@@ -173,7 +173,7 @@ async def test_the_text_says_the_order_and_the_peak_and_json_has_them(services: 
     assert str(Usage(2, 3, 1)) == "2 Pods, 3 CPUs, 1 GPU"
     found = msgspec.json.decode(msgspec.json.encode(plan))["rollout"]
     assert found["peak"] == {"pods": 4, "cpus": 6.0, "gpus": 2}
-    assert found["steps"][2] == {"action": "delete", "cluster": old, "seconds": 60.0}
+    assert found["steps"][2] == {"action": "delete", "cluster": old, "seconds": 60}
 
 
 async def test_planning_for_services_writes_nothing(services: Services):

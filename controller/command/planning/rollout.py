@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -40,7 +41,7 @@ class RolloutStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
     action: StepAction
     cluster: str
-    seconds: float = 0
+    seconds: int = 0
     percent: int = 100
 
 
@@ -93,7 +94,7 @@ class RolloutRecorder:
             self._now += usage_of(dict(write.body))
             self._peak = self._peak.at_least(self._now)
         for action, cluster, percent in self._actions(write):
-            step = RolloutStep(action, cluster, seconds, percent)
+            step = RolloutStep(action, cluster, math.ceil(seconds), percent)
             if not self._steps or self._steps[-1] != step:
                 self._steps.append(step)
 

@@ -65,9 +65,9 @@ def _rollout(rollout: Rollout | None) -> Iterator[Line]:
     if rollout is None:
         return
     yield "", "  in this order"
-    before = 0.0
+    before = 0
     for number, step in enumerate(rollout.steps, start=1):
-        wait = f"after {step.seconds - before:g} s " if step.seconds > before else ""
+        wait = f"after {step.seconds - before} s " if step.seconds > before else ""
         yield "", f"    {number}. {wait}{_step(step)}"
         before = step.seconds
     yield "", f"  at its peak {rollout.peak}; {rollout.before} before, {rollout.after} after"
