@@ -101,7 +101,8 @@ class DryRun:
             NeverSettlesError: one object or all together do not settle.
         """
         for _ in range(MOST_ROUNDS):
-            objects = [*self._touched(kinds[1:]), (kinds[0], key)]
+            primary = kinds[0], key
+            objects = [*(each for each in self._touched(kinds) if each != primary), primary]
             changed = [self.reconcile(kind, each) for kind, each in objects]
             if any(changed) or self.snapshot.run_pods():
                 continue
