@@ -187,7 +187,7 @@ class WeightedProxy:
         for endpoint in behind:
             try:
                 response = await self._send(request, endpoint)
-            except aiohttp.ClientConnectorError:
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
                 continue  # nothing was sent: another pod may have it
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 return web.Response(status=502, text=f"{key}: {error}\n")
