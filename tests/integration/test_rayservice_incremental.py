@@ -381,7 +381,7 @@ async def test_a_suspension_in_an_upgrade_deletes_gateway_and_route_too(
     await services.world.eventually(lambda: listeners.weights.get(ROUTE))
 
 
-async def test_what_users_add_to_gateway_and_route_stays_and_weights_are_repaired(
+async def test_bug_43_what_users_add_to_gateway_and_route_stays_and_weights_are_repaired(
     services: Services, listeners: SimulatedListeners
 ):
     name = await serving(services, incremental_manifest())
