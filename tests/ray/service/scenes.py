@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Gateway, HTTPRoute
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS
@@ -119,7 +120,8 @@ class Scene:
 
     def gateway_objects(self) -> Iterator[tuple[Resource[Any], KubeObject | None]]:
         """A Gateway, and a route that is in force with the stored weights."""
-        pending: int = self.status.get(PENDING, {}).get("trafficRoutedPercent", 0)
+        status = status_of(_service(self.wanted, self.status))
+        pending: int = mapping(status.get(PENDING)).get("trafficRoutedPercent", 0)
         stored = {ACTIVE: 100 - pending, PENDING: pending}
         weights = {
             f"{cluster.metadata.name}-serve-svc": stored[role]
