@@ -195,6 +195,7 @@ async def test_every_part_gets_what_concerns_it(monkeypatch: pytest.MonkeyPatch)
         sync_timeout=5.0,
         on_synced=synced,
         on_quarantine=operator._quarantined,
+        on_available=operator._available,
     )
     assert caches.calls == [
         ("serve", operator.controllers[kind.name], kind) for kind in world.kinds
