@@ -1,4 +1,6 @@
-"""A life of some RayClusters and RayJobs as plain data: what is done to them, and what goes wrong.
+"""A life of some RayClusters, RayJobs and RayServices as plain data.
+
+It says what is done to them, and what goes wrong.
 
 It can be printed, stored as JSON, replayed and shrunk. Numbers that pick something (a cluster, a
 group, a pod) are taken modulo how many of these there are when the step is due.
@@ -77,6 +79,24 @@ class Job(msgspec.Struct, frozen=True):
     def fate(self, submission: int) -> Fate:
         """That of the so-manieth submission, from 0."""
         return self.fates[min(submission, len(self.fates) - 1)]
+
+
+class RayService(msgspec.Struct, frozen=True):
+    """A RayService as it is created, or as it is edited.
+
+    Attributes:
+        config: number of its Serve config.
+        image: number of the image of all its pods.
+        workers: of its cluster.
+        upgrade: type of its upgrade strategy.
+        delay: seconds for which a replaced cluster is kept.
+    """
+
+    config: int = 0
+    image: int = 0
+    workers: int = 1
+    upgrade: Literal["NewCluster", "None"] = "NewCluster"
+    delay: int = 5
 
 
 class Action(msgspec.Struct, frozen=True, tag=True):
@@ -219,6 +239,45 @@ class DeleteJobCluster(Action, frozen=True):
 
 class LoseRayJobs(Action, frozen=True):
     """All Rays forget their jobs."""
+
+
+class CreateRayService(Action, frozen=True):
+    """Create a RayService, if there is none of that name."""
+
+    service: int
+    body: RayService
+
+
+class EditRayService(Action, frozen=True):
+    """Replace the specification of a RayService; whether it is suspended stays as it is."""
+
+    service: int
+    body: RayService
+
+
+class SuspendRayService(Action, frozen=True):
+    """Set suspend of a RayService."""
+
+    service: int
+    suspend: bool
+
+
+class DeleteRayService(Action, frozen=True):
+    """Delete a RayService."""
+
+    service: int
+    propagation: Literal["Background", "Foreground"] = "Background"
+
+
+class DeleteRayServiceCluster(Action, frozen=True):
+    """Somebody deletes a cluster of a RayService."""
+
+    service: int
+    role: Literal["active", "pending"]
+
+
+class LoseServe(Action, frozen=True):
+    """All Serves lose their applications."""
 
 
 class RayFault(Action, frozen=True):
@@ -370,6 +429,12 @@ AnyAction: TypeAlias = (
     | SuspendJob
     | DeleteJobCluster
     | LoseRayJobs
+    | CreateRayService
+    | EditRayService
+    | SuspendRayService
+    | DeleteRayService
+    | DeleteRayServiceCluster
+    | LoseServe
     | RayFault
     | EndPod
     | DeleteService
@@ -423,11 +488,18 @@ class Scenario(msgspec.Struct, frozen=True):
     clusters: tuple[Cluster, ...]
     steps: tuple[Step, ...]
     jobs: tuple[Job, ...] = ()
+    services: tuple[RayService, ...] = ()
 
     @property
     def has_jobs(self) -> bool:
         """Whether there is ever a RayJob."""
         return bool(self.jobs) or any(isinstance(step.action, CreateJob) for step in self.steps)
+
+    @property
+    def has_services(self) -> bool:
+        """Whether there is ever a RayService."""
+        created = any(isinstance(step.action, CreateRayService) for step in self.steps)
+        return bool(self.services) or created
 
     def to_json(self) -> str:
         """One line; `from_json` reads it."""
@@ -444,6 +516,6 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def told(self) -> str:
         """One line for each step, for a person."""
-        made = (f"create {each}" for each in (*self.clusters, *self.jobs))
+        made = (f"create {each}" for each in (*self.clusters, *self.jobs, *self.services))
         lines = [str(self.surroundings), *made]
         return "\n".join([*lines, *(f"{step.delay:6.1f} s  {step.action}" for step in self.steps)])

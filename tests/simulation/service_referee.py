@@ -208,7 +208,7 @@ class ServiceReferee:
         )
 
     def _owner(self, object_: Json) -> ServiceHistory | None:
-        found = (self._services.get(uid) for uid in _owners(object_))
+        found = (self._services.get(uid) for uid in owners(object_))
         return next((each for each in found if each is not None), None)
 
     def _blame(self, what: str) -> None:
@@ -220,7 +220,8 @@ def selected(service: Json) -> str:
     return (service["spec"].get("selector") or {}).get("ray.io/cluster", "")
 
 
-def _owners(object_: Json) -> Iterator[str]:
+def owners(object_: Json) -> Iterator[str]:
+    """Uid of the controller of an object, if it has one."""
     for each in object_["metadata"].get("ownerReferences") or ():
         if each.get("controller"):
             yield each["uid"]

@@ -1,7 +1,8 @@
 """Plays a scenario: some minutes in which everything goes wrong, then peace.
 
 When the faults have stopped, every cluster must become what it was last asked to be, every job
-must come to its end, and then the operator must write nothing more and keep nothing in its ledger.
+must come to its end, every service must serve what it was last told to, and then the operator must
+write nothing more and keep nothing in its ledger.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ from tests.simulation.scenario import (
     Compact,
     Create,
     CreateJob,
+    CreateRayService,
     Fault,
     LoseRayJobs,
+    LoseServe,
     Prune,
     RayFault,
     Restart,
@@ -42,6 +45,7 @@ from tests.simulation.scenario import (
     Scenario,
     Webhook,
 )
+from tests.simulation.services import ServicesOfLife
 from tests.simulation.user import NODE_COUNT, User
 from tests.simulation.wire import Wire
 from tests.virtual_time import VirtualLoop
@@ -58,8 +62,9 @@ CONVERGENCE = 600.0
 """Seconds after the last fault until everything is as it should be. Pods that were lost again
 and again are replaced after five minutes at the latest."""
 
-CONVERGENCE_OF_JOBS = 1200.0
-"""The same for scenarios with jobs: three attempts, each with a time limit that it may reach."""
+CONVERGENCE_WITH_RAY = 1200.0
+"""The same for scenarios with jobs: three attempts, each with a time limit that it may reach.
+And for those with services, whose clusters are replaced one after the other."""
 
 SETTLING = 90.0
 """Seconds that entries of the ledger may still need after that."""
@@ -118,11 +123,14 @@ class Simulation:
         self.others = Others(self.world, self.referee, self.user.busy)
         rounds = 3 if self.scenario.surroundings.past else 1
         self._revisions: deque[int] = deque(maxlen=rounds)  # autoscalers see the oldest
-        self.jobs: JobsOfLife | None = None
+        self.rays: list[JobsOfLife | ServicesOfLife] = []
         if self.scenario.has_jobs:
-            self.jobs = JobsOfLife(
-                self.world, self.user.jobs, self.referee.violations, strict=not self.overlapping
+            strict = not self.overlapping
+            self.rays.append(
+                JobsOfLife(self.world, self.user.jobs, self.referee.violations, strict=strict)
             )
+        if self.scenario.has_services:
+            self.rays.append(ServicesOfLife(self.world, self.user.lost, self.referee.violations))
 
     async def run(self) -> Result:
         """All of it."""
@@ -144,9 +152,9 @@ class Simulation:
         )
 
     def write_down(self, event: StoredEvent) -> None:
-        """Add a transition to the digest, and tell who keeps books of jobs."""
-        if self.jobs is not None:
-            self.jobs.saw(event)
+        """Add a transition to the digest, and tell who keeps other books."""
+        for rays in self.rays:
+            rays.saw(event)
         self._transitions += 1
         when = f"{self.world.loop.time():.6f} {event.type} {event.table} {event.key} "
         self._digest.update(when.encode())
@@ -165,10 +173,10 @@ class Simulation:
                 case Rival() | Prune() | ClockJump():
                     self._say(f"{step.action}")
                     self.others.begin(step.action, tasks)
-                case RayFault() | LoseRayJobs():
+                case RayFault() | LoseRayJobs() | LoseServe():
                     self._say(f"{step.action}")
-                    if self.jobs is not None:
-                        self.jobs.act(step.action)
+                    for rays in self.rays:
+                        rays.act(step.action)
                 case Compact():
                     self._say("compact")
                     assert self.world.server is not None
@@ -183,13 +191,15 @@ class Simulation:
         await self.others.over()
 
     async def _settle_in(self) -> None:
-        if self.jobs is not None:
-            await self.jobs.open()
+        for rays in self.rays:
+            await rays.open()
         self._start()
         for number, body in enumerate(self.scenario.clusters):
             await self._act(Create(number, body))
         for number, job in enumerate(self.scenario.jobs):
             await self._act(CreateJob(number, job))
+        for number, service in enumerate(self.scenario.services):
+            await self._act(CreateRayService(number, service))
 
     async def _act(self, action: AnyAction) -> None:
         refusal = await self.user.act(action)
@@ -223,8 +233,7 @@ class Simulation:
         wire = Wire(self.world.server, name, past=around.past, streaming=around.streaming)
         kind = WitnessedKind(self.referee)
         kinds: list[Kind[Any]] = [kind]
-        if self.jobs is not None:
-            kinds.append(self.jobs.kind(self.others.wall))
+        kinds += [rays.kind(self.others.wall) for rays in self.rays]
         operator = self.world.start_operator(transport=wire, kinds=kinds, wall=self.others.wall)
         operator.transport.on_answer.append(kind.memory.answered)
         operator.transport.on_answer.append(Effort(self.world.loop, self.referee.violations))
@@ -316,8 +325,8 @@ class Simulation:
         self._say("peace")
         self._weather.clear()
         self._apply_weather()
-        if self.jobs is not None:
-            self.jobs.make_peace()
+        for rays in self.rays:
+            rays.make_peace()
         while len(self._alive) > 1:
             operator, wire = self._alive.pop(0)
             await operator.kill()
@@ -325,7 +334,7 @@ class Simulation:
         await self.user.heal()
 
     async def _converge(self) -> None:
-        limit = CONVERGENCE if self.jobs is None else CONVERGENCE_OF_JOBS
+        limit = CONVERGENCE_WITH_RAY if self.rays else CONVERGENCE
         deadline = self.world.loop.time() + limit
         while wrong := self._shortcomings():
             if self.world.loop.time() > deadline:
@@ -365,17 +374,17 @@ class Simulation:
             names = {f"{self.world.namespace}/{each['metadata']['name']}" for each in left}
             if leaked := set(controller._uids) - names:
                 blame(f"{controller.name} remembers what is gone: {leaked}")
-        if self.jobs is not None:
-            self.referee.violations.extend(self.jobs.leaks())
+        for rays in self.rays:
+            self.referee.violations.extend(rays.leaks())
         if not operator.running:
             blame("the operator has ended")
 
     def _shortcomings(self) -> list[str]:
-        wrong = self.jobs.shortcomings(self._objects) if self.jobs is not None else []
+        wrong = [each for rays in self.rays for each in rays.shortcomings(self._objects)]
         if wrong:
             return wrong
         clusters, pods = self._objects(str(RAYCLUSTERS)), self._objects("pods")
-        if self.jobs is not None:  # where no head comes back, the pods are as they are
+        if self.scenario.has_jobs:  # where no head comes back, the pods are as they are
             left = {each["metadata"]["uid"] for each in clusters if keeps_no_head(each)}
             clusters = [each for each in clusters if each["metadata"]["uid"] not in left]
             pods = [pod for pod in pods if not left & _owners(pod)]

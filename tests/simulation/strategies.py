@@ -10,8 +10,10 @@ from tests.simulation import scenario as s
 
 MOST_CLUSTERS = 3
 MOST_JOBS = 2
+MOST_SERVICES = 2
 MOST_STEPS = 20
 MOST_STEPS_WITH_JOBS = 12
+MOST_STEPS_WITH_SERVICES = 12
 WATCHED = ("pods", "rayclusters.ray.io", "services", "")
 
 which = st.integers(0, MOST_CLUSTERS - 1)
@@ -175,6 +177,23 @@ job_lives = st.one_of(
     st.builds(s.DeleteJobCluster, which_job),
     st.builds(s.LoseRayJobs),
 )
+which_service = st.integers(0, MOST_SERVICES - 1)
+services = st.builds(
+    s.RayService,
+    config=st.integers(0, 2),
+    image=st.sampled_from([0, 0, 1, 2]),
+    workers=st.sampled_from([1, 0, 2]),
+    upgrade=st.sampled_from(["NewCluster", "NewCluster", "NewCluster", "None"]),
+    delay=st.sampled_from([5, 0, 30]),
+)
+service_edits = st.builds(s.EditRayService, which_service, services)
+service_lives = st.one_of(
+    st.builds(s.SuspendRayService, which_service, st.sampled_from([True, False])),
+    st.builds(s.CreateRayService, which_service, services),
+    st.builds(s.DeleteRayService, which_service, st.sampled_from(["Background", "Foreground"])),
+    st.builds(s.DeleteRayServiceCluster, which_service, st.sampled_from(["active", "pending"])),
+    st.builds(s.LoseServe),
+)
 job_lags = st.builds(
     s.Fault,
     st.just("lag"),
@@ -187,12 +206,20 @@ job_writes = _fault(
     ["lost answer", "lost request", "straggling", "409", "503"],
     st.sampled_from(["rayjobs.ray.io", "rayclusters.ray.io", "jobs.batch"]),
 )
+service_kinds = st.sampled_from(["rayservices.ray.io", "rayclusters.ray.io", "services"])
+service_lags = st.builds(s.Fault, st.just("lag"), service_kinds, st.just(1), late, lasting)
+service_writes = _fault(["lost answer", "lost request", "straggling", "409", "503"], service_kinds)
 actions = st.one_of(scalings, faults, demands, accidents, edits, restarts, faults, lives, others)
 job_actions = st.one_of(
     ray_faults, job_lives, restarts, accidents, job_lags, job_writes, faults, job_lives, others
 )
+service_actions = st.one_of(
+    service_edits, ray_faults, service_lives, restarts, accidents, service_lags, service_writes,
+    faults, service_edits, others,
+)  # fmt: skip
 single_steps = st.builds(s.Step, delays, actions).map(lambda step: (step,))
 single_job_steps = st.builds(s.Step, delays, job_actions).map(lambda step: (step,))
+single_service_steps = st.builds(s.Step, delays, service_actions).map(lambda step: (step,))
 lags = st.builds(s.Fault, st.just("lag"), st.just("pods"), st.just(1), late, lasting)
 pods_gone = st.builds(s.Fault, st.just("gone"), st.just("pods"), often, late, lasting)
 at_pods = _fault(["lost answer", "lost request", "straggling"], st.just("pods"))
@@ -208,6 +235,14 @@ job_together = st.one_of(
     st.tuples(job_writes, job_lives),
 )
 
+service_together = st.one_of(
+    st.tuples(service_lags, restarts),
+    st.tuples(service_edits, accidents),
+    st.tuples(service_edits, ray_faults, restarts),
+    st.tuples(service_writes, service_edits),
+    st.tuples(service_lags, service_edits, service_edits),
+)
+
 
 @st.composite
 def storms(draw: st.DrawFn, of: st.SearchStrategy[tuple[s.AnyAction, ...]]) -> tuple[s.Step, ...]:
@@ -218,6 +253,9 @@ def storms(draw: st.DrawFn, of: st.SearchStrategy[tuple[s.AnyAction, ...]]) -> t
 
 steps = st.one_of(single_steps, single_steps, single_steps, storms(together))
 job_steps = st.one_of(single_job_steps, single_job_steps, single_job_steps, storms(job_together))
+service_steps = st.one_of(
+    single_service_steps, single_service_steps, single_service_steps, storms(service_together)
+)
 surroundings = st.builds(
     s.Surroundings,
     seed=st.integers(0, 999),
@@ -248,4 +286,11 @@ lives_of_jobs = st.builds(
     st.lists(job_steps, min_size=3, max_size=MOST_STEPS_WITH_JOBS).map(_in_order),
     st.lists(jobs(), min_size=1, max_size=MOST_JOBS).map(tuple),
 )
-scenarios = st.one_of(lives_of_clusters, lives_of_jobs)
+lives_of_services = st.builds(
+    s.Scenario,
+    surroundings,
+    st.lists(clusters(), min_size=0, max_size=1).map(tuple),
+    st.lists(service_steps, min_size=3, max_size=MOST_STEPS_WITH_SERVICES).map(_in_order),
+    services=st.lists(services, min_size=1, max_size=MOST_SERVICES).map(tuple),
+)
+scenarios = st.one_of(lives_of_clusters, lives_of_jobs, lives_of_services)

@@ -1,4 +1,4 @@
-"""Random lives of RayClusters and RayJobs under random faults.
+"""Random lives of RayClusters, RayJobs and RayServices under random faults.
 
 `make test` plays 50 of them, `make test-all` 200, `make simulate` as many as it is told to.
 
@@ -20,7 +20,7 @@ import structlog
 from tests.simulation.bad_luck import BAD_LUCK
 from tests.simulation.examples import scenario_of, try_examples
 from tests.simulation.simulation import play
-from tests.simulation.strategies import lives_of_clusters, lives_of_jobs
+from tests.simulation.strategies import lives_of_clusters, lives_of_jobs, lives_of_services
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,12 @@ pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(900)]  # a failure 
 
 EXAMPLES = 25
 
-DIGEST = "from tests.simulation.test_simulation import digest; print(digest({seed}, jobs={jobs}))"
+LIVES = {
+    "clusters": lives_of_clusters,
+    "jobs": lives_of_jobs,
+    "services": lives_of_services,
+}
+DIGEST = "from tests.simulation.test_simulation import digest; print(digest({seed}, {of!r}))"
 
 
 @pytest.fixture(autouse=True)
@@ -65,18 +70,19 @@ def test_two_operators_for_some_seconds_come_to_the_right_state(seed: int):
     assert result.two_heads < 60.0
 
 
-def digest(seed: int, *, jobs: bool) -> str:
-    result = play(scenario_of(seed, lives_of_jobs if jobs else lives_of_clusters))
+def digest(seed: int, of: str) -> str:
+    result = play(scenario_of(seed, LIVES[of]))
     return f"{result.transitions} {result.digest}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "jobs"), [(3, False), (11, False), (3, True), (11, True)])
-def test_a_scenario_is_the_same_life_in_every_process(seed: int, jobs: bool):
+@pytest.mark.parametrize("of", LIVES)
+@pytest.mark.parametrize("seed", [3, 11])
+def test_a_scenario_is_the_same_life_in_every_process(seed: int, of: str):
     lives = set()
     for hash_seed in ("1", "2"):
         told = subprocess.run(
-            [sys.executable, "-c", DIGEST.format(seed=seed, jobs=jobs)],
+            [sys.executable, "-c", DIGEST.format(seed=seed, of=of)],
             check=True,
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""Carries out the steps of a scenario that are about clusters, jobs, pods and nodes.
+"""Carries out the steps of a scenario that are about objects of Ray, pods and nodes.
 
 It is a user who sees the present, and fate. What the server refuses does not matter.
 """
@@ -14,8 +14,10 @@ from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import NODES, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.harness import example_cluster
 from tests.integration.rays import job_manifest
+from tests.integration.rayservices import serve_config, service_manifest, with_image
 from tests.simulation import scenario as s
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 NAMES = ("a", "b", "c")
 JOB_NAMES = ("p", "q")
+SERVICE_NAMES = ("s", "t")
 NODE_COUNT = 2
 NODE_TYPE = "ray.io/node-type"
 STORAGES: dict[str, dict[str, Any]] = {
@@ -37,6 +40,7 @@ class User:
     Attributes:
         demand: what Ray's load needs, by cluster and group, for the autoscalers.
         jobs: what was created, by the uid of the RayJob.
+        lost: names of the clusters of RayServices that were deleted.
         busy: held while something is done.
     """
 
@@ -46,6 +50,7 @@ class User:
         self._namespace = world.namespace
         self.demand: dict[str, dict[str, int]] = {name: {} for name in NAMES}
         self.jobs: dict[str, s.Job] = {}
+        self.lost: set[str] = set()
         self.busy = asyncio.Lock()
         self._hidden: dict[str, str] = {}
 
@@ -202,6 +207,43 @@ class User:
         if cluster:
             await self._client.delete(RAYCLUSTERS, self._namespace, cluster)
 
+    # -- services -----------------------------------------------------------------------------
+
+    @_do.register
+    async def _(self, action: s.CreateRayService) -> None:
+        body = manifest_of_service(SERVICE_NAMES[action.service], action.body)
+        await self._client.create(RAYSERVICES, self._namespace, body)
+
+    @_do.register
+    async def _(self, action: s.EditRayService) -> None:
+        name = SERVICE_NAMES[action.service]
+        present = (await self._client.get_raw(RAYSERVICES, self._namespace, name))["spec"]
+        spec = manifest_of_service(name, action.body)["spec"]
+        if "suspend" in present:
+            spec["suspend"] = present["suspend"]
+        operation = {"op": "replace", "path": "/spec", "value": spec}
+        await self._client.json_patch(RAYSERVICES, self._namespace, name, [operation])
+
+    @_do.register
+    async def _(self, action: s.SuspendRayService) -> None:
+        name, patch = SERVICE_NAMES[action.service], {"spec": {"suspend": action.suspend}}
+        await self._client.merge_patch(RAYSERVICES, self._namespace, name, patch)
+
+    @_do.register
+    async def _(self, action: s.DeleteRayService) -> None:
+        name = SERVICE_NAMES[action.service]
+        propagation = action.propagation
+        await self._client.delete(RAYSERVICES, self._namespace, name, propagation=propagation)
+
+    @_do.register
+    async def _(self, action: s.DeleteRayServiceCluster) -> None:
+        name = SERVICE_NAMES[action.service]
+        service = await self._client.get_raw(RAYSERVICES, self._namespace, name)
+        recorded = service.get("status", {}).get(f"{action.role}ServiceStatus") or {}
+        if cluster := recorded.get("rayClusterName"):
+            self.lost.add(cluster)
+            await self._client.delete(RAYCLUSTERS, self._namespace, cluster)
+
     # -- pods and nodes -----------------------------------------------------------------------
 
     @_do.register
@@ -329,6 +371,19 @@ def manifest_of_job(name: str, job: s.Job) -> dict[str, Any]:
     workers = [group_spec(s.Group(0, job.workers))] if job.workers else []
     body["spec"]["rayClusterSpec"]["workerGroupSpecs"] = workers
     return body
+
+
+def manifest_of_service(name: str, service: s.RayService) -> dict[str, Any]:
+    """The RayService to be created."""
+    body = service_manifest(
+        name,
+        serveConfigV2=serve_config(f"greeting {service.config}"),
+        upgradeStrategy={"type": service.upgrade},
+        rayClusterDeletionDelaySeconds=service.delay,
+    )
+    bounds = {"replicas": service.workers, "minReplicas": 0, "maxReplicas": 3}
+    body["spec"]["rayClusterConfig"]["workerGroupSpecs"][0] |= bounds
+    return with_image(body, f"rayproject/ray:2.{50 + service.image}.0")
 
 
 def group_spec(group: s.Group) -> dict[str, Any]:

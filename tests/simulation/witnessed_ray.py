@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +51,13 @@ class WitnessedRay(SimulatedRay):
         history: all, in order.
         on_accepted: told of each one.
         answered: when each head last gave an answer that can be used.
+        on_put: told of each config that a Serve was sent.
         forgot: whether a Ray was ever made to forget its jobs.
     """
 
     history: list[Run] = field(default_factory=list)
     on_accepted: Callable[[Run], None] = lambda _run: None
+    on_put: Callable[[Incarnation, dict[str, Any]], None] = lambda _place, _body: None
     answered: dict[Incarnation, float] = field(default_factory=dict)
     forgot: bool = False
     _alive: dict[str, int] = field(default_factory=dict)  # restarts of living heads, by pod uid
@@ -71,6 +74,10 @@ class WitnessedRay(SimulatedRay):
         self.forgot = True
         self._jobs.clear()
 
+    def forget_serve(self) -> None:
+        """All Serves lose their applications."""
+        self._serves.clear()
+
     def saw(self, event: StoredEvent) -> None:
         """A transition of a head pod: Ray lives as long as its container does."""
         pod = event.current.object
@@ -83,6 +90,10 @@ class WitnessedRay(SimulatedRay):
         for place in {run.place for run in self.history if run.place[1] == uid}:
             if place[2] != restarts:
                 self._died.setdefault(place, self.now())
+
+    def has_head(self, place: Incarnation) -> bool:
+        """Whether this head is there and runs."""
+        return self._alive.get(place[1]) == place[2]
 
     def is_alive(self, run: Run) -> bool:
         """Whether the head still runs on which it was accepted."""
@@ -101,11 +112,18 @@ class WitnessedRay(SimulatedRay):
         return [run for run in self.history if run.job.id == job_id]
 
     def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardResponse:
-        if self._alive.get(place[1]) != place[2]:
+        if not self.has_head(place):
             raise Unreachable(f"{request}: the head died while it was asked")
         if not self._faults:
             self.answered[place] = self.now()
         return super()._routed(place, request)
+
+    def _served_applications(
+        self, place: Incarnation, method: str, body: bytes | None
+    ) -> DashboardResponse:
+        if method == "PUT":
+            self.on_put(place, json.loads(body or b"{}"))
+        return super()._served_applications(place, method, body)
 
     def _accept(self, place: Incarnation, body: dict[str, Any], course: Course | None) -> JobInRay:
         job = super()._accept(place, body, course)

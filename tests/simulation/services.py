@@ -1,0 +1,72 @@
+"""Everything about RayServices in one life: their Serves, their referee, and what is wrong at the
+end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.service import RayServiceKind
+from tests.integration.rayservices import Services
+from tests.simulation.service_outcome import service_shortcomings
+from tests.simulation.service_referee import ServiceReferee
+from tests.simulation.troubled_rays import TroubledRays
+from tests.simulation.witnessed_ray import WitnessedRay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from controller.devcluster.apiserver.store import StoredEvent
+    from controller.ray.dashboard import DashboardActors
+    from tests.integration.harness import World
+
+Object = dict[str, Any]
+
+
+class ServicesOfLife(TroubledRays):
+    """The RayServices of a world and their Rays.
+
+    Args:
+        world: where.
+        lost: names of clusters that the user has deleted.
+        violations: where the referee writes.
+    """
+
+    def __init__(self, world: World, lost: set[str], violations: list[str]) -> None:
+        services = Services(world, ray=WitnessedRay)
+        assert isinstance(services.ray, WitnessedRay)
+        super().__init__(world, services.ray)
+        self._referee = ServiceReferee(violations)
+        self._referee.lost = lost
+        self.ray.recording = False
+        self.ray.on_put = lambda place, body: self._referee.check_puts(place[0], [body])
+        self._actors: list[DashboardActors] = []
+
+    async def open(self) -> None:
+        """Nothing else is played."""
+
+    def saw(self, event: StoredEvent) -> None:
+        """A transition of the store."""
+        self._referee(event)
+        super().saw(event)
+
+    def kind(self, wall: Callable[[], datetime]) -> RayServiceKind:
+        """For an operator that starts now and has this clock; it has its own actors."""
+        actors = self.actors(wall)
+        self._actors.append(actors)
+        dashboards = actors.for_controller(RayServiceKind.name)
+        return RayServiceKind(dashboards, dashboards)
+
+    def shortcomings(self, objects: Callable[[str], list[Object]]) -> list[str]:
+        """What is not as it should be; `objects` gives all of a table."""
+        return service_shortcomings(
+            objects(str(RAYSERVICES)), objects(str(RAYCLUSTERS)), objects("services"), self.ray
+        )
+
+    def leaks(self) -> list[str]:
+        """What the actors of the last operator still have to do, though all has been done."""
+        left = self._actors[-1].statistics()
+        return [f"commands are left: {left}"] if left.commands else []
