@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(240)
 
+SUSPENDED = "SuspendComplete"
 REST = 60 if REAL_KUBECONFIG else 600
 """Seconds in which a service at rest would be written, if it ever were."""
 
@@ -123,6 +124,18 @@ async def test_a_suspended_service_leaves_nothing_and_comes_back(services: Servi
     await services.patch(suspend=False)
     status = await services.reaches(lambda s: s.get("serviceStatus") == "Running")
     assert condition(status, "Suspended") == "False"
+
+
+async def test_edits_of_a_suspended_service_are_seen(services: Services):
+    services.start_operator()
+    await services.create(service_manifest(suspend=True))
+    await services.reaches(lambda s: condition(s, "Suspended") == "True")
+    for config, said in (("applications: 1", "ValidationFailed"), (serve_config(), SUSPENDED)):
+        await services.patch(serveConfigV2=config)
+        edited = (await services.service()).metadata.generation
+        status = await services.reaches(lambda s, e=edited: s["observedGeneration"] == e)
+        assert reason(status, "Ready") == said
+        assert condition(status, "Suspended") == "True"
 
 
 async def test_bug_41_a_reverted_edit_makes_nothing_new(services: Services):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.conditions import READY, ConditionSet, is_true
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
 from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.api.unknown_fields import set_fields_known
 from controller.ray.children.writes import delete_child
 from controller.ray.service.cluster.writes import delete_all
 from controller.ray.service.observation import ACTIVE, PENDING
@@ -19,7 +20,7 @@ from controller.ray.service.status.condition_types import (
     SUSPENDING,
     UPGRADE_IN_PROGRESS,
 )
-from controller.runtime.reconcile.plan import Event, Plan
+from controller.runtime.reconcile.plan import Event, Plan, StatusPatch
 from controller.runtime.reconcile.status_commit import status_commit
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
         return Plan(commit=_completed(seen, now))
     suspend = seen.valid_goal.spec.suspend
     if is_true(conditions, SUSPENDED):
-        return Plan() if suspend else Plan(commit=_resumed(seen, now))
+        return Plan(status=_remains(seen, now)) if suspend else Plan(commit=_resumed(seen, now))
     return Plan(commit=_requested(seen, now)) if suspend else None
 
 
@@ -84,12 +85,25 @@ def _requested(seen: ServiceObservation, now: datetime) -> MergePatch:
 
 
 def _completed(seen: ServiceObservation, now: datetime) -> MergePatch:
+    return _patch(seen, _completed_conditions(seen, now), {}, "Suspended")
+
+
+def _remains(seen: ServiceObservation, now: datetime) -> StatusPatch:
+    """Tell of edits: whether they are valid and known, and that they have been seen."""
+    conditions = _completed_conditions(seen, now)
+    set_fields_known(conditions, seen.unknown_fields)
+    seen.definition.set_in(conditions)
+    generation = seen.service.metadata.generation
+    return StatusPatch({"observedGeneration": generation, "conditions": conditions.as_list()})
+
+
+def _completed_conditions(seen: ServiceObservation, now: datetime) -> ConditionSet:
     conditions = _conditions(seen, now)
     conditions.set(SUSPENDING, "False", "SuspendComplete", "")
     conditions.set(SUSPENDED, "True", "SuspendComplete", "its clusters and services are deleted")
     for kind in (READY, UPGRADE_IN_PROGRESS):
         conditions.set(kind, "False", "SuspendComplete", "spec.suspend is true")
-    return _patch(seen, conditions, {}, "Suspended")
+    return conditions
 
 
 def _resumed(seen: ServiceObservation, now: datetime) -> MergePatch:
