@@ -95,7 +95,7 @@ class RayService(msgspec.Struct, frozen=True):
     config: int = 0
     image: int = 0
     workers: int = 1
-    upgrade: Literal["NewCluster", "None"] = "NewCluster"
+    upgrade: Literal["NewCluster", "None", "NewClusterWithIncrementalUpgrade"] = "NewCluster"
     delay: int = 5
 
 
@@ -281,11 +281,11 @@ class LoseServe(Action, frozen=True):
 
 
 class RayFault(Action, frozen=True):
-    """All dashboards misbehave for some seconds."""
+    """All dashboards misbehave for some seconds, or all applications of Serve do."""
 
     kind: Literal[
         "refuses", "silent", "loses answers", "error", "error json", "html", "truncated",
-        "forbidden", "late",
+        "forbidden", "late", "unhealthy", "deploy failed",
     ]  # fmt: skip
     lasts: Seconds = 10.0
 
@@ -500,6 +500,14 @@ class Scenario(msgspec.Struct, frozen=True):
         """Whether there is ever a RayService."""
         created = any(isinstance(step.action, CreateRayService) for step in self.steps)
         return bool(self.services) or created
+
+    @property
+    def has_gateway(self) -> bool:
+        """Whether there is ever an incremental upgrade; then the Gateway API is installed."""
+        edits = (step.action for step in self.steps)
+        bodies = [e.body for e in edits if isinstance(e, CreateRayService | EditRayService)]
+        wanted = "NewClusterWithIncrementalUpgrade"
+        return any(body.upgrade == wanted for body in (*self.services, *bodies))
 
     def to_json(self) -> str:
         """One line; `from_json` reads it."""

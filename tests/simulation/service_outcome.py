@@ -80,12 +80,12 @@ def _served(service: Object, cluster: Object, ray: WitnessedRay) -> Iterator[str
     """A cluster of another specification is kept, config and all, by the strategy `None` only."""
     wanted = service["spec"]["rayClusterConfig"]
     what = f"{service['metadata']['name']} on {cluster['metadata']['name']}"
-    if _images(cluster["spec"]) != _images(wanted):
+    if _made_from(cluster["spec"]) != _made_from(wanted):
         if service["spec"]["upgradeStrategy"]["type"] != "None":
-            yield f"{what} has images {_images(cluster['spec'])}, not {_images(wanted)}"
+            yield f"{what} was made from {_made_from(cluster['spec'])}, not {_made_from(wanted)}"
         return
     replicas, asked = (_replicas(each) for each in (cluster["spec"], wanted))
-    if replicas != asked:
+    if replicas != asked and not wanted.get("enableInTreeAutoscaling"):
         yield f"{what} has {replicas} replicas, not {asked}"
     config = yaml.safe_load(service["spec"]["serveConfigV2"])["applications"]
     for place, serve in ray.serves():
@@ -97,9 +97,11 @@ def _served(service: Object, cluster: Object, ray: WitnessedRay) -> Iterator[str
     yield f"{what} has no Serve"
 
 
-def _images(spec: Object) -> list[str]:
+def _made_from(spec: Object) -> list[Any]:
+    """What of a specification of users here is never changed in place."""
     groups = (spec["headGroupSpec"], *spec.get("workerGroupSpecs", ()))
-    return [each["template"]["spec"]["containers"][0]["image"] for each in groups]
+    images = [each["template"]["spec"]["containers"][0]["image"] for each in groups]
+    return [*images, bool(spec.get("enableInTreeAutoscaling"))]
 
 
 def _replicas(spec: Object) -> list[int]:

@@ -42,6 +42,12 @@ class ServiceHistory:
     def name(self, role: str) -> str:
         return (self._status().get(role) or {}).get("rayClusterName", "")
 
+    @property
+    def stable(self) -> tuple[str, str]:
+        """Names of the services that stay; those of one cluster go with it."""
+        name = self.object["metadata"]["name"]
+        return f"{name}-head-svc", f"{name}-serve-svc"
+
     def percent(self, role: str, field_: str) -> int | None:
         return (self._status().get(role) or {}).get(field_)
 
@@ -177,7 +183,7 @@ class ServiceReferee:
 
     def _stable_service(self, event: StoredEvent, object_: Json) -> None:
         owner = self._owner(object_)
-        if owner is None:
+        if owner is None or object_["metadata"]["name"] not in owner.stable:
             return
         before = self._stable.pop(event.key, None)
         if event.type == "DELETED":

@@ -4,11 +4,13 @@ end.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service import RayServiceKind
+from tests.fakes.gateways import install_gateway_api, simulated_gateways
 from tests.integration.rayservices import Services
 from tests.simulation.service_outcome import service_shortcomings
 from tests.simulation.service_referee import ServiceReferee
@@ -33,9 +35,12 @@ class ServicesOfLife(TroubledRays):
         world: where.
         lost: names of clusters that the user has deleted.
         violations: where the referee writes.
+        gateway: whether there is a Gateway API.
     """
 
-    def __init__(self, world: World, lost: set[str], violations: list[str]) -> None:
+    def __init__(
+        self, world: World, lost: set[str], violations: list[str], *, gateway: bool
+    ) -> None:
         services = Services(world, ray=WitnessedRay)
         assert isinstance(services.ray, WitnessedRay)
         super().__init__(world, services.ray)
@@ -43,10 +48,18 @@ class ServicesOfLife(TroubledRays):
         self._referee.lost = lost
         self.ray.recording = False
         self.ray.on_put = lambda place, body: self._referee.check_puts(place[0], [body])
+        self._gateway = gateway
         self._actors: list[DashboardActors] = []
 
     async def open(self) -> None:
-        """Nothing else is played."""
+        """Install the Gateway API, and have Gateways served."""
+        if self._gateway:
+            await install_gateway_api(self._world)
+            self._world.background(self._serve_gateways())
+
+    async def _serve_gateways(self) -> None:
+        async with simulated_gateways(self._world):
+            await asyncio.get_running_loop().create_future()
 
     def saw(self, event: StoredEvent) -> None:
         """A transition of the store."""

@@ -130,7 +130,14 @@ class Simulation:
                 JobsOfLife(self.world, self.user.jobs, self.referee.violations, strict=strict)
             )
         if self.scenario.has_services:
-            self.rays.append(ServicesOfLife(self.world, self.user.lost, self.referee.violations))
+            self.rays.append(
+                ServicesOfLife(
+                    self.world,
+                    self.user.lost,
+                    self.referee.violations,
+                    gateway=self.scenario.has_gateway,
+                )
+            )
 
     async def run(self) -> Result:
         """All of it."""
@@ -304,8 +311,8 @@ class Simulation:
             self.world.client(f"autoscaler-{name}"),
             self.world.namespace,
             name,
-            version=spec["autoscalerOptions"]["version"],
-            demand=self.user.demand[name],
+            version=spec.get("autoscalerOptions", {}).get("version", "v2"),
+            demand=self.user.demand.get(name, {}),
             revision=lambda: str(self._revisions[0]),
         )
 

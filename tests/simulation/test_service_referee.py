@@ -100,6 +100,17 @@ def test_i4_a_cluster_that_is_deleted_while_a_service_selects_it(store: Store):
     assert store.violations == ["I4: cluster a is deleted, and a service selects it"]
 
 
+def test_i4_a_stable_service_that_is_deleted(store: Store):
+    store.put("services", "svc-serve-svc", metadata=_owned(), gone=True)
+    assert store.violations == ["I4: service default/svc-serve-svc is deleted"]
+
+
+def test_the_service_of_one_cluster_goes_with_it(store: Store):
+    for gone in (False, True):
+        store.put("services", "a-serve-svc", metadata=_owned(), gone=gone)
+    assert store.violations == []
+
+
 def test_i5_a_config_that_changes_while_the_cluster_is_being_replaced(store: Store):
     store.cluster("a", "new")
     assert store.violations[0].startswith("I5")

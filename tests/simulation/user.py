@@ -15,6 +15,7 @@ from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import NODES, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
+from tests.fakes.gateways import CLASS
 from tests.integration.harness import example_cluster
 from tests.integration.rays import job_manifest
 from tests.integration.rayservices import serve_config, service_manifest, with_image
@@ -27,6 +28,13 @@ NAMES = ("a", "b", "c")
 JOB_NAMES = ("p", "q")
 SERVICE_NAMES = ("s", "t")
 NODE_COUNT = 2
+STEPS = {
+    "gatewayClassName": CLASS,
+    "maxSurgePercent": 50,
+    "stepSizePercent": 25,
+    "intervalSeconds": 1,
+}
+"""Of incremental upgrades."""
 NODE_TYPE = "ray.io/node-type"
 STORAGES: dict[str, dict[str, Any]] = {
     "redis": {"redisAddress": "redis:6379"},
@@ -375,14 +383,20 @@ def manifest_of_job(name: str, job: s.Job) -> dict[str, Any]:
 
 def manifest_of_service(name: str, service: s.RayService) -> dict[str, Any]:
     """The RayService to be created."""
+    strategy: dict[str, Any] = {"type": service.upgrade}
+    incremental = service.upgrade == "NewClusterWithIncrementalUpgrade"
+    if incremental:
+        strategy["clusterUpgradeOptions"] = STEPS
     body = service_manifest(
         name,
         serveConfigV2=serve_config(f"greeting {service.config}"),
-        upgradeStrategy={"type": service.upgrade},
+        upgradeStrategy=strategy,
         rayClusterDeletionDelaySeconds=service.delay,
     )
     bounds = {"replicas": service.workers, "minReplicas": 0, "maxReplicas": 3}
     body["spec"]["rayClusterConfig"]["workerGroupSpecs"][0] |= bounds
+    if incremental:
+        body["spec"]["rayClusterConfig"]["enableInTreeAutoscaling"] = True
     return with_image(body, f"rayproject/ray:2.{50 + service.image}.0")
 
 

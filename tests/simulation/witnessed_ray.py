@@ -10,6 +10,7 @@ from controller.ray.dashboard import JobStatus
 from controller.ray.dashboard.errors import Unreachable
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 from tests.ray.dashboard.simulated import Job as JobInRay
+from tests.ray.dashboard.simulated_serve import SimulatedServe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,10 @@ FAULTS = {
     "truncated": Fault.TRUNCATED,
     "forbidden": Fault.FORBIDDEN,
 }
+
+
+APPLICATIONS = {"unhealthy": "UNHEALTHY", "deploy failed": "DEPLOY_FAILED"}
+"""What Serve says of each application; `hello` is the one of all configs."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,16 @@ class WitnessedRay(SimulatedRay):
     on_put: Callable[[Incarnation, dict[str, Any]], None] = lambda _place, _body: None
     answered: dict[Incarnation, float] = field(default_factory=dict)
     forgot: bool = False
+    _failing: dict[str, tuple[str, str]] = field(default_factory=dict)
     _alive: dict[str, int] = field(default_factory=dict)  # restarts of living heads, by pod uid
     _died: dict[Incarnation, float] = field(default_factory=dict)
 
     def misbehave(self, kinds: list[str]) -> None:
         """All dashboards do this from now on; the last of several faults is what one sees."""
         self.latency = lambda _head: LATE_ANSWER if "late" in kinds else 0.005
+        self._failing.clear()
+        for kind in filter(APPLICATIONS.__contains__, kinds):
+            self._failing["hello"] = APPLICATIONS[kind], "broken"
         faults = [FAULTS[kind] for kind in kinds if kind in FAULTS]
         self.fault(faults[-1] if faults else None)
 
@@ -73,6 +82,10 @@ class WitnessedRay(SimulatedRay):
         """All Rays lose what they know."""
         self.forgot = True
         self._jobs.clear()
+
+    def serve(self, place: Incarnation) -> SimulatedServe:
+        """The Serve of an incarnation; applications fail in all of them alike."""
+        return self._serves.setdefault(place, SimulatedServe(failing=self._failing))
 
     def forget_serve(self) -> None:
         """All Serves lose their applications."""
