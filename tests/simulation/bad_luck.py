@@ -10,6 +10,8 @@ from tests.simulation.scenario import (
     ClockJump,
     Cluster,
     Compact,
+    DeleteRayServiceCluster,
+    EditRayService,
     EndPod,
     Fate,
     Fault,
@@ -18,6 +20,7 @@ from tests.simulation.scenario import (
     LoseNode,
     Prune,
     RayFault,
+    RayService,
     Restart,
     Rival,
     Scale,
@@ -34,6 +37,8 @@ NO_WORKERS = Cluster((Group(0, 0),))
 ONLY_HEAD = Cluster()
 
 FAILS_ONCE = Job(backoff=1, fates=(Fate("FAILED", running=20.0), Fate(running=5.0)))
+
+STEPWISE = RayService(config=1, image=1, upgrade="NewClusterWithIncrementalUpgrade")
 
 LAG = Fault("lag", "pods", seconds=5.0, lasts=20.0)
 
@@ -221,6 +226,15 @@ BAD_LUCK = {
         Surroundings(),
         (Cluster((Group(0, 0, hosts=3),), autoscaler="v1"),),
         (Step(10.0, Prune("spec.workerGroupSpecs.numOfHosts", 6.0)), Step(1.0, Scale(0, 0, 1))),
+    ),
+    "the active cluster is deleted in an incremental upgrade": Scenario(
+        Surroundings(start=1.0, ready=1.0),
+        (),
+        (
+            Step(15.0, EditRayService(0, STEPWISE)),
+            Step(1.0, DeleteRayServiceCluster(0, "active")),
+        ),
+        services=(RayService(),),
     ),
 }
 """By the sentence that says what happens."""

@@ -153,3 +153,14 @@ def test_a_cluster_that_the_route_leads_to_is_not_deleted():
         (GATEWAYS, gateway_in_force()), (HTTP_ROUTES, route_in_force({"svc-ccccc-serve-svc": 1}))
     )
     assert "svc-ccccc" in routed_clusters(scene.observe())
+
+
+def test_a_route_no_longer_refers_to_the_service_of_a_deleted_cluster_without_requests():
+    known = {"svc-aaaaa-serve-svc": 0, "svc-bbbbb-serve-svc": 100}
+    scene = Routed((GATEWAYS, gateway_in_force()), (HTTP_ROUTES, route_in_force(known)))
+    scene.status[PENDING]["trafficRoutedPercent"] = 100
+    del scene.clusters[ACTIVE]
+    [repair] = [each for each in scene.plan().independent if each.target.resource is HTTP_ROUTES]
+    assert isinstance(repair, Replace)
+    [rule] = repair.merge["spec"]["rules"]
+    assert [each["name"] for each in rule["backendRefs"]] == ["svc-bbbbb-serve-svc"]

@@ -147,17 +147,22 @@ def _objects(
     if class_name:
         yield observed(gateway(meta, class_name))
     found = {each.present.metadata.name for each in services if each.present is not None}
-    backends = list(_backends(seen, found | _backend_names(seen.routing.route)))
+    backends = list(_backends(seen, found))
     if backends:
         yield observed(route(meta, backends))
 
 
 def _backends(seen: ServiceObservation, services: set[str]) -> Iterator[dict[str, Any]]:
-    """A backend for each cluster whose service exists; the route may not refer to others."""
-    weights = wanted_weights(seen)
+    """A backend for each cluster whose service exists; the route may not refer to others.
+
+    What the route refers to already stays as long as there is its cluster, whose service may not
+    have been seen yet, or as it has a weight. A gateway rejects a route to a service that is gone.
+    """
+    weights, known = wanted_weights(seen), _backend_names(seen.routing.route)
     for each in seen.clusters:
         name = cluster_serve_service_name(each.name)
-        if each.name in weights and name in services:
+        stays = name in known and (each.cluster is not None or weights.get(each.name, 0) > 0)
+        if each.name in weights and (stays or name in services):
             yield backend(seen.service.metadata, name, _port(each), weights[each.name])
 
 
