@@ -41,6 +41,10 @@ def test_each_change_is_noted_once():
     assert shares.wrong(50, 25) == []
 
 
+def test_the_first_cluster_gets_everything_at_once():
+    assert seen({"first": (0, 0)}, {"first": (100, 100)}).wrong(50, 25) == []
+
+
 def test_a_cluster_that_the_status_no_longer_names_has_nothing():
     shares = seen({"old": (50, 50), "new": (50, 50)}, {"new": (50, 50)}, {})
     latest = shares.latest("old")

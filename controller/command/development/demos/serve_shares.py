@@ -70,6 +70,8 @@ class Shares:
     def wrong(self, surge: int, step: int) -> list[str]:
         """Sentences about shares that moved too fast, or are too large.
 
+        A cluster may get everything at once while no other one has anything.
+
         Args:
             surge: `maxSurgePercent`.
             step: `stepSizePercent`.
@@ -77,10 +79,12 @@ class Shares:
         found: list[str] = []
         before: dict[str, Share] = {}
         for share in self.listed:
-            last = before.get(share.cluster)
-            if last and abs(share.capacity - last.capacity) > surge:
+            last = before.get(share.cluster, share)
+            if not any(each.capacity for each in before.values()):
+                last = share  # the first cluster
+            if abs(share.capacity - last.capacity) > surge:
                 found.append(f"capacity {last.capacity} -> {share.capacity} %: {share.cluster}")
-            if last and abs(share.weight - last.weight) > step:
+            if abs(share.weight - last.weight) > step:
                 found.append(f"weight {last.weight} -> {share.weight} %: {share.cluster}")
             if share.weight > share.capacity:
                 found.append(
