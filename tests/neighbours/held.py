@@ -15,8 +15,9 @@ OTHERS = ("asyncio", "async_solipsism", "controller.devcluster", "prometheus_cli
 world of the test."""
 
 
-BOUNDED = ("SpamFilter", "CreateErrors", "FairLimiter", "InternPool")
-"""Classes that keep the latest of what they have seen, up to a capacity that their tests check."""
+BOUNDED = ("SpamFilter", "CreateErrors", "FairLimiter", "InternPool", "SchemaNode")
+"""Classes that keep the latest of what they have seen, up to a capacity that their tests check, and
+schemas: one for each resource, which share more or fewer nodes by the moments they were read at."""
 
 
 def held(*roots: object) -> Counter[str]:
