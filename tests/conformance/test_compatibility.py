@@ -18,8 +18,8 @@ PAGE = (ROOT / "docs" / "compatibility.md").read_text()
 TEST = re.compile(r"`(tests/[\w/.]+\.py)::(\w+)`")
 LINK = re.compile(r"\[\w+\.md\]\(\w+\.md\)")
 VERDICT = re.compile(r"\*\*(copied|fixed|decided)\*\*")
-NOT_YET = re.compile(r"with (RayService|batch schedulers)\b")
-NOT_BUILT = {27, 28, 29, 30, 32, 41}
+NOT_YET = re.compile(r"with batch schedulers\b")
+NOT_BUILT = {41}
 """Entries that concern kinds or parts which are not there yet."""
 PLANNED = re.compile(r"planned, (December 2026|(January|February) 2027)")
 
