@@ -123,15 +123,18 @@ def _escaped(token: str) -> str:
 
 def same_json(left: Any, right: Any) -> bool:
     """Equality of JSON values, in which true does not equal 1 as it does in Python."""
-    if left != right:
-        return False
+    return bool(left == right) and _same_booleans(left, right)
+
+
+def _same_booleans(left: Any, right: Any) -> bool:
+    """Whether values that are equal in Python have booleans in the same places."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
         one, other = cast("Json", left), cast("Json", right)
-        return all(same_json(one[key], other[key]) for key in one)
+        return all(_same_booleans(one[key], other[key]) for key in one)
     if isinstance(left, list) and isinstance(right, list):
-        return all(map(same_json, cast("list[Any]", left), cast("list[Any]", right)))
+        return all(map(_same_booleans, cast("list[Any]", left), cast("list[Any]", right)))
     return True
 
 

@@ -15,6 +15,7 @@ from controller.ray.service.definition import definitions_reader
 from controller.ray.service.goal import read_goal
 from controller.ray.service.observe import ServiceSources, observe_service
 from controller.ray.service.plan import plan_service
+from controller.ray.service.serving.stored_config import read_config
 from controller.ray.service.settings import ServiceSettings
 from controller.ray.service.status.current_status import current_status
 from controller.ray.service.watches import WATCHES
@@ -61,6 +62,7 @@ class RayServiceKind:
         self._sources = ServiceSources(
             IdentityMemo(self._read),
             IdentityMemo(read_cluster_spec),
+            IdentityMemo(read_config),
             UnknownFieldFinder(),
             definitions_reader(),
             dashboards,

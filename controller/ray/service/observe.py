@@ -29,7 +29,7 @@ from controller.ray.service.rollout.selection import wanted_selection
 from controller.ray.service.serving.assumed import with_assumed_serve
 from controller.ray.service.serving.command_id import put_command_ids
 from controller.ray.service.serving.proxies import endpoints_of, gated_pods, proxy_on
-from controller.ray.service.serving.stored_config import UnreadableConfig, load
+from controller.ray.service.serving.stored_config import UnreadableConfig
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.traffic.routing import observe_routing
 from controller.ray.service.traffic.services import stable_services
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from controller.ray.children.drift import ObservedChild
     from controller.ray.dashboard import Dashboards, ProbeObservation
     from controller.ray.service.observation import Goal
+    from controller.ray.service.serving.stored_config import StoredConfig
     from controller.ray.service.settings import ServiceSettings
     from controller.runtime.reconcile.kind import CacheReader, CreateError
 
@@ -58,6 +59,7 @@ class ServiceSources:
     Attributes:
         goal_of: gives what a RayService wants, or what is wrong with it.
         cluster_spec_of: gives a RayCluster's specification, None if it cannot be read.
+        config_of: gives the Serve config that is stored on a RayCluster.
         unknown_fields_of: finds the unknown fields of its pod templates.
         read_definition: reads what the installed definitions lack.
         dashboards: what Ray reports.
@@ -67,6 +69,7 @@ class ServiceSources:
 
     goal_of: Callable[[RayService], Goal | Problem]
     cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]
+    config_of: Callable[[RayCluster], StoredConfig | UnreadableConfig | None]
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionsReader
     dashboards: Dashboards
@@ -127,10 +130,11 @@ def _serving_cluster(
         return ServingCluster(name, role, foreign=True)
     spec = sources.cluster_spec_of(cluster)
     found = ServingCluster(name, role, cluster, spec=spec, identity=_identity(cluster))
-    try:
-        found = replace(found, config=load(cluster.metadata.annotations))
-    except UnreadableConfig as error:
-        found = replace(found, config_problem=str(error))
+    config = sources.config_of(cluster)
+    if isinstance(config, UnreadableConfig):
+        found = replace(found, config_problem=str(config))
+    else:
+        found = replace(found, config=config)
     if spec is None:
         return found
     head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)

@@ -69,8 +69,20 @@ def packed(data: bytes) -> str:
 
 @pytest.mark.parametrize(
     "value",
-    ["", "?", "AAAA", packed(b""), packed(b"[]"), packed(b"\xff"), packed(b"[" * 100_000)],
-    ids=range(7),
+    [
+        "",
+        "?",
+        "AAAA",
+        packed(b""),
+        packed(b"[]"),
+        packed(b"\xff"),
+        packed(b"[" * 100_000),
+        packed(b'{"a": ' * 2_000 + b"1" + b"}" * 2_000),
+        packed(b'{"applications": 5}'),
+        packed(b'{"applications": ["hello"]}'),
+        packed(b'{"applications": [{"name": 1}]}'),
+    ],
+    ids=range(11),
 )
 def test_an_annotation_of_somebody_else_is_said_to_be_unreadable(value: str):
     with pytest.raises(UnreadableConfig, match=labels.SERVE_CONFIG):

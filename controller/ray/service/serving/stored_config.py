@@ -7,7 +7,6 @@ operator can send it the config of another one (docs/rayservice.md).
 from __future__ import annotations
 
 import base64
-import binascii
 import gzip
 import hashlib
 import zlib
@@ -21,11 +20,23 @@ from controller.ray.api import labels
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.ray.api.raycluster import RayCluster
+
 MOST_BYTES: Final = 128 * 1024
 """Length of the annotation; all annotations of an object together may have 256 KiB."""
 
 _MOST_DECODED: Final = 16 * 1024 * 1024
 _DIGITS: Final = 16
+
+
+class _Application(msgspec.Struct):
+    name: str = "default"
+
+
+class _Shape(msgspec.Struct):
+    """What is relied on in a config that somebody else may have written."""
+
+    applications: list[_Application] = []
 
 
 class ConfigTooLarge(ValueError):  # noqa: N818
@@ -89,17 +100,20 @@ def load(annotations: Mapping[str, str] | None) -> StoredConfig | None:
         unpacker = zlib.decompressobj(wbits=31)
         text = unpacker.decompress(base64.b64decode(packed, validate=True), _MOST_DECODED)
         body = msgspec.json.decode(text, type=dict[str, Any])
-    except (
-        binascii.Error,
-        zlib.error,
-        msgspec.DecodeError,
-        UnicodeDecodeError,
-        ValueError,
-    ) as error:
+        msgspec.convert(body, _Shape)
+    except (zlib.error, ValueError, RecursionError) as error:
         raise UnreadableConfig(
             f"The annotation {labels.SERVE_CONFIG} of the RayCluster cannot be read: {error}"
         ) from error
     return StoredConfig(digest(text), body)
+
+
+def read_config(cluster: RayCluster) -> StoredConfig | UnreadableConfig | None:
+    """The config that is stored on a cluster, why it cannot be read, or None if there is none."""
+    try:
+        return load(cluster.metadata.annotations)
+    except UnreadableConfig as error:
+        return error
 
 
 def digest(text: bytes) -> str:
