@@ -26,6 +26,12 @@ _ROLES: Final = ("activeServiceStatus", "pendingServiceStatus")
 
 StepAction = Literal["create", "configure", "change", "scale", "route", "delete"]
 
+_ON_CLUSTER: Final[Mapping[type[Write], StepAction]] = {
+    Create: "create",
+    Delete: "delete",
+    JsonPatch: "change",
+}
+
 
 class RolloutStep(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step of a rollout.
@@ -106,7 +112,7 @@ class RolloutRecorder:
         target = write.target
         match write:
             case Create() | Delete() | JsonPatch() if target.resource is RAYCLUSTERS:
-                yield _action_on_cluster(write), target.name, 100
+                yield _ON_CLUSTER[type(write)], target.name, 100
             case MergePatch(patch=patch) if target.resource is RAYCLUSTERS:
                 if labels.SERVE_CONFIG in (dig(patch, "metadata", "annotations") or {}):
                     yield "configure", target.name, 100
@@ -134,16 +140,6 @@ class RolloutRecorder:
                 yield "scale", self._names[role], percent
             if isinstance(percent := share.get("trafficRoutedPercent"), int):
                 yield "route", self._names[role], percent
-
-
-def _action_on_cluster(write: Write) -> StepAction:
-    match write:
-        case Create():
-            return "create"
-        case Delete():
-            return "delete"
-        case _:
-            return "change"
 
 
 def _route(body: Mapping[str, Any]) -> Iterator[tuple[StepAction, str, int]]:

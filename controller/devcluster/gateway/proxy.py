@@ -34,6 +34,7 @@ from yarl import URL
 from controller.devcluster.gateway.listening import Listening
 from controller.devcluster.gateway.matching import backends_for, choose
 from controller.devcluster.gateway.statuses import PROTOCOL, backend_key
+from controller.devcluster.hop_by_hop import HOP_BY_HOP
 
 if TYPE_CHECKING:
     import random
@@ -58,18 +59,6 @@ DRAINED: Final = 60.0
 
 _CONNECT: Final = 5.0
 _CHUNK: Final = 64 * 1024
-_HOP_BY_HOP: Final = frozenset(
-    {
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
 
 
 @dataclass(slots=True)
@@ -253,7 +242,7 @@ async def _pass_on(
 
 
 def _is_kept(name: str) -> bool:
-    return name.lower() not in _HOP_BY_HOP
+    return name.lower() not in HOP_BY_HOP
 
 
 def _ports(gateway: Gateway) -> list[int]:

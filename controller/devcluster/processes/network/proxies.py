@@ -16,6 +16,7 @@ from yarl import URL
 
 from controller.devcluster.apiserver.messages import ApiResponse
 from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.hop_by_hop import HOP_BY_HOP
 from controller.devcluster.processes.network.backends import Backend
 
 if TYPE_CHECKING:
@@ -30,21 +31,7 @@ _MOST = 256
 """Concurrent requests; further ones wait."""
 _CONNECT, _FIRST_BYTE = 5.0, 60.0  # seconds
 _CHUNK = 64 * 1024
-_NOT_PASSED_ON = frozenset(
-    {
-        "authorization",
-        "connection",
-        "content-length",
-        "host",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
+_NOT_PASSED_ON = HOP_BY_HOP | {"authorization", "content-length", "host"}
 
 
 class Proxies:
