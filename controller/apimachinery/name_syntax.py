@@ -6,22 +6,13 @@ import re
 from typing import Final
 
 _NAME_PART: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-
-
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-
-
 _DNS_1035_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def is_dns_1035_label(value: str) -> bool:
     """Whether `value` is at most 63 lower-case letters, digits and dashes, the first a letter."""
     return len(value) <= 63 and _DNS_1035_LABEL.fullmatch(value) is not None
-
-
-def is_dns_1123_label(value: str) -> bool:
-    """Whether `value` is at most 63 lower-case letters, digits and dashes."""
-    return len(value) <= 63 and _DNS_LABEL.fullmatch(value) is not None
 
 
 def is_qualified_name(key: str) -> bool:

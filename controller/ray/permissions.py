@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, MergePatch, Replace
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Write
 
 _ALL: Final = frozenset({"create", "delete", "get", "list", "patch", "update", "watch"})
 _WITHOUT_PATCH: Final = _ALL - {"patch"}
@@ -66,16 +63,3 @@ def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     name = f"{plural}.{resource.group}" if resource.group else plural
     return PERMISSIONS.get(name, frozenset())
-
-
-def needed(write: Write) -> frozenset[str]:
-    """The verbs that carrying out a write takes; a GET follows when it meets something else."""
-    match write:
-        case Create():
-            return frozenset({"create", "get"})
-        case MergePatch() | JsonPatch():
-            return frozenset({"patch", "get"})
-        case Replace():
-            return frozenset({"get", "update"})
-        case Delete():
-            return frozenset({"delete", "get"})

@@ -8,15 +8,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.gateway.controller import CONTROLLER_NAME, run_gateways
+from controller.devcluster.gateway.controller import CONTROLLER_NAME, GatewayController
 from controller.devcluster.gateway.definitions import gateway_api_definitions
 from controller.devcluster.gateway.listening import Listening
 from controller.devcluster.gateway.objects import GATEWAY_CLASSES
+from controller.devcluster.nodes.caches import NodeCaches
+from controller.devcluster.nodes.component_context import ComponentContext
+from controller.devcluster.nodes.settings import NodeSettings
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.resources import CRDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 
     from controller.devcluster.gateway.objects import Gateway, HTTPRoute
     from tests.fakes.worlds import World
@@ -90,7 +93,22 @@ async def simulated_gateways(
 ) -> AsyncIterator[SimulatedListeners]:
     """A controller that accepts Gateways of `CLASS`, as long as the block runs."""
     made = listeners or SimulatedListeners()
-    async with run_gateways(
-        world.client("gateways"), made, clock=world.loop, wall=world.wall, rng=random.Random(3)
-    ):
+    tasks: list[asyncio.Task[None]] = []
+
+    def spawn(work: Coroutine[Any, Any, None]) -> None:
+        tasks.append(asyncio.create_task(work))
+
+    client, rng = world.client("gateways"), random.Random(3)
+    caches = NodeCaches(client, clock=world.loop, rng=rng, spawn=spawn)
+    settings = NodeSettings(workers=1)
+    context = ComponentContext(client, caches, settings, world.loop, world.wall, rng)
+    controller = GatewayController(context, made)
+    try:
+        caches.start()
+        await caches.wait_for_sync()
+        spawn(controller.run())
         yield made
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -7,8 +7,6 @@ as controllers of the Gateway API do. What listens is a parameter: a proxy with 
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from controller.devcluster.gateway.listening import Listening
@@ -19,25 +17,19 @@ from controller.devcluster.gateway.statuses import (
     gateway_status,
     route_parents,
 )
-from controller.devcluster.nodes.caches import NodeCaches
 from controller.devcluster.nodes.component_context import ComponentContext, LoopComponent
 from controller.devcluster.nodes.control import Enqueue
-from controller.devcluster.nodes.settings import NodeSettings
 from controller.devcluster.nodes.timestamps import timestamp
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import SERVICES
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Mapping, Sequence
 
     from controller.devcluster.gateway.objects import Gateway, HTTPRoute
     from controller.devcluster.gateway.statuses import Status
-    from controller.kube.client import Client
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from informers import Clock
 
 CONTROLLER_NAME: Final = "manta.dev/gateway"
 """`spec.controllerName` of the classes that are handled."""
@@ -152,44 +144,6 @@ class GatewayController(LoopComponent[str]):
             )
         except (Conflict, NotFound):
             return  # it has changed: its event enqueues it again
-
-
-@asynccontextmanager
-async def run_gateways(
-    client: Client,
-    listeners: Listeners,
-    *,
-    clock: Clock,
-    wall: Callable[[], datetime],
-    rng: random.Random,
-) -> AsyncGenerator[None]:
-    """Run the controller until the context exits. The definitions must be installed.
-
-    Args:
-        client: access to the API server, with a user agent of its own.
-        listeners: what listens.
-        clock: what timers run by.
-        wall: the time in UTC.
-        rng: for the jitter of back-off.
-    """
-    tasks: list[asyncio.Task[None]] = []
-
-    def spawn(work: Coroutine[Any, Any, None]) -> None:
-        tasks.append(asyncio.create_task(work))
-
-    caches = NodeCaches(client, clock=clock, rng=rng, spawn=spawn)
-    settings = NodeSettings(workers=1)
-    context = ComponentContext(client, caches, settings, clock, wall, rng)
-    controller = GatewayController(context, listeners)
-    try:
-        caches.start()
-        await caches.wait_for_sync()
-        spawn(controller.run())
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _everything(obj: KubeObject) -> tuple[str]:

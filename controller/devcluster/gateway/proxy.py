@@ -12,8 +12,7 @@ handles the Gateways of every GatewayClass whose `spec.controllerName` is `manta
 
 Each Gateway gets a loopback address of its own, in `status.addresses`, where the proxy listens at
 the ports of its HTTP listeners. Where a port needs privileges that this process does not have, it
-listens at that port plus 8000; the message of the condition `Programmed` names the URL. In other
-programs, `run_gateways(client, WeightedProxy(endpoints))` starts the same.
+listens at that port plus 8000; the message of the condition `Programmed` names the URL.
 
 Each request is divided for itself. What was begun goes on when weights change, when a backend goes,
 and for a time when the Gateway does. A Service without a ready endpoint gives 503, as gateways do.

@@ -18,8 +18,9 @@ from controller.kube.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
-from controller.ray.permissions import granted, needed
+from controller.ray.permissions import granted
 from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Replace
+from tests.fakes.verbs import needed
 from tests.ray.cluster.support import UID, cache, cluster, head, plan, reads
 from tests.ray.cluster.test_children import EMBEDDED, SAMPLES, parts, sample
 
