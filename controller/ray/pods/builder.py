@@ -17,6 +17,7 @@ from controller.ray.pods.authentication import add_token
 from controller.ray.pods.draft import PodDraft
 from controller.ray.pods.environment import (
     Environment,
+    add_fleet_environment,
     add_head_location,
     add_ray_environment,
 )
@@ -220,6 +221,7 @@ class PodBuilder:
             identity=self._identity,
             version=self._settings.version,
         )
+        add_fleet_environment(draft.env, self._annotations)
         draft.ray["env"] = draft.env.as_list()
 
     def _own_command_only(self, metadata: Mapping[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import labels
 
@@ -11,6 +11,12 @@ if TYPE_CHECKING:
 
     from controller.ray.head.identity import Identity
     from controller.ray.pods.start_command import Role
+
+_FLEET_VARIABLES: Final = {
+    "MANTA_CLUSTER_INDEX": labels.CLUSTER_INDEX,
+    "MANTA_CLUSTER_COUNT": labels.CLUSTER_COUNT,
+}
+"""Variables by the annotation of the RayCluster that has their value."""
 
 
 class Environment:
@@ -83,3 +89,15 @@ def add_ray_environment(
         tags = f"kuberay_version={version};kuberay_crd={origin}"
         env.append("RAY_USAGE_STATS_EXTRA_TAGS", tags)
     env.default("RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "1")
+
+
+def add_fleet_environment(env: Environment, annotations: Mapping[str, str]) -> None:
+    """Add which copy of a RayClusterFleet the cluster is, and how many there are.
+
+    Args:
+        env: changed in place; the user's entries win.
+        annotations: of the RayCluster; a cluster without them gets no variables.
+    """
+    for name, annotation in _FLEET_VARIABLES.items():
+        if annotation in annotations:
+            env.default(name, annotations[annotation])
