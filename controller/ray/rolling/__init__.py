@@ -1,0 +1,21 @@
+"""Rolling replacement: units of several groups are replaced step by step, within a budget.
+
+Pure arithmetic on values, shared by the kinds: a unit is a worker pod, a replica of several hosts,
+or a whole cluster. `rolling_groups` says which groups may roll now, `next_moves` what to do in one.
+"""
+
+from __future__ import annotations
+
+from controller.ray.rolling.groups import rolling_groups
+from controller.ray.rolling.moves import Moves, Permission, next_moves
+from controller.ray.rolling.units import Budget, Unit, UnitGroup
+
+__all__ = [
+    "Budget",
+    "Moves",
+    "Permission",
+    "Unit",
+    "UnitGroup",
+    "next_moves",
+    "rolling_groups",
+]

@@ -1,0 +1,89 @@
+"""What a rolling replacement depends on: units, reduced to booleans, and groups of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many units a group may lack, and have besides, while it is replaced. Not both are 0.
+
+    Attributes:
+        unavailable: units that may be missing from the desired number.
+        surge: units that may exist beyond the desired number.
+    """
+
+    unavailable: int = 0
+    surge: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What is replaced as one: a worker pod, a replica of several hosts, or a cluster.
+
+    Attributes:
+        name: identifies it within its group.
+        up_to_date: whether it is made from the present template.
+        available: whether it can do work now: ready, and known to Ray.
+        joined: whether it may do or hold work: an unavailable unit that may come back, or one about
+            which nothing is known. What is available has joined.
+        draining: whether it gets no more work. It stays so: a draining unit is replaced even if it
+            is up to date again.
+        drained: whether nothing is lost any more when it goes, or its drain has taken too long.
+        gone: whether it is being deleted. It still exists.
+    """
+
+    name: str
+    up_to_date: bool
+    available: bool = False
+    joined: bool = False
+    draining: bool = False
+    drained: bool = False
+    gone: bool = False
+
+    @property
+    def staying(self) -> bool:
+        """Whether it is neither draining nor being deleted."""
+        return not (self.draining or self.gone)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it is draining and not yet being deleted."""
+        return self.draining and not self.gone
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is still to be replaced."""
+        return self.staying and not self.up_to_date
+
+    @property
+    def serves(self) -> bool:
+        """Whether it counts as available: a draining unit does not."""
+        return self.staying and self.available
+
+
+@dataclass(frozen=True, slots=True)
+class UnitGroup:
+    """Units that are made from one template.
+
+    Attributes:
+        name: of the group.
+        desired: the number of units that it should have.
+        units: its units, deleted ones that still exist included; of two alike, the first is
+            replaced first.
+        budget: for the desired number.
+        unproven: whether nobody knows if units of the present template can join the others. Then
+            one is tried before another is touched.
+    """
+
+    name: str
+    desired: int
+    units: tuple[Unit, ...] = ()
+    budget: Budget = field(default_factory=Budget)
+    unproven: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to replace. Units that are being deleted need not be gone."""
+        return not any(unit.is_old or unit.is_leaving for unit in self.units)
