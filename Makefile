@@ -33,13 +33,14 @@ demo: $(VENV)/.runtime
 ray: $(VENV)/.runtime
 	$(VENV)/bin/python -m controller.command.development.rayenv
 
-PYTEST  = $(VENV)/bin/python -m pytest -n auto --dist worksteal
+PYTEST  = $(VENV)/bin/python -m pytest
 
 test: $(VENV)/.dev
-	$(PYTEST) -m 'not slow' $(LAYERS) $(ARGS)
+	$(PYTEST) -n auto --dist worksteal -m 'not slow' $(LAYERS) $(ARGS)
 
+# One process more than there are cores: that of the tests with real Ray mostly waits.
 test-all: $(VENV)/.dev
-	$(PYTEST) $(if $(REST),-m slow) $(LAYERS) $(ARGS)
+	$(PYTEST) -n $$(( $$(nproc) + 1 )) --dist loadgroup --timeout 180 $(if $(REST),-m slow) $(LAYERS) $(ARGS)
 
 test-real: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.integration.real $(ARGS)

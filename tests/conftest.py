@@ -33,8 +33,14 @@ def pytest_asyncio_loop_factories(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the slow tests: other processes take over what follows them."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Begin with the slow tests, and with those that may take longest: the short ones fill gaps."""
+    items.sort(key=lambda item: (item.get_closest_marker("slow") is None, -_time_limit(item)))
+
+
+def _time_limit(item: pytest.Item) -> float:
+    """Seconds that the test may take by its mark; 0 if it has none."""
+    mark = item.get_closest_marker("timeout")
+    return mark.args[0] if mark else 0.0
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.e2e.machine import needs_ray
 from tests.e2e.processes import ROOT
 
 pytestmark = pytest.mark.timeout(180)
@@ -36,6 +37,16 @@ def test_make_test_leaves_out_the_slow_tests_and_make_test_all_runs_them():
     everything = line_of("test-all")
     assert "pytest" in everything
     assert "slow" not in everything
+
+
+def test_beside_one_process_for_each_core_there_is_one_for_tests_with_real_ray():
+    assert "-n $(( $(nproc) + 1 )) --dist loadgroup" in line_of("test-all")
+
+
+@needs_ray
+def test_tests_with_real_ray_share_one_process(request: pytest.FixtureRequest):
+    group = request.node.get_closest_marker("xdist_group")
+    assert group.args == ("ray",)
 
 
 def test_make_keeps_compiled_modules_whatever_the_environment_says():
