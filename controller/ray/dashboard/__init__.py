@@ -7,6 +7,8 @@ A kind reads `Dashboards`, and its plans name what they want as `ProbeSubscripti
 from controller.ray.dashboard.actors.actors import CONCURRENCY, DashboardActors
 from controller.ray.dashboard.actors.controller import ControllerDashboards
 from controller.ray.dashboard.client.client import DashboardClient
+from controller.ray.dashboard.client.draining import NodesDraining
+from controller.ray.dashboard.client.nodes import RayNode, RayNodes
 from controller.ray.dashboard.client.results import (
     JobDeleted,
     JobInfo,
@@ -33,9 +35,11 @@ from controller.ray.dashboard.commands.command import (
     HeadCommand,
 )
 from controller.ray.dashboard.commands.jobs import DeleteJob, StopJob, SubmitJob
+from controller.ray.dashboard.commands.nodes import DrainNodes
 from controller.ray.dashboard.commands.serve import PutServeConfig
 from controller.ray.dashboard.head import Head, ServeProxy
 from controller.ray.dashboard.metrics import DashboardStatistics
+from controller.ray.dashboard.probes.nodes import NodesProbe
 from controller.ray.dashboard.probes.observation import (
     NO_DASHBOARDS,
     Dashboards,
@@ -65,6 +69,7 @@ __all__ = [
     "DashboardStatistics",
     "Dashboards",
     "DeleteJob",
+    "DrainNodes",
     "Head",
     "HeadCommand",
     "HealthProbe",
@@ -75,12 +80,16 @@ __all__ = [
     "JobStopped",
     "JobSubmission",
     "NoSuchJob",
+    "NodesDraining",
+    "NodesProbe",
     "Probe",
     "ProbeObservation",
     "ProbeSubscription",
     "ProxyHealth",
     "ProxyProbe",
     "PutServeConfig",
+    "RayNode",
+    "RayNodes",
     "RayVersion",
     "ServeApplication",
     "ServeConfigAccepted",

@@ -2,6 +2,7 @@
 
 DashboardError              no definite response, unless it is `RefusedByRay`
 +-- FenceClosed             this process does not lead: the command was not sent
++-- NotFinished             Ray accepted the request, and is at it
 +-- NoResponse              time-out, reset, response cut short: the request may have been served
 |   +-- Unreachable           certain: it was not (refused connection, no such name, no token)
 +-- UnusableResponse        a response that no dashboard gives: HTML, 5xx, no JSON
@@ -20,6 +21,10 @@ class DashboardError(Exception):
 
 class FenceClosed(DashboardError):  # noqa: N818  the names say what is known, not that it is bad
     """The command was not sent, because this process does not lead."""
+
+
+class NotFinished(DashboardError):  # noqa: N818
+    """Ray accepted the request, and has not finished."""
 
 
 class NoResponse(DashboardError):  # noqa: N818

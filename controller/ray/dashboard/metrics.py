@@ -34,9 +34,9 @@ class RequestMetrics(Protocol):
     """Records every request and every command."""
 
     def record_request(self, request: str, result: str, seconds: float) -> None:
-        """A request (`job`, `serve`, `proxy`, `submit` ...) ended with this result.
+        """A request (`job`, `serve`, `nodes`, `submit` ...) ended with this result.
 
-        Results: `answered`, `refused`, `unusable`, `no_answer`, `not_sent`.
+        Results: `answered`, `unfinished`, `refused`, `unusable`, `no_answer`, `not_sent`.
         """
         ...
 

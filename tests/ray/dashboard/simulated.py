@@ -19,6 +19,7 @@ from controller.ray.dashboard.client.client import TIMEOUT, DashboardClient
 from controller.ray.dashboard.errors import NoResponse, Unreachable
 from controller.ray.dashboard.transport.transport import DashboardResponse
 from tests.ray.dashboard.recorded import recorded, recorded_text
+from tests.ray.dashboard.simulated_nodes import NodePod, SimulatedNodes, drained_by
 from tests.ray.dashboard.simulated_serve import SimulatedServe
 
 if TYPE_CHECKING:
@@ -139,6 +140,8 @@ class SimulatedRay:
     Attributes:
         course: of a job, by its submission body; `courses` overrides it by submission id.
         live: the incarnation that serves requests to a head, None if there is none.
+        pods: the pods of an incarnation whose containers have joined as nodes.
+        drain_course: of the jobs that drain nodes.
         nodes: IP addresses of the pods of an incarnation that have a Serve proxy.
         latency: seconds that an ordinary answer takes, by head.
         epoch: time of day when the loop's clock showed 0.
@@ -150,6 +153,8 @@ class SimulatedRay:
     course: Callable[[dict[str, Any]], Course] = lambda _body: Course()
     live: Callable[[Head], Incarnation | None] = incarnation
     nodes: Callable[[Incarnation], Iterable[str]] = lambda _place: ("10.88.0.2",)
+    pods: Callable[[Incarnation], Iterable[NodePod]] = lambda _place: ()
+    drain_course: Course = Course(pending=1.0, running=2.0)
     latency: Callable[[Head], float] = lambda _head: 0.005
     timeout: float = TIMEOUT
     epoch: datetime = EPOCH
@@ -165,6 +170,7 @@ class SimulatedRay:
     _jobs: dict[Incarnation, dict[str, Job]] = field(default_factory=lambda: defaultdict(dict))
     _faults: dict[str, Fault] = field(default_factory=dict)
     _serves: dict[Incarnation, SimulatedServe] = field(default_factory=dict)
+    _nodes: dict[Incarnation, SimulatedNodes] = field(default_factory=dict)
 
     # What a test does.
 
@@ -205,6 +211,10 @@ class SimulatedRay:
     def serves(self) -> list[tuple[Incarnation, SimulatedServe]]:
         """All Serves, in the order in which they were first asked."""
         return list(self._serves.items())
+
+    def nodes_of(self, place: Incarnation) -> SimulatedNodes:
+        """The nodes of an incarnation, and what they do."""
+        return self._nodes.setdefault(place, SimulatedNodes())
 
     def job(self, head: Head, job_id: str) -> Job | None:
         return self._jobs.get(incarnation(head), {}).get(job_id)
@@ -304,10 +314,8 @@ class SimulatedRay:
 
     def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardResponse:
         match [request.method, *request.path.strip("/").split("/")]:
-            case ["GET", "api", "version"]:
-                return recorded("version", session_name="-".join(map(str, place)))
-            case ["GET", "api", "gcs_healthz"]:
-                return recorded("gcs-healthz")
+            case ["GET", "api", "version" | "gcs_healthz" | "v0" as what, *_]:
+                return self._described(place, what)
             case ["POST", "api", "jobs"]:
                 return self._submit(place, json.loads(request.body or b"{}"))
             case [method, "api", "serve", "applications"]:
@@ -315,6 +323,14 @@ class SimulatedRay:
             case [method, "api", "jobs", job_id, *rest]:
                 return self._about(place, method, job_id, rest)
         return DashboardResponse(404, "text/plain", b"404: Not Found")
+
+    def _described(self, place: Incarnation, what: str) -> DashboardResponse:
+        """What Ray says of itself."""
+        if what == "v0":
+            return self.nodes_of(place).state(self.pods(place), self.now())
+        if what == "version":
+            return recorded("version", session_name="-".join(map(str, place)))
+        return recorded("gcs-healthz")
 
     def _served_applications(
         self, place: Incarnation, method: str, body: bytes | None
@@ -335,8 +351,13 @@ class SimulatedRay:
 
     def _accept(self, place: Incarnation, body: dict[str, Any], course: Course | None) -> Job:
         job_id = body["submission_id"]
-        chosen = course or self.courses.get(job_id) or self.course(body)
+        drains = drained_by(body)
+        usual = self.drain_course if drains else self.course(body)
+        chosen = course or self.courses.get(job_id) or usual
         job = self._jobs[place][job_id] = Job(job_id, body, chosen, self.now())
+        if drains and chosen.result is JobStatus.SUCCEEDED:
+            ends = self.now() + chosen.pending + chosen.running
+            self.nodes_of(place).drain(body, ends)
         self.accepted.append((place, job_id))
         return job
 

@@ -18,8 +18,8 @@ from controller.ray.dashboard import (
     RayVersion,
     Submitted,
 )
+from controller.ray.dashboard.client import nodes, serve
 from controller.ray.dashboard.client import responses as answers
-from controller.ray.dashboard.client import serve
 from controller.ray.dashboard.client.responses import MAX_MESSAGE
 from controller.ray.dashboard.errors import (
     DashboardError,
@@ -58,6 +58,7 @@ READS: dict[str, Callable[[DashboardResponse], object]] = {
     "deletion": lambda answer: answers.deletion(answer, "demo-long"),
     "version": answers.version,
     "gcs_health": answers.gcs_health,
+    "nodes": nodes.nodes,
     "serve_state": serve.serve_state,
     "serve_config_accepted": serve.serve_config_accepted,
 }
@@ -76,6 +77,7 @@ MEANS_SOMETHING = {
     ("gcs_health", "gcs-healthz"),
     ("gcs_health", "proxy-healthz-200"),
     ("gcs_health", "agent-local-raylet-healthz"),
+    *(("nodes", name) for name in NAMES if name.startswith("state-nodes")),
     *(("serve_state", name) for name in NAMES if "serve-get" in name),
     ("serve_config_accepted", "serve-put"),
     ("serve_config_accepted", "serve-delete"),

@@ -13,6 +13,7 @@ from controller.ray.dashboard.errors import (
     DashboardError,
     FenceClosed,
     NoResponse,
+    NotFinished,
     RefusedByRay,
     UnusableResponse,
 )
@@ -125,6 +126,8 @@ def _result(error: DashboardError) -> str:
             return "not_sent"
         case RefusedByRay():
             return "refused"
+        case NotFinished():
+            return "unfinished"
         case NoResponse():
             return "no_answer"
         case _:

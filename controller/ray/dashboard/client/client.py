@@ -1,4 +1,4 @@
-"""Ray's APIs of jobs and of Serve, typed, over any `DashboardTransport`: each call is one request.
+"""Ray's APIs of jobs, Serve and nodes over any `DashboardTransport`: each call is one request.
 
 Nothing is repeated here: the actors do that. Every call is limited in time and in bytes.
 """
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.ray.dashboard.client import responses, serve
+from controller.ray.dashboard.client import nodes, responses, serve
 from controller.ray.dashboard.errors import NoResponse
 from controller.ray.dashboard.transport.transport import DashboardRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.ray.dashboard.client.nodes import RayNodes
     from controller.ray.dashboard.client.results import (
         JobDeleted,
         JobInfo,
@@ -38,7 +39,11 @@ MAX_RESPONSE: Final = 1 << 20
 MAX_SERVE_STATE: Final = 16 << 20
 """Bytes of Serve's description of itself that are read; every replica takes about 500."""
 
+MAX_NODE_LIST: Final = 16 << 20
+"""Bytes of the list of nodes that are read; every node takes about 500."""
+
 _JOBS: Final = "/api/jobs/"
+_NODES: Final = "/api/v0/nodes"
 _APPLICATIONS: Final = "/api/serve/applications/"
 _AUTHORIZATION: Final = "x-ray-authorization"
 """As KubeRay: `authorization` would not get through the API server's proxy."""
@@ -95,6 +100,11 @@ class DashboardClient:
     async def proxy_health(self) -> ProxyHealth:
         """Whether a proxy of Serve takes requests; for a client of a `ServeProxy`."""
         return serve.proxy_health(await self._ask("GET", "/-/healthz"))
+
+    async def nodes(self) -> RayNodes:
+        """All nodes of the cluster, dead ones included."""
+        query = {"detail": "True", "limit": str(nodes.MAX_NODES)}
+        return nodes.nodes(await self._ask("GET", _NODES, query=query, limit=MAX_NODE_LIST))
 
     async def version(self) -> RayVersion:
         """Which Ray responses."""

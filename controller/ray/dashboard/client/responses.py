@@ -97,8 +97,8 @@ def job(answer: DashboardResponse, job_id: str) -> JobInfo | NoSuchJob:
         status=found.status,
         message=bounded(found.message or ""),
         error_type=found.error_type or "",
-        start_time=_moment(found.start_time),
-        end_time=_moment(found.end_time),
+        start_time=moment(found.start_time),
+        end_time=moment(found.end_time),
         entrypoint=found.entrypoint or "",
         metadata=found.metadata or {},
         driver_exit_code=found.driver_exit_code,
@@ -221,7 +221,7 @@ def _text(answer: DashboardResponse) -> str:
     return answer.body.decode("utf-8", "replace")
 
 
-def _moment(milliseconds: int | None) -> datetime | None:
+def moment(milliseconds: int | None) -> datetime | None:
     """A time of Ray, in milliseconds since 1970, where 0 stands for none."""
     if not milliseconds:
         return None

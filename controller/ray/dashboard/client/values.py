@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from controller.ray.dashboard.client.draining import NodesDraining
+from controller.ray.dashboard.client.nodes import RayNodes
 from controller.ray.dashboard.client.results import (
     JobDeleted,
     JobInfo,
@@ -14,5 +16,7 @@ from controller.ray.dashboard.client.results import (
 )
 from controller.ray.dashboard.client.serve import ProxyHealth, ServeConfigAccepted, ServeState
 
-ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion | ServeState | ProxyHealth
-CommandValue: TypeAlias = Submitted | JobStopped | JobDeleted | NoSuchJob | ServeConfigAccepted
+ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion | ServeState | ProxyHealth | RayNodes
+CommandValue: TypeAlias = (
+    Submitted | JobStopped | JobDeleted | NoSuchJob | ServeConfigAccepted | NodesDraining
+)

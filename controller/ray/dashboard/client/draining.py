@@ -1,0 +1,55 @@
+"""The job that drains nodes: Ray's HTTP API has no request for it.
+
+Its program calls what `ray drain-node` calls, in one process for all nodes: Ray takes a second of
+the processor to be imported.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.dashboard.client.submission import JobSubmission
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+PURPOSE: Final = "manta.dev/purpose"
+"""Metadata of the job, for people who find it in Ray's list of jobs."""
+
+REASON_MESSAGE: Final = "Manta replaces its pod"
+"""What Ray says of a drained node, after `Terminated due to preemption:`."""
+
+_PROGRAM: Final = """
+import sys, time
+from ray.scripts.scripts import drain_node
+for node in sys.argv[3:]:
+    drain_node.callback(
+        address=None,
+        node_id=node,
+        reason="DRAIN_NODE_REASON_PREEMPTION",
+        reason_message=sys.argv[1],
+        deadline_remaining_seconds=max(0, int(float(sys.argv[2]) - time.time())),
+    )
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesDraining:
+    """Ray puts no new work on these nodes, and ends each when its work has ended.
+
+    Attributes:
+        count: of the nodes, those included that were dead before.
+    """
+
+    count: int
+
+
+def drain_submission(job_id: str, nodes: Sequence[str], until: datetime) -> JobSubmission:
+    """The job that drains these nodes, which are killed at `until` if they still have work."""
+    arguments = (REASON_MESSAGE, f"{until.timestamp():.0f}", *nodes)
+    return JobSubmission(
+        shlex.join(("python", "-c", _PROGRAM, *arguments)), job_id, metadata={PURPOSE: "drain"}
+    )

@@ -1,0 +1,95 @@
+"""The nodes of a simulated Ray: they join with their pods, and end when they are drained.
+
+As real Ray 2.60 does it: a node without work that is drained is dead at once, and its container
+goes on running; one with work takes nothing new and is dead when its work has ended, which for an
+actor may be never. Nothing happens at the deadline.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.dashboard.client.draining import PURPOSE, REASON_MESSAGE
+from controller.ray.dashboard.transport.transport import DashboardResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+
+@dataclass(frozen=True)
+class NodePod:
+    """A Ray container that has joined. Another start of it is another node."""
+
+    uid: str
+    address: str
+    started: datetime
+    restarts: int = 0
+    head: bool = False
+
+    @property
+    def node_id(self) -> str:
+        return hashlib.sha224(f"{self.uid}-{self.restarts}".encode()).hexdigest()
+
+
+@dataclass
+class SimulatedNodes:
+    """The nodes of one head incarnation.
+
+    Attributes:
+        work: until when a node has work, by the uid of its pod.
+        drained: when each node was told to drain, by its id.
+    """
+
+    work: dict[str, float] = field(default_factory=dict)
+    drained: dict[str, float] = field(default_factory=dict)
+    _known: dict[str, NodePod] = field(default_factory=dict)
+
+    def drain(self, body: dict[str, Any], at: float) -> None:
+        """A job that drains nodes succeeds at this time."""
+        for node in drained_by(body):
+            self.drained[node] = min(at, self.drained.get(node, at))
+
+    def is_draining(self, pod_uid: str, now: float) -> bool:
+        """Whether a node of the pod was told to drain."""
+        return any(
+            pod.uid == pod_uid and self.drained.get(node, now + 1) <= now
+            for node, pod in self._known.items()
+        )
+
+    def state(self, pods: Iterable[NodePod], now: float) -> DashboardResponse:
+        """The response to `GET /api/v0/nodes`."""
+        present = {pod.node_id: pod for pod in pods}
+        self._known |= present
+        rows = [
+            self._row(node, pod, now, present=node in present)
+            for node, pod in sorted(self._known.items())
+        ]
+        listing = {"total": len(rows), "result": rows}
+        body = {"result": True, "msg": "", "data": {"result": listing}}
+        return DashboardResponse(200, "application/json", json.dumps(body).encode())
+
+    def _row(self, node: str, pod: NodePod, now: float, *, present: bool) -> dict[str, Any]:
+        told = self.drained.get(node)
+        ended = told is not None and max(told, self.work.get(pod.uid, told)) <= now
+        reason = f"Terminated due to preemption: {REASON_MESSAGE}" if ended else "Unexpected"
+        alive = present and not ended
+        return {
+            "node_id": node,
+            "node_ip": pod.address,
+            "is_head_node": pod.head,
+            "state": "ALIVE" if alive else "DEAD",
+            "state_message": None if alive else reason,
+            "start_time_ms": int(pod.started.timestamp() * 1000),
+        }
+
+
+def drained_by(body: dict[str, Any]) -> list[str]:
+    """The nodes that a submitted job drains; none if it does something else."""
+    if (body.get("metadata") or {}).get(PURPOSE) != "drain":
+        return []
+    return shlex.split(body["entrypoint"])[5:]

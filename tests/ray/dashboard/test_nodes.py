@@ -1,0 +1,369 @@
+"""Ray's nodes, and how they are drained."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.ray.dashboard import (
+    CommandDone,
+    CommandExpired,
+    CommandRefused,
+    DrainNodes,
+    HeadCommand,
+    JobStatus,
+    NodesDraining,
+    NodesProbe,
+    RayNode,
+    RayNodes,
+)
+from controller.ray.dashboard.client.draining import drain_submission
+from controller.ray.dashboard.client.nodes import MAX_NODES, nodes
+from controller.ray.dashboard.errors import UnusableResponse
+from controller.ray.dashboard.transport.transport import DashboardResponse
+from tests.ray.dashboard.kit import HEAD, World, world
+from tests.ray.dashboard.recorded import recorded
+from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay, incarnation
+from tests.ray.dashboard.simulated_nodes import NodePod
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
+POD = NodePod("worker", "10.88.0.5", CREATED)
+OTHER = NodePod("other", "10.88.0.6", CREATED)
+REFUSAL = (
+    "Job entrypoint command failed with exit code 1, last available logs:\n"
+    "Traceback (most recent call last):\n"
+    "ImportError: cannot import name 'drain_node' from 'ray.scripts.scripts'\n"
+)
+
+
+def listing(*rows: dict[str, Any], total: int | None = None) -> DashboardResponse:
+    result = {"total": len(rows) if total is None else total, "result": rows}
+    body = {"result": True, "msg": "", "data": {"result": result}}
+    return DashboardResponse(200, "application/json", json.dumps(body).encode())
+
+
+def row(name: str, address: str = "10.88.0.5", **changes: Any) -> dict[str, Any]:
+    return {"node_id": name, "node_ip": address, "state": "ALIVE", "start_time_ms": 1} | changes
+
+
+# What the list means.
+
+
+def test_a_recorded_list_tells_drained_nodes_from_living_ones():
+    found = nodes(recorded("state-nodes-drained")).by_address
+    assert {address: (node.alive, node.head) for address, node in found.items()} == {
+        "10.88.0.4": (True, True),
+        "10.88.0.5": (False, False),
+        "10.88.0.6": (False, False),
+        "10.88.0.7": (True, False),
+    }
+    assert found["10.88.0.5"].message == "Terminated due to preemption: manta"
+    assert found["10.88.0.7"].started == datetime(2026, 11, 22, 20, 20, 20, 512000, UTC)
+
+
+def test_a_list_without_details_has_no_times_and_is_read():
+    assert all(node.started is None for node in nodes(recorded("state-nodes")).by_address.values())
+
+
+def test_the_newest_node_at_an_address_counts():
+    old, new = row("old", start_time_ms=1000), row("new", start_time_ms=2000, state="DEAD")
+    for rows in ((old, new), (new, old)):
+        assert nodes(listing(*rows)).by_address["10.88.0.5"].id == "new"
+
+
+def test_of_two_nodes_of_the_same_moment_the_living_one_counts():
+    rows = row("a"), row("b", state="DEAD")
+    assert nodes(listing(*rows)).by_address["10.88.0.5"].id == "a"
+
+
+def test_a_node_that_joined_before_the_pod_was_created_is_another_pods():
+    found = RayNodes.of([RayNode("id", "10.88.0.5", alive=True, started=CREATED)])
+    assert found.at("10.88.0.5", CREATED - timedelta(seconds=1)) is not None
+    assert found.at("10.88.0.5", CREATED + timedelta(seconds=1)) is None
+    assert found.at("10.88.0.6", CREATED) is None
+
+
+def test_a_node_of_unknown_age_belongs_to_the_pod_at_its_address():
+    assert RayNodes.of([RayNode("id", "10.88.0.5", alive=True)]).at("10.88.0.5", CREATED)
+
+
+def test_nodes_without_an_address_belong_to_no_pod():
+    rows = row("a", "", state="DEAD"), row("b", state="DEAD", node_ip=None)
+    assert nodes(listing(*rows)).by_address == {}
+
+
+def test_ten_thousand_nodes_are_read_at_once():
+    rows = [row(f"{n:056x}", f"10.{n // 250}.{n % 250}.1") for n in range(MAX_NODES)]
+    began = time.process_time()
+    assert len(nodes(listing(*rows)).by_address) == MAX_NODES
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        listing(row("a"), total=2),
+        listing(row("a", state="RESTING")),
+        listing(row("a", state=None)),
+        listing(row("a", node_id=7)),
+        listing(row("a", node_ip=["10.88.0.5"])),
+        listing(row("a", start_time_ms=10**18)),
+        listing(row("a", start_time_ms=-(10**18))),
+        listing({}),
+        DashboardResponse(200, "application/json", b'{"result": true, "data": {"result": null}}'),
+        DashboardResponse(200, "application/json", b'{"result": false, "data": {"result": null}}'),
+        DashboardResponse(
+            200, "application/json", b'{"result": true, "odd": ' + b"[" * 2000 + b"]" * 2000 + b"}"
+        ),
+        DashboardResponse(400, "application/json", b'{"result": false, "msg": "Given limit"}'),
+        DashboardResponse(
+            200,
+            "application/json",
+            listing(row("a")).body.replace(b'"result": true', b'"result": false'),
+        ),
+    ],
+    ids=range(13),
+)
+def test_anything_but_a_whole_list_of_nodes_is_unknown(answer: DashboardResponse):
+    with pytest.raises(UnusableResponse):
+        nodes(answer)
+
+
+def test_odd_members_beside_a_list_do_no_harm():
+    body = listing(row("a", labels=[[[{}]]], resources_total=7)).body
+    assert nodes(DashboardResponse(200, "application/json", body)).by_address["10.88.0.5"].alive
+
+
+# The probe.
+
+
+async def test_the_probe_asks_for_every_node_with_its_times():
+    async with world(SimulatedRay(pods=lambda _: (POD,))) as it:
+        it.watch("ns/job", HEAD, NodesProbe())
+        await asyncio.sleep(1)
+        assert it.ray.asked[0].path == "/api/v0/nodes"
+        seen = it.seen(probe=NodesProbe()).value
+        assert isinstance(seen, RayNodes)
+        assert seen.at(POD.address, CREATED) == RayNode(
+            POD.node_id, POD.address, alive=True, started=CREATED
+        )
+
+
+async def test_a_node_that_has_gone_is_noticed_within_ten_seconds_even_after_an_hour():
+    pods = [POD]
+    async with world(SimulatedRay(pods=lambda _: tuple(pods))) as it:
+        it.watch("ns/job", HEAD, NodesProbe())
+        await asyncio.sleep(3600)
+        pods.clear()
+        await asyncio.sleep(10.5)
+        assert not node_is_alive(it)
+
+
+# Draining.
+
+
+def node_is_alive(it: World, pod: NodePod = POD) -> bool:
+    seen = it.seen(probe=NodesProbe()).value
+    assert isinstance(seen, RayNodes)
+    node = seen.at(pod.address, CREATED)
+    return node is not None and node.alive
+
+
+def draining_world(**options: Any) -> Any:
+    return world(SimulatedRay(pods=lambda _: (POD, OTHER), **options))
+
+
+def drain(it: World, *pods: NodePod, within: float = 300.0) -> str:
+    it.watch("ns/job", HEAD, NodesProbe())
+    ids = tuple(pod.node_id for pod in pods or (POD,))
+    until = it.in_(within)
+    it.dashboards.submit("ns/job", (HeadCommand(HEAD, DrainNodes("drain-1", until, ids, until)),))
+    return "drain-1"
+
+
+async def test_an_idle_node_that_is_drained_is_dead_and_the_others_live():
+    async with draining_world() as it:
+        drain(it)
+        await it.until(lambda: it.outcome("drain-1") is not None)
+        assert it.outcome("drain-1") == CommandDone(NodesDraining(1))
+        await asyncio.sleep(10)
+        assert not node_is_alive(it)
+        assert node_is_alive(it, OTHER)
+
+
+async def test_a_node_with_work_lives_until_its_work_has_ended():
+    async with draining_world() as it:
+        it.ray.nodes_of(incarnation(HEAD)).work = {"worker": 60.0, "other": NEVER}
+        drain(it, POD, OTHER)
+        await asyncio.sleep(50)
+        assert it.outcome("drain-1") == CommandDone(NodesDraining(2))
+        assert node_is_alive(it)
+        await asyncio.sleep(25)
+        assert not node_is_alive(it)
+        await asyncio.sleep(3600)
+        assert node_is_alive(it, OTHER), "Ray does nothing at the deadline"
+
+
+async def test_one_job_drains_all_nodes_and_leaves_no_trace_in_the_list_of_jobs():
+    async with draining_world() as it:
+        drain(it, POD, OTHER)
+        await asyncio.sleep(60)
+        assert it.ray.submissions() == it.ray.submissions("manta-drain-1") == 1
+        assert it.ray.job(HEAD, "manta-drain-1") is None
+
+
+async def test_a_job_that_failed_refuses_the_drain_and_stays_for_its_log():
+    failing = Course(pending=1, running=2, result=JobStatus.FAILED, message=REFUSAL)
+    async with draining_world(drain_course=failing) as it:
+        drain(it)
+        await asyncio.sleep(60)
+        refused = it.outcome("drain-1")
+        assert isinstance(refused, CommandRefused)
+        assert refused.message == (
+            "job manta-drain-1 FAILED: "
+            "ImportError: cannot import name 'drain_node' from 'ray.scripts.scripts'"
+        )
+        assert it.ray.job(HEAD, "manta-drain-1") is not None
+        assert node_is_alive(it)
+
+
+async def test_a_drain_whose_job_never_starts_expires_with_what_ray_says_of_it():
+    async with draining_world(drain_course=Course(pending=NEVER)) as it:
+        drain(it, within=120)
+        await asyncio.sleep(130)
+        expired = it.outcome("drain-1")
+        assert isinstance(expired, CommandExpired)
+        assert "job manta-drain-1 is PENDING: Job has not started yet." in expired.message
+        assert it.ray.submissions() == 1
+
+
+async def test_a_drain_expires_while_the_head_does_not_answer():
+    async with draining_world() as it:
+        it.ray.fault(Fault.REFUSES)
+        drain(it, within=60)
+        await asyncio.sleep(90)
+        assert isinstance(it.outcome("drain-1"), CommandExpired)
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+async def test_faults_delay_a_drain_and_never_repeat_it(fault: Fault):
+    async with draining_world() as it:
+        it.ray.fault(fault)
+        drain(it)
+        await asyncio.sleep(20)
+        it.ray.fault(None)
+        await asyncio.sleep(60)
+        assert it.outcome("drain-1") == CommandDone(NodesDraining(1))
+        assert it.ray.submissions() == 1
+
+
+async def test_another_process_finds_the_job_of_the_one_before():
+    ray = SimulatedRay(pods=lambda _: (POD,))
+    async with world(ray) as it:
+        drain(it)
+        await asyncio.sleep(0.5)
+    async with world(ray) as it:
+        drain(it)
+        await asyncio.sleep(60)
+        assert it.outcome("drain-1") == CommandDone(NodesDraining(1))
+        assert ray.submissions() == 1
+
+
+async def test_a_drain_ends_when_nobody_waits_for_it():
+    async with draining_world(drain_course=Course(pending=NEVER)) as it:
+        drain(it)
+        await asyncio.sleep(10)
+        it.leave()
+        await asyncio.sleep(60)
+        assert it.actors.statistics().commands == it.actors.statistics().actors == 0
+
+
+async def test_the_nodes_stay_known_while_they_are_being_drained():
+    async with draining_world() as it:
+        it.watch("ns/job", HEAD, NodesProbe())
+        await asyncio.sleep(5)
+        it.ray.nodes_of(incarnation(HEAD)).work = {"worker": NEVER}
+        drain(it)
+        assert node_is_alive(it)
+
+
+async def test_the_metrics_tell_a_job_that_is_not_finished_from_a_failure():
+    told: list[tuple[str, str]] = []
+
+    class Metrics:
+        def record_request(self, request: str, result: str, seconds: float) -> None:
+            told.append((request, result))
+
+        def record_command(self, command: str, outcome: str) -> None:
+            told.append((command, outcome))
+
+    async with world(SimulatedRay(pods=lambda _: (POD,)), metrics=Metrics()) as it:
+        drain(it)
+        await asyncio.sleep(60)
+    drains = [result for request, result in told if request == "drain"]
+    assert set(drains[:-2]) == {"unfinished"}
+    assert drains[-2:] == ["answered", "done"]
+
+
+# The program of the job, with a Ray that notes what it is told.
+
+RECORDING = """
+import json
+
+class drain_node:
+    @staticmethod
+    def callback(**given):
+        print(json.dumps(given))
+"""
+OLD = "def stop(): pass"
+
+
+def run(folder: Path, ray: str, until: datetime) -> subprocess.CompletedProcess[str]:
+    """Run the program of the job beside a module that stands for Ray's."""
+    scripts = folder / "ray" / "scripts"
+    scripts.mkdir(parents=True)
+    (scripts / "scripts.py").write_text(ray)
+    words = shlex.split(drain_submission("job", ("n1", "n2"), until).entrypoint)
+    assert words[0] == "python"
+    return subprocess.run(
+        [sys.executable, *words[1:]], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.real_time
+def test_the_job_tells_ray_to_drain_each_node_until_the_deadline(tmp_path: Path):
+    done = run(tmp_path, RECORDING, datetime.now(UTC) + timedelta(seconds=100))
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["node_id"] for each in told] == ["n1", "n2"]
+    assert {each["reason"] for each in told} == {"DRAIN_NODE_REASON_PREEMPTION"}
+    assert all(80 < each["deadline_remaining_seconds"] <= 100 for each in told)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.real_time
+def test_a_deadline_that_has_passed_leaves_no_time(tmp_path: Path):
+    done = run(tmp_path, RECORDING, datetime.now(UTC) - timedelta(seconds=100))
+    assert json.loads(done.stdout.splitlines()[0])["deadline_remaining_seconds"] == 0
+
+
+@pytest.mark.real_time
+def test_the_job_fails_with_the_reason_where_ray_cannot_drain(tmp_path: Path):
+    done = run(tmp_path, OLD, datetime.now(UTC))
+    assert done.returncode != 0
+    assert "cannot import name 'drain_node'" in done.stderr.splitlines()[-1]
+
+
+def test_a_job_for_a_thousand_nodes_is_a_command_that_a_shell_takes():
+    ids = [f"{number:056x}" for number in range(1000)]
+    assert len(drain_submission("job", ids, CREATED).entrypoint) < 1 << 17  # MAX_ARG_STRLEN
