@@ -158,7 +158,7 @@ class Reflector(Generic[T]):
         transition = self._decide(state, outcome)
         if transition.delayed:
             delay = self._backoff.delay(self._clock.time(), at_least=transition.at_least)
-            self.state = BackingOff(transition.state, delay)
+            self.state = BackingOff()
             await asyncio.sleep(delay)
         return transition.state
 

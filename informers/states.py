@@ -81,10 +81,7 @@ ActiveState: TypeAlias = Listing | Streaming | Watching
 
 @dataclass(frozen=True, slots=True)
 class BackingOff:
-    """Waiting for `delay` seconds before `then`."""
-
-    then: ActiveState
-    delay: float
+    """Waiting before the next attempt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -652,6 +652,29 @@ class TestLists:
             await settle()
             assert informer.statistics().lists == 3
 
+    async def test_EXP45_a_relist_on_request_follows_a_list_that_is_under_way(self):
+        source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Hang]] * 9)
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle(2)
+            assert informer.statistics().state == "Listing"
+            informer.relist("a sign")
+            await settle()
+            assert informer.statistics().relists == {"rewound": 1}
+
+    async def test_EXP45_a_relist_on_request_does_not_cut_a_streaming_list(self):
+        initial = [added("a", 3), Pause(5), end_bookmark(9), Hang]
+        source = ScriptedSource(streams=[initial, [end_bookmark(10), Hang]])
+        informer = informer_of(source)
+        async with running(informer):
+            await asyncio.sleep(1)
+            informer.relist("a sign")
+            await asyncio.sleep(3)
+            assert informer.statistics().state == "Streaming"
+            assert informer.statistics().fall_backs == 0
+            await asyncio.sleep(3)
+            assert informer.statistics().relists == {"rewound": 1}
+
     async def test_after_a_definition_changed_objects_of_equal_revisions_are_read_again(self):
         same = thing("a", 1)
         source = ScriptedSource(

@@ -130,6 +130,16 @@ async def test_streaming_lists_that_fail_are_given_up_with_the_error_beside(
     ]
 
 
+async def test_streaming_lists_that_expire_without_a_revision_are_given_up(
+    caplog: pytest.LogCaptureFixture,
+):
+    streams = [Expired("too old"), Expired("too old")]
+    assert (await logged(caplog, streams=streams, lists=[EMPTY]))[-1] == (
+        "things in all namespaces: paged instead of streaming lists for 3600 s: "
+        "they expire although they ask for no revision"
+    )
+
+
 # Informers and their handlers
 
 

@@ -75,6 +75,13 @@ async def test_T111_each_informer_is_measured_under_upstream_s_names(registry, n
     assert registry.get_sample_value(name, LABELS | labels) == value
 
 
+async def test_an_informer_that_has_not_started_has_nothing_to_tell():
+    registry = CollectorRegistry()
+    metrics = InformerCollector(registry, clock=asyncio.get_running_loop())
+    metrics.recorder(InformerLabels(**LABELS))
+    assert registry.get_sample_value("informer_objects", LABELS) is None
+
+
 async def test_latency_has_upstream_s_buckets(registry):
     bounds = "0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1.0 2.5 5.0 10.0 +Inf"
     for bound in bounds.split():

@@ -1,0 +1,112 @@
+"""What each event and each list makes of the store, the quarantine and the notifications."""
+
+from __future__ import annotations
+
+import pytest
+
+from informers import Tombstone
+from informers.events import Ignored, Removed, Replaced, Undecodable, Upserted
+from informers.processor import Added, Deleted, Processor, Updated
+from informers.store import Store
+from tests.informers.doubles import Meta, Thing
+
+A5 = Thing(Meta("a", "ns", "uid-a", "5"), "red")
+A6 = Thing(Meta("a", "ns", "uid-a", "6"), "blue")
+SECOND = Thing(Meta("a", "ns", "second", "6"), "blue")
+ODD = Undecodable("ns/a", "uid-a", "6", "odd")
+PART = Undecodable("ns/a", "uid-a", "6", "odd", metadata=A6.metadata, partial=A6)
+
+
+@pytest.fixture
+def store() -> Store[Thing]:
+    return Store({})
+
+
+@pytest.fixture
+def processor(store: Store[Thing]) -> Processor[Thing]:
+    return Processor(store, lambda obj: obj)
+
+
+@pytest.fixture
+def holding(processor: Processor[Thing]) -> Processor[Thing]:
+    """One whose store holds an object."""
+    assert processor.replace(Replaced([A5], (), "5")) == [Added(A5, initial=True)]
+    return processor
+
+
+def test_what_is_ignored_notifies_nobody(processor: Processor[Thing]):
+    assert processor.apply(Ignored("odd")) == []
+
+
+def test_a_list_proves_what_an_event_brought_before_it(processor: Processor[Thing]):
+    processor.apply(Upserted(A5))
+    again = Thing(A5.metadata, "as stored elsewhere")
+    assert processor.replace(Replaced([again], (), "5")) == []
+
+
+def test_what_is_left_of_a_listed_object_takes_its_place(
+    processor: Processor[Thing], store: Store[Thing]
+):
+    assert processor.replace(Replaced([], (PART,), "9")) == [Added(A6, initial=True)]
+    assert store.get("ns/a") is A6
+    assert processor.quarantined == {"ns/a": PART}
+
+
+def test_a_listed_object_that_fits_no_longer_keeps_its_last_state(
+    holding: Processor[Thing], store: Store[Thing]
+):
+    assert holding.replace(Replaced([], (ODD,), "9")) == []
+    assert store.get("ns/a") is A5
+    assert holding.quarantined == {"ns/a": ODD}
+
+
+def test_what_is_left_of_an_object_is_shown_as_its_next_state(
+    holding: Processor[Thing], store: Store[Thing]
+):
+    assert holding.apply(PART) == [Updated(A5, A6)]
+    assert store.get("ns/a") is A6
+    assert store.resource_version == "6"
+    assert holding.quarantined == {"ns/a": PART}
+    assert holding.apply(Upserted(A6)) == [Updated(A6, A6)]
+    assert holding.quarantined == {}
+
+
+def test_the_end_of_an_object_counts_even_if_only_a_part_of_it_fits(
+    holding: Processor[Thing], store: Store[Thing]
+):
+    gone = Undecodable("ns/a", "uid-a", "6", "odd", removed=True, partial=A6)
+    assert holding.apply(gone) == [Deleted(Tombstone("ns/a", A5))]
+    assert (store.list(), store.resource_version) == ([], "6")
+    assert holding.quarantined == {}
+
+
+def test_a_successor_that_does_not_fit_ends_its_predecessor(
+    holding: Processor[Thing], store: Store[Thing]
+):
+    successor = Undecodable("ns/a", "second", "6", "odd")
+    assert holding.apply(successor) == [Deleted(Tombstone("ns/a", A5))]
+    assert (store.list(), store.resource_version) == ([], "6")
+    assert holding.quarantined == {"ns/a": successor}
+
+
+def test_a_successor_follows_the_end_of_its_predecessor(holding: Processor[Thing]):
+    assert holding.apply(Upserted(SECOND)) == [Deleted(Tombstone("ns/a", A5)), Added(SECOND)]
+
+
+def test_the_end_of_a_successor_is_that_of_its_predecessor_too(holding: Processor[Thing]):
+    assert holding.apply(Removed(SECOND)) == [Deleted(Tombstone("ns/a", A5)), Deleted(SECOND)]
+
+
+def test_what_has_gone_is_no_longer_in_quarantine(holding: Processor[Thing]):
+    holding.apply(ODD)
+    assert holding.quarantined == {"ns/a": ODD}
+    assert holding.apply(Removed(A6)) == [Deleted(A6)]
+    assert holding.quarantined == {}
+
+
+def test_the_quarantine_tells_which_index_failed():
+    processor = Processor(
+        Store[Thing]({"picky": lambda obj: [obj.colour.nothing]}), lambda obj: obj
+    )
+    processor.apply(Upserted(A5))
+    assert processor.quarantined["ns/a"].reason.startswith("index 'picky' on ns/a: AttributeError")
