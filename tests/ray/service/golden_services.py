@@ -8,26 +8,32 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.apimachinery.problem import Problem
-from controller.ray.api import RayCluster, RayService
+from controller.kube.objects import Service
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
+from controller.ray.api import RAYCLUSTERS, RayCluster, RayService
 from controller.ray.api import labels as keys
 from controller.ray.api.raycluster import parse_spec
+from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.cluster.body import cluster_body
 from controller.ray.service.goal import read_goal
+from controller.ray.service.kind import RayServiceKind
+from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.serving.stored_config import load
 from controller.ray.service.settings import ServiceSettings
 from controller.ray.service.traffic.services import stable_services
+from tests.fakes.reads import FakeReads
 from tests.ray.pods.golden_pods import DEFAULTED, built_pods
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SUFFIX = "-bcdfg"
+SUFFIX, OLD_SUFFIX = "-bcdfg", "-zzzzz"
 SETTINGS = ServiceSettings(version="manta-test")
 _MASKED = (keys.MADE_FROM, keys.SPEC_HASH, keys.SERVE_CONFIG_HASH)
 
 
 def created_for(raw: dict[str, Any], *, second: bool = False) -> Iterator[dict[str, Any]]:
-    """The RayCluster, the stable services, the head pod and one worker pod of each group.
+    """The RayCluster, the services, Gateway and route, the head, and one worker of each group.
 
     Args:
         raw: manifest of the RayService.
@@ -41,6 +47,7 @@ def created_for(raw: dict[str, Any], *, second: bool = False) -> Iterator[dict[s
     cluster = msgspec.convert(body, RayCluster)
     for child in stable_services(service, goal.spec, cluster, parse_spec(cluster), SETTINGS):
         yield _unrecorded(child.body)
+    yield from map(_unrecorded, _routing(service, body, second=second))
     yield from built_pods(body)
 
 
@@ -55,6 +62,32 @@ def stored(raw: dict[str, Any]) -> RayService:
     return msgspec.convert(raw, RayService)
 
 
+def _routing(service: RayService, body: dict[str, Any], *, second: bool) -> Iterator[Any]:
+    """What divides the requests, if the RayService asks for it."""
+    name = service.metadata.name
+    active: dict[str, Any] = {"rayClusterName": name + (OLD_SUFFIX if second else SUFFIX)}
+    status = {ACTIVE: active}
+    if second:
+        shares = {"targetCapacity": 0, "trafficRoutedPercent": 0}
+        status = {ACTIVE: active | dict.fromkeys(shares, 100)}
+        status |= {PENDING: {"rayClusterName": name + SUFFIX, **shares}}
+    kind = RayServiceKind(settings=SETTINGS)
+    reads = FakeReads(kind, served={GATEWAYS, HTTP_ROUTES})
+    reads.add(RAYSERVICES, msgspec.structs.replace(service, status=status))
+    for each in status.values():
+        meta = body["metadata"] | {"name": each["rayClusterName"]}
+        meta["uid"] = f"uid-of-{meta['name']}"
+        reads.add(RAYCLUSTERS, msgspec.convert(body | {"metadata": meta}, RayCluster))
+    bodies: list[Any] = []
+    for _ in range(2):  # the route leads to services that exist
+        seen = kind.observe(f"default/{name}", reads)
+        assert seen is not None
+        bodies = [child.body for child, _ in seen.routing.children]
+        of_clusters = [each for each in bodies if each["kind"] == "Service"]
+        reads.add(SERVICES, *(msgspec.convert(each, Service) for each in of_clusters))
+    yield from bodies
+
+
 def _masked(cluster: dict[str, Any]) -> dict[str, Any]:
     """The cluster with its stored config readable, and without digests."""
     cluster = copy.deepcopy(cluster)
@@ -66,10 +99,10 @@ def _masked(cluster: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unrecorded(body: Any) -> dict[str, Any]:
-    """A service without the annotation by which its own fields are known."""
-    service = copy.deepcopy(body)
-    annotations = service["metadata"]["annotations"]
-    del annotations[keys.OWNED_FIELDS]
-    if not annotations:
-        del service["metadata"]["annotations"]
-    return service
+    """A child without the annotation by which its own fields are known."""
+    child = copy.deepcopy(body)
+    annotations = child["metadata"].pop("annotations", {})
+    annotations.pop(keys.OWNED_FIELDS, None)
+    if annotations:
+        child["metadata"]["annotations"] = annotations
+    return child
