@@ -22,13 +22,18 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def empty_cluster(user_agent: str) -> AsyncGenerator[Client]:
-    """A client of an API server in this process that holds nothing but our definitions.
+    """A client of an API server in this process that holds nothing but definitions.
+
+    Those of the Gateway API are there too, so that a plan shows what incremental upgrades need.
 
     Raises:
         ConfigurationError: the embedded API server is not installed.
     """
     try:
         from controller.devcluster.apiserver import ApiServer  # noqa: PLC0415
+        from controller.devcluster.gateway.definitions import (  # noqa: PLC0415
+            gateway_api_definitions,
+        )
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             "--offline needs the embedded API server, and this installation leaves it out, as the "
@@ -39,7 +44,7 @@ async def empty_cluster(user_agent: str) -> AsyncGenerator[Client]:
     server = ApiServer(wall=wall, clock=loop, rng=random.Random(0))
     client = Client(server, user_agent=user_agent, clock=loop)
     try:
-        for definition in custom_resource_definitions():
+        for definition in (*custom_resource_definitions(), *gateway_api_definitions()):
             await client.create(CRDS, "", definition)
         yield client
     finally:

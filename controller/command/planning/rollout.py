@@ -59,12 +59,15 @@ class Rollout(msgspec.Struct, frozen=True):
         before: what the pods of all its clusters ask for now.
         peak: the most that they ask for on the way.
         after: what they ask for in the end.
+        autoscaled: whether Ray's autoscaler may add workers, which are counted nowhere: how many
+            depends on the requests.
     """
 
     steps: tuple[RolloutStep, ...]
     before: Usage
     peak: Usage
     after: Usage
+    autoscaled: bool = False
 
     def renamed(self, rename: Callable[[str], str]) -> Rollout:
         """With other names of clusters."""
@@ -83,6 +86,7 @@ class RolloutRecorder:
 
     def __init__(self, service: Json, clusters: Sequence[Json], pods: Sequence[Json]) -> None:
         self._uid: str = service["metadata"]["uid"]
+        self._autoscaled = bool(dig(service, "spec", "rayClusterConfig", "enableInTreeAutoscaling"))
         self._names: dict[str, str] = {
             role: mapping(mapping(service.get("status")).get(role)).get("rayClusterName", "")
             for role in _ROLES
@@ -106,7 +110,7 @@ class RolloutRecorder:
 
     def rollout(self) -> Rollout:
         """What was recorded."""
-        return Rollout(tuple(self._steps), self._before, self._peak, self._now)
+        return Rollout(tuple(self._steps), self._before, self._peak, self._now, self._autoscaled)
 
     def _actions(self, write: Write) -> Iterator[tuple[StepAction, str, int]]:
         target = write.target

@@ -71,6 +71,8 @@ def _rollout(rollout: Rollout | None) -> Iterator[Line]:
         yield "", f"    {number}. {wait}{_step(step)}"
         before = step.seconds
     yield "", f"  at its peak {rollout.peak}; {rollout.before} before, {rollout.after} after"
+    if rollout.autoscaled:
+        yield "", "  besides workers that Ray's autoscaler adds, up to maxReplicas of each group"
 
 
 def _step(step: RolloutStep) -> str:
