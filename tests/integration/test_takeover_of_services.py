@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.command.kinds import KindSettings, kinds_of
+from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.planning.planner import Planner
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.labels import OWN_PREFIX
+from controller.ray.api.rayservice import RAYSERVICES
+from tests.integration.harness import REAL_KUBECONFIG
 from tests.integration.rayservices import (
     Services,
     asked,
@@ -21,10 +23,13 @@ from tests.integration.rayservices import (
 from tests.integration.test_rayservices import greeting
 
 if TYPE_CHECKING:
+    from controller.command.planning.object_plan import Action, ObjectPlan
     from tests.integration.harness import World
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
+REST = 15 if REAL_KUBECONFIG else 60
+"""Seconds in which an operator does whatever it wants to."""
 KUBERAYS = {
     "ray.io/hash-without-replicas-and-workers-to-delete": "3F2BAUAMVLRQL0C9GVK83Q6JRDRQNBPE",
     "ray.io/num-worker-groups": "1",
@@ -47,14 +52,32 @@ async def leave_as_kuberay(services: Services, *, differing: bool = False) -> No
         await world.user.merge_patch(RAYCLUSTERS, world.namespace, name, body)
 
 
-async def forbidden_changes(services: Services) -> int:
-    """How many objects `manta plan --all` would create, replace or delete."""
-    world = services.world
-    planner = Planner(world.user, kinds_of(KindSettings(), None), world.wall())
-    plans = await planner.for_existing(world.namespace)
+async def forbidden_changes(services: Services) -> list[str]:
+    """What `manta take-over` would stop for: Manta would create, replace or delete something."""
+    plans = await plans_for_all(services)
     assert {plan.kind for plan in plans} >= {"RayCluster", "RayService"}
     assert not [plan.problem for plan in plans if plan.problem]
-    return sum(plan.count(action) for plan in plans for action in ("create", "replace", "delete"))
+    actions: tuple[Action, ...] = ("create", "replace", "delete")
+    return [f"{each.name}: {action}" for each in plans for action in actions if each.begins(action)]
+
+
+async def plans_for_all(services: Services) -> list[ObjectPlan]:
+    """What `manta plan --all` prints."""
+    world = services.world
+    planner = Planner(world.user, kinds_to_plan(KindSettings()), world.wall())
+    return await planner.for_existing(world.namespace)
+
+
+async def left_by_kuberay(
+    services: Services, manifest: dict[str, Any], *, differing: bool = False
+) -> None:
+    """The manifest's RayService serves, and its operator is gone."""
+    former = services.start_operator()
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.world.settle(10)
+    await former.kill()
+    await leave_as_kuberay(services, differing=differing)
 
 
 async def uid_of(services: Services, name: str) -> str:
@@ -65,18 +88,13 @@ async def uid_of(services: Services, name: str) -> str:
 @pytest.mark.parametrize("differing", [False, True])
 async def test_what_serves_is_adopted_with_the_config_that_ray_has(world: World, differing: bool):
     services = Services(world)
-    former = services.start_operator()
-    await services.create()
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    await world.settle(10)
-    await former.kill()
-    await leave_as_kuberay(services, differing=differing)
+    await left_by_kuberay(services, service_manifest(), differing=differing)
     name, pods = await services.active(), set(world.journal.created)
     uid = await uid_of(services, "svc-serve-svc")
-    assert await forbidden_changes(services) == 0
+    assert await forbidden_changes(services) == []
 
     services.start_operator()
-    await world.settle(60)
+    await world.settle(REST)
     serve = services.serve_of(name)
     assert set(world.journal.created) == pods
     assert not world.journal.marked
@@ -85,7 +103,7 @@ async def test_what_serves_is_adopted_with_the_config_that_ray_has(world: World,
     assert [greeting(put) for put in serve.puts] == ["hi"]
 
     await services.patch(serveConfigV2=serve_config("hello"))
-    await world.eventually(lambda: len(serve.puts) == 2)
+    await world.eventually(lambda: len(serve.puts) == 2, seconds=180)
     assert [greeting(put) for put in serve.puts] == ["hi", "hello"]
     assert await services.clusters() == [name]
 
@@ -108,15 +126,57 @@ async def test_an_upgrade_that_was_half_done_goes_on(world: World, differing: bo
         await world.eventually(lambda: has_two_clusters(services))
         await former.kill()
         await leave_as_kuberay(services, differing=differing)
-        assert await forbidden_changes(services) == 0
+        assert await forbidden_changes(services) == []
 
         services.start_operator()
         await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] == pending)
-        await world.settle(60)
+        await world.settle(REST)
     assert not failures
     assert await services.clusters() == [pending]
     assert [greeting(put) for put in services.serve_of(pending).puts] == ["hello"]
     assert old != pending
+
+
+async def test_a_replaced_cluster_that_waits_for_its_deletion_stops_no_take_over(world: World):
+    services = Services(world)
+    former = services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=600)
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    old = await services.active()
+    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
+    await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+    await world.settle(5)
+    await former.kill()
+    await leave_as_kuberay(services)
+    assert await forbidden_changes(services) == []
+    (plan,) = [each for each in await plans_for_all(services) if each.kind == "RayService"]
+    (deleted,) = [each for each in plan.items if each.names == (old,)]
+    assert (deleted.action, deleted.why) == (
+        "delete",
+        "the upgrade in progress replaces its cluster",
+    )
+
+
+async def test_an_edit_that_no_operator_has_seen_stops_a_take_over(world: World):
+    services = Services(world)
+    manifest = service_manifest()
+    await left_by_kuberay(services, manifest)
+    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
+    assert await forbidden_changes(services) == ["svc: create", "svc: delete"]
+
+
+async def test_a_cluster_that_would_be_given_up_stops_a_take_over(world: World):
+    services = Services(world)
+    manifest = service_manifest()
+    await left_by_kuberay(services, manifest)
+    nobodys = {"pendingServiceStatus": {"rayClusterName": await services.active()}}
+    lost = {"activeServiceStatus": {"rayClusterName": "svc-lost1"}}
+    await world.user.merge_patch(
+        RAYSERVICES, world.namespace, "svc", {"status": lost | nobodys}, subresource="status"
+    )
+    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
+    assert "svc: delete" in await forbidden_changes(services)
 
 
 async def has_two_clusters(services: Services) -> bool:

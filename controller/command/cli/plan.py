@@ -50,7 +50,8 @@ def add(commands: Commands) -> None:
         action="append",
         choices=["create", "change", "replace", "delete"],
         default=[],
-        help="fail if this would happen to anything; may be repeated",
+        help="fail if this would happen to anything but by an upgrade that is in progress; may "
+        "be repeated",
     )
     plan.add_argument(
         "--offline", action="store_true", help="plan for an empty cluster instead of asking one"

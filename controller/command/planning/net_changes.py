@@ -16,6 +16,7 @@ from controller.runtime.reconcile.plan import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from controller.command.planning.differences import Difference
     from controller.command.planning.dry_run import DryRun
@@ -37,14 +38,32 @@ _HIDDEN: Final = frozenset(
 """Annotations of which no difference is shown."""
 
 
+class _Deleted:
+    """An object that is gone after a dry run.
+
+    Args:
+        obj: as it was before.
+        why: of its deletion; empty if nobody gave a reason.
+        under_way: see `net_changes`.
+    """
+
+    def __init__(self, obj: Json, why: str, under_way: AbstractSet[str]) -> None:
+        self.obj = obj
+        self.under_way = obj["metadata"].get("uid") in under_way
+        self.why = why or ("the upgrade in progress replaces its cluster" * self.under_way)
+
+
 def net_changes(
-    dry_run: DryRun, reconciled: Iterable[Resource[Any]] = ()
+    dry_run: DryRun,
+    reconciled: Iterable[Resource[Any]] = (),
+    under_way: AbstractSet[str] = frozenset(),
 ) -> tuple[ObjectChange, ...]:
     """What a dry run has changed, resource by resource.
 
     Args:
         dry_run: after everything has settled.
         reconciled: primary resources of kinds; other names begin with those of their objects.
+        under_way: uids of objects that an upgrade removes that has begun already.
     """
     before, after = dry_run.before, dry_run.snapshot.contents()
     reasons = {
@@ -56,7 +75,11 @@ def net_changes(
     for resource, old in before.items():
         new = after[resource]
         changes += _edited(resource, old, new)
-        gone = [(old[key], reasons.get((str(resource), key), "")) for key in old if key not in new]
+        gone = [
+            _Deleted(old[key], reasons.get((str(resource), key), ""), under_way)
+            for key in old
+            if key not in new
+        ]
         created = [new[key] for key in new if key not in old]
         changes += _deleted_and_created(resource, gone, created)
     rename = name_patterns(dry_run, reconciled)
@@ -102,12 +125,12 @@ def _edited(resource: Resource[Any], old: Objects, new: Objects) -> Iterator[Obj
 
 
 def _deleted_and_created(
-    resource: Resource[Any], deleted: Iterable[tuple[Json, str]], created: Iterable[Json]
+    resource: Resource[Any], deleted: Iterable[_Deleted], created: Iterable[Json]
 ) -> Iterator[ObjectChange]:
-    old: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    old: defaultdict[tuple[str, str], list[_Deleted]] = defaultdict(list)
     new: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for obj, why in deleted:
-        old[owner_uid(obj), _group(obj)].append((obj["metadata"]["name"], why))
+    for each in deleted:
+        old[owner_uid(each.obj), _group(each.obj)].append(each)
     for obj in created:
         new[owner_uid(obj), _group(obj)].append(obj["metadata"]["name"])
     for place in [*old, *(place for place in new if place not in old)]:
@@ -115,15 +138,24 @@ def _deleted_and_created(
 
 
 def _in_group(
-    resource: Resource[Any], group: str, deleted: list[tuple[str, str]], created: list[str]
+    resource: Resource[Any], group: str, deleted: list[_Deleted], created: list[str]
 ) -> Iterator[ObjectChange]:
     replaced = min(len(deleted), len(created)) if group else 0
-    by_reason: defaultdict[tuple[Action, str], list[str]] = defaultdict(list)
-    for position, (name, why) in enumerate(deleted):
-        by_reason["replace" if position < replaced else "delete", why].append(name)
-    for (action, why), names in by_reason.items():
-        new = _pattern(created[0]) if action == "replace" else ""
-        yield ObjectChange(action, resource.kind, tuple(names), new, group, len(names), why)
+    by_reason: defaultdict[tuple[Action, str, bool], list[str]] = defaultdict(list)
+    for position, each in enumerate(deleted):
+        action: Action = "replace" if position < replaced else "delete"
+        by_reason[action, each.why, each.under_way].append(each.obj["metadata"]["name"])
+    for (action, why, under_way), names in by_reason.items():
+        yield ObjectChange(
+            action,
+            resource.kind,
+            tuple(names),
+            _pattern(created[0]) if action == "replace" else "",
+            group,
+            len(names),
+            why,
+            under_way=under_way,
+        )
     fresh = created[replaced:]
     if group and fresh:
         yield ObjectChange("create", resource.kind, (), _pattern(fresh[0]), group, len(fresh))

@@ -25,6 +25,7 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True):
         count: number of objects.
         why: reason of a deletion.
         differences: what changes, for `change`.
+        under_way: whether an upgrade removes the objects that has begun already.
     """
 
     action: Action
@@ -35,6 +36,7 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int = 1
     why: str = ""
     differences: tuple[Difference, ...] = ()
+    under_way: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -89,3 +91,7 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def count(self, action: Action) -> int:
         """The number of objects that this action happens to."""
         return sum(item.count for item in self.items if item.action == action)
+
+    def begins(self, action: Action) -> bool:
+        """Whether this action happens to any object, and not because of what is under way."""
+        return any(item.action == action and not item.under_way for item in self.items)

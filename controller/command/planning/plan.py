@@ -63,7 +63,8 @@ async def plan(
     Args:
         request: what to plan for.
         output: text for people or JSON for programs.
-        forbidden: actions that make the command fail if they would happen to any object.
+        forbidden: actions that make the command fail if they would happen to any object, unless
+            an upgrade that has begun already leads to them.
 
     Raises:
         ConfigurationError: unusable file, credentials or API server.
@@ -84,7 +85,7 @@ async def plan(
         write_text(plans, sys.stdout)
     if any(each.problem or each.refusals for each in plans):
         return 1
-    broken = sorted(action for action in forbidden if any(each.count(action) for each in plans))
+    broken = sorted(action for action in forbidden if any(each.begins(action) for each in plans))
     if broken:
         sys.stderr.write(f"manta plan: forbidden, and would happen: {', '.join(broken)}\n")
     return 3 if broken else 0

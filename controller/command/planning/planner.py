@@ -13,6 +13,7 @@ from controller.command.planning.object_plan import ObjectPlan
 from controller.command.planning.refusals import ask_server
 from controller.command.planning.rollout import RolloutRecorder
 from controller.command.planning.snapshot import Snapshot
+from controller.command.planning.under_way import replaced_objects
 from controller.kube.errors import StatusError
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
@@ -38,6 +39,7 @@ _NOTED_CONDITIONS: Final = {
     ("FeaturesSupported", "False"),
     ("FieldsKnown", "False"),
     ("PodsUpToDate", "False"),
+    ("UpgradeInProgress", "True"),
 }
 """Types and statuses of the conditions that become a note."""
 
@@ -127,7 +129,9 @@ class Planner:
             exists=present is not None,
             problem=str(problem or ""),
             edits=edits_of(present, wanted),
-            items=net_changes(dry_run, primaries),
+            items=net_changes(
+                dry_run, primaries, _under_way(dry_run, wanted) if present is wanted else set()
+            ),
             rollout=(
                 rollout.renamed(name_patterns(dry_run, primaries))
                 if rollout is not None and rollout.steps
@@ -157,6 +161,13 @@ def _recorder(snapshot: Snapshot, service: Json) -> RolloutRecorder:
     contents = snapshot.contents()
     clusters, pods = contents[RAYCLUSTERS].values(), contents[PODS].values()
     return RolloutRecorder(service, list(clusters), list(pods))
+
+
+def _under_way(dry_run: DryRun, owner: Json) -> set[str]:
+    """Uids of what an upgrade of this object removes that has begun already."""
+    clusters = dry_run.before.get(RAYCLUSTERS, {})
+    objects = (obj for found in dry_run.before.values() for obj in found.values())
+    return replaced_objects(owner, clusters.values(), objects)
 
 
 def _notes(kind: Kind[Any], key: str, dry_run: DryRun) -> Iterator[str]:
