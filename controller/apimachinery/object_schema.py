@@ -6,7 +6,7 @@ Only what is needed to find fields is decoded: no descriptions, formats or valid
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -32,10 +32,14 @@ class SchemaNode(msgspec.Struct, frozen=True):
     properties: dict[str, SchemaNode] = msgspec.field(default_factory=dict[str, "SchemaNode"])
     items: SchemaNode | None = None
     additional: SchemaNode | bool | None = msgspec.field(default=None, name="additionalProperties")
+    enum: tuple[Any, ...] = ()
     preserves: bool = msgspec.field(default=False, name="x-kubernetes-preserve-unknown-fields")
     kinds: tuple[GroupVersionKind, ...] = msgspec.field(
         default=(), name="x-kubernetes-group-version-kind"
     )
+
+
+_ANYTHING: Final = SchemaNode(preserves=True)
 
 
 class _Components(msgspec.Struct, frozen=True):
@@ -81,20 +85,30 @@ class ObjectSchema:
 
         Items of lists are not named in the path.
         """
+        return self._at(path) is None
+
+    def accepts(self, path: str, value: Any) -> bool:
+        """Whether objects keep the field at `path`, and it may have this value."""
+        found = self._at(path)
+        return found is not None and (not found.node.enum or value in found.node.enum)
+
+    def part(self, *names: str) -> ObjectSchema:
+        """The schema of objects that have only these fields."""
+        properties = {name: self.node.properties[name] for name in names}
+        return ObjectSchema(SchemaNode(properties=properties), self.named)
+
+    def _at(self, path: str) -> ObjectSchema | None:
+        """The schema at a path: that of anything where all is preserved, None if it is lost."""
         schema = self
         for name in path.split("."):
             if schema.items is not None:
                 schema = schema.items
             found = schema.field(name)
             if found is None:
-                return not (schema.node.preserves or schema.node.additional is True)
+                keeps = schema.node.preserves or schema.node.additional is True
+                return ObjectSchema(_ANYTHING, {}) if keeps else None
             schema = found
-        return False
-
-    def part(self, *names: str) -> ObjectSchema:
-        """The schema of objects that have only these fields."""
-        properties = {name: self.node.properties[name] for name in names}
-        return ObjectSchema(SchemaNode(properties=properties), self.named)
+        return schema
 
     def _resolved(self, node: SchemaNode) -> ObjectSchema:
         return ObjectSchema(_resolve(node, self.named), self.named)

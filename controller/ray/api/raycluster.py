@@ -14,6 +14,7 @@ from controller.apimachinery.custom_object import only, parse, read_conditions
 from controller.kube.objects import View
 from controller.kube.resources import Resource
 from controller.ray.api.ray_object import RayObject
+from controller.ray.api.upgrade_strategy import RayClusterUpgradeStrategy
 
 LARGEST_INT32: Final = 2**31 - 1
 
@@ -34,12 +35,6 @@ class RayCluster(RayObject, frozen=True, gc=True, weakref=True):
 
 
 RAYCLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", "RayCluster", RayCluster)
-
-
-class RayClusterUpgradeStrategy(View, frozen=True):
-    """`spec.upgradeStrategy`."""
-
-    type: str | None = None
 
 
 class AuthOptions(View, frozen=True):

@@ -1,4 +1,4 @@
-"""Which deletions of workers the installed definition of RayClusters cannot explain.
+"""Which deletions of pods the installed definition of RayClusters cannot explain.
 
 A definition of another version, or none that can be read, must not shrink a cluster.
 """
@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from controller.ray.api.installed_definition import DefinitionReader
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
 from controller.ray.cluster.workers.scale_down import DeletionCause
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from controller.apimachinery.object_schema import ObjectSchema
     from controller.ray.api.installed_definition import InstalledDefinition
 
 _GROUPS: Final = "spec.workerGroupSpecs"
@@ -27,15 +31,33 @@ RELIED_ON: Final[Mapping[str, frozenset[DeletionCause]]] = {
 """The fields whose absence would delete workers, and for which cause."""
 
 
+ROLLING_FIELDS: Final = frozenset(
+    f"{FIELD}.rollingUpdate.{field.encode_name}" for field in msgspec.structs.fields(RollingUpdate)
+)
+"""The settings of a rolling update: without one of them, what is paused would go on."""
+
+
 def definition_reader() -> DefinitionReader:
     """Reads what the installed definition of RayClusters lacks."""
     return DefinitionReader(
         RAYCLUSTERS,
-        lambda _schema: RELIED_ON,
-        "Workers that seem surplus because of it are not deleted",
+        _relied_on,
+        "Workers that seem surplus because of it are not deleted, and no rolling update goes on",
     )
+
+
+def _relied_on(schema: ObjectSchema) -> Iterator[str]:
+    """KubeRay's definition refuses the type RollingUpdate and may lack its settings."""
+    yield from RELIED_ON
+    if schema.accepts(f"{FIELD}.type", ROLLING_UPDATE):
+        yield from (f"{FIELD}.rollingUpdate", *sorted(ROLLING_FIELDS))
 
 
 def explains(definition: InstalledDefinition, cause: DeletionCause) -> bool:
     """Whether it has the fields from which a deletion for this cause follows."""
-    return all(cause not in RELIED_ON[path] for path in definition.missing)
+    return all(cause not in RELIED_ON.get(path, ()) for path in definition.missing)
+
+
+def explains_rolling(definition: InstalledDefinition) -> bool:
+    """Whether it has all settings of a rolling update, as far as it lets one through."""
+    return not any(path.startswith(f"{FIELD}.") for path in definition.missing)

@@ -17,7 +17,12 @@ from controller.command.manifests import load
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
 from controller.ray.api.installed_definition import CLUSTER_FIELDS, job_fields
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.cluster.definition import RELIED_ON, explains
+from controller.ray.cluster.definition import (
+    RELIED_ON,
+    ROLLING_FIELDS,
+    explains,
+    explains_rolling,
+)
 from controller.ray.cluster.definition import definition_reader as of_clusters
 from controller.ray.cluster.workers.scale_down import DeletionCause
 from controller.ray.cronjob.definition import definitions_reader as of_cron_jobs
@@ -109,6 +114,7 @@ def test_kuberays_definition_lacks_nothing(resource: Resource[Any]):
         (["spec.workerGroupSpecs.replicas"], None, {"SURPLUS"}),
         (["spec.enableInTreeAutoscaling"], None, {"SURPLUS"}),
         (["spec.workerGroupSpecs"], None, {"GROUP_REMOVED", "SURPLUS", "RESIZED"}),
+        (["spec.upgradeStrategy.rollingUpdate"], None, set[str]()),
         (["spec.suspend", "spec.workerGroupSpecs.priority"], [], set[str]()),
     ],
 )
@@ -122,6 +128,19 @@ def test_a_missing_field_leaves_its_deletions_undecidable(
 
 def test_the_number_of_workers_follows_from_the_same_fields_in_every_kind():
     assert set(RELIED_ON) == {f"spec.{path}" for path in CLUSTER_FIELDS}
+
+
+@pytest.mark.parametrize("path", sorted(ROLLING_FIELDS))
+def test_a_definition_that_lets_rolling_updates_through_must_have_all_their_settings(path: str):
+    found = read(RAYCLUSTERS, RayCluster=without(RAYCLUSTERS, path))
+    assert found.missing == (path,)
+    assert not explains_rolling(found)
+    assert explains_rolling(read(RAYCLUSTERS, RayCluster=without(RAYCLUSTERS)))
+
+
+def test_a_definition_without_upgrade_strategies_lacks_no_settings_of_one():
+    found = read(RAYCLUSTERS, RayCluster=without(RAYCLUSTERS, "spec.upgradeStrategy"))
+    assert (found.missing, explains_rolling(found)) == ((), True)
 
 
 @pytest.mark.parametrize("path", [*job_fields(COMPLETE_JOB, "spec"), "status", "status.jobId"])

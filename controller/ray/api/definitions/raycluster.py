@@ -22,6 +22,7 @@ from controller.apimachinery.schema import (
     boolean,
     int32,
     int64,
+    int_or_string,
     map_of,
     quantity,
     rule,
@@ -61,15 +62,7 @@ def cluster_spec() -> Schema:
                 "Mutual TLS between the nodes of the cluster.",
                 {"enabled": boolean("Whether it is on.")},
             ),
-            "upgradeStrategy": struct(
-                "What happens to running pods when the specification changes.",
-                {
-                    "type": string(
-                        "Recreate deletes and rebuilds all pods; None, the default, lets them be.",
-                        enum=["Recreate", "None"],
-                    )
-                },
-            ),
+            "upgradeStrategy": _upgrade_strategy(),
             "workerGroupSpecs": array(
                 "Groups of workers that are alike.", _worker_group(), keys=["groupName"]
             ),
@@ -91,6 +84,52 @@ def managed_by() -> Schema:
             ),
         ],
     }
+
+
+def _upgrade_strategy() -> Schema:
+    """KubeRay's definition has only the type, without RollingUpdate."""
+
+    def amount(description: str) -> Schema:
+        return int_or_string(description) | {"pattern": "^[0-9]{1,9}%$"}
+
+    rolling = struct(
+        "Settings of type RollingUpdate.",
+        {
+            "drainTimeoutSeconds": int32(
+                "Seconds that Ray may take to drain a worker before its pod is deleted, 300 if not "
+                "given; 0 turns draining off.",
+                minimum=0,
+            ),
+            "maxParallelGroups": int32(
+                "Groups that may be replaced at the same time, 1 if not given.", minimum=1
+            ),
+            "maxSurge": amount(
+                "Replicas that a group may have above its number, or their percentage, rounded up; "
+                "1 if not given."
+            ),
+            "maxUnavailable": amount(
+                "Replicas that a group may lack, or their percentage, rounded down; 0 if not given."
+            ),
+            "paused": boolean("Whether nothing further is replaced for now."),
+            "progressDeadlineSeconds": int32(
+                "Seconds without progress after which the upgrade counts as stuck, 600 if not "
+                "given.",
+                minimum=1,
+            ),
+        },
+    )
+    return struct(
+        "What happens to running pods when the specification changes.",
+        {
+            "rollingUpdate": rolling,
+            "type": string(
+                "RollingUpdate replaces outdated workers a few at a time, then the head if its "
+                "state survives; Recreate deletes and rebuilds all pods at once; None, the "
+                "default, lets them be.",
+                enum=["Recreate", "None", "RollingUpdate"],
+            ),
+        },
+    )
 
 
 def _auth_options() -> Schema:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.name_syntax import is_label_value, is_qualified_name
 from controller.apimachinery.problem import Problem
@@ -20,10 +22,12 @@ from controller.ray.api import labels
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
 from controller.ray.api.names import MAX_CLUSTER_NAME
 from controller.ray.api.raycluster import parse_spec
+from controller.ray.api.upgrade_strategy import strategy_in_force
 from controller.ray.api.validation.cluster_options import option_problems
 from controller.ray.api.validation.context import AUTOSCALER_V2, ValidationContext
 from controller.ray.api.validation.object_name import NameRule
 from controller.ray.api.validation.read_spec import read_spec
+from controller.ray.api.validation.upgrade_strategy import strategy_problems
 from controller.ray.api.version import GROUP_PRIORITY_SINCE, is_at_least
 
 if TYPE_CHECKING:
@@ -69,6 +73,10 @@ def _read(cluster: RayCluster, gates: FeatureGates) -> ValidationContext | Probl
     spec = read_spec(cluster, _NAME_RULE, parse_spec)
     if isinstance(spec, Problem):
         return spec
+    strategy = strategy_in_force(spec.upgrade_strategy, cluster.metadata.annotations or {})
+    if isinstance(strategy, Problem):
+        return strategy
+    spec = msgspec.structs.replace(spec, upgrade_strategy=strategy)
     head = read_template(spec.head_group_spec.template, "spec.headGroupSpec.template")
     if isinstance(head, Problem):
         return head
@@ -91,7 +99,7 @@ def _problems(context: ValidationContext) -> Iterator[Problem]:
     yield from option_problems(context)
     yield from _suspended_groups(context)
     yield from _autoscaler(context)
-    yield from _upgrade_strategy(context)
+    yield from strategy_problems(context)
     yield from _contradicting_status(context)
 
 
@@ -220,17 +228,6 @@ def _restart_policies(context: ValidationContext) -> Iterator[Problem]:
                 f"{path}.template.spec.restartPolicy",
                 f"is {shape.spec.restart_policy}; autoscaler v2 needs Never, or leave it out",
             )
-
-
-def _upgrade_strategy(context: ValidationContext) -> Iterator[Problem]:
-    strategy = context.spec.upgrade_strategy.type
-    if strategy is None:
-        return
-    origin = (context.cluster.metadata.labels or {}).get(labels.ORIGIN_KIND)
-    if origin in {"RayJob", "RayService"}:
-        yield Problem("spec.upgradeStrategy", f"cannot be set on a cluster of a {origin}")
-    if strategy not in {"Recreate", "None"}:
-        yield Problem("spec.upgradeStrategy.type", f"{strategy!r} is neither Recreate nor None")
 
 
 def _contradicting_status(context: ValidationContext) -> Iterator[Problem]:

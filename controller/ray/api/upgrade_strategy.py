@@ -1,0 +1,160 @@
+"""How a changed specification reaches the pods of a RayCluster: the field, and its annotation.
+
+KubeRay's definition refuses the type RollingUpdate and drops its settings. With it installed, the
+annotation `manta.dev/upgrade-strategy` takes the field's place: the bare word `RollingUpdate`, or
+the JSON that would be the field's value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import malformed
+from controller.kube.objects import View
+from controller.ray.api import labels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROLLING_UPDATE: Final = "RollingUpdate"
+FIELD: Final = "spec.upgradeStrategy"
+ANNOTATION: Final = f"metadata.annotations[{labels.UPGRADE_STRATEGY}]"
+_LONGEST_ANNOTATION: Final = 1000
+_REMEDY: Final = (
+    f"write {ROLLING_UPDATE}, or JSON such as "
+    '{"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}'
+)
+
+_Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+_Seconds = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class RollingUpdate(View, frozen=True):
+    """`spec.upgradeStrategy.rollingUpdate`.
+
+    Attributes:
+        max_unavailable: replicas of a group that may be missing, or their percentage.
+        max_surge: replicas of a group that may exist above the desired number, or their percentage.
+        max_parallel_groups: groups that may be replaced at the same time.
+        drain_timeout_seconds: how long Ray may drain a worker before its pod is deleted; 0 turns
+            draining off.
+        progress_deadline_seconds: after how long without progress the upgrade counts as stuck.
+        paused: whether nothing further is replaced.
+    """
+
+    max_unavailable: int | str = 0
+    max_surge: int | str = 1
+    max_parallel_groups: _Count = 1
+    drain_timeout_seconds: _Seconds = 300
+    progress_deadline_seconds: _Count = 600
+    paused: bool = False
+
+    def surge_of(self, desired: int) -> int:
+        """Replicas that a group of so many may have above its number; percentages round up."""
+        return _share(self.max_surge, desired, round_up=True)
+
+    def unavailable_of(self, desired: int) -> int:
+        """Replicas that a group of so many may lack; percentages round down.
+
+        If nothing could move because both percentages come to 0, it is 1, as for a Deployment.
+        """
+        share = _share(self.max_unavailable, desired, round_up=False)
+        return share if share or self.surge_of(desired) else min(1, desired)
+
+
+class RayClusterUpgradeStrategy(View, frozen=True):
+    """`spec.upgradeStrategy`."""
+
+    type: str | None = None
+    rolling_update: RollingUpdate | None = None
+
+    @property
+    def rolling(self) -> RollingUpdate | None:
+        """The settings of a rolling update; None if the type is another one."""
+        if self.type != ROLLING_UPDATE:
+            return None
+        return self.rolling_update or RollingUpdate()
+
+
+class _StrictRollingUpdate(RollingUpdate, frozen=True, forbid_unknown_fields=True):
+    """The settings in the annotation, from which no API server drops unknown fields."""
+
+
+class _AnnotatedStrategy(View, frozen=True, forbid_unknown_fields=True):
+    """The annotation's JSON."""
+
+    type: str
+    rolling_update: _StrictRollingUpdate | None = None
+
+
+def strategy_in_force(
+    given: RayClusterUpgradeStrategy, annotations: Mapping[str, str]
+) -> RayClusterUpgradeStrategy | Problem:
+    """The strategy of the annotation, if there is one, else that of the specification.
+
+    Beside the annotation the specification may only say the same: the same type, and the same
+    settings unless the annotation is the bare word.
+    """
+    text = annotations.get(labels.UPGRADE_STRATEGY, "").strip()
+    if not text:
+        return given
+    if text == ROLLING_UPDATE:
+        annotated = RayClusterUpgradeStrategy(type=text)
+    else:
+        read = _read(text)
+        if isinstance(read, Problem):
+            return read
+        annotated = read
+    if given == RayClusterUpgradeStrategy():
+        return annotated
+    if given.rolling == annotated.rolling or (given.rolling and not annotated.rolling_update):
+        return given
+    return Problem(ANNOTATION, f"is {text}, which contradicts {_words(given)}; remove one of them")
+
+
+def rolling_percentage(amount: str) -> int | None:
+    """The number before the percent sign; None if this is no percentage."""
+    digits = amount.removesuffix("%")
+    is_percentage = digits != amount and digits.isascii() and digits.isdigit() and len(digits) < 10
+    return int(digits) if is_percentage else None
+
+
+def _share(amount: int | str, desired: int, *, round_up: bool) -> int:
+    if isinstance(amount, int):
+        return max(0, amount)
+    hundredths = (rolling_percentage(amount) or 0) * desired
+    return -(-hundredths // 100) if round_up else hundredths // 100
+
+
+def _read(text: str) -> RayClusterUpgradeStrategy | Problem:
+    if len(text) > _LONGEST_ANNOTATION:
+        return Problem(
+            ANNOTATION,
+            f"has {len(text)} characters, and more than {_LONGEST_ANNOTATION} are not read; "
+            f"{_REMEDY}",
+        )
+    try:
+        annotated = msgspec.json.decode(text, type=_AnnotatedStrategy)
+    except msgspec.ValidationError as error:
+        problem = malformed(error, ANNOTATION)
+        return Problem(problem.field, f"{problem.message}; {_REMEDY}")
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return Problem(ANNOTATION, f"is no JSON ({error}); {_REMEDY}")
+    if annotated.type != ROLLING_UPDATE:
+        return Problem(
+            f"{ANNOTATION}.type",
+            f"is {annotated.type!r}; the annotation is for RollingUpdate only, set {FIELD}.type "
+            "to any other strategy",
+        )
+    return msgspec.convert(msgspec.to_builtins(annotated), RayClusterUpgradeStrategy)
+
+
+def _words(given: RayClusterUpgradeStrategy) -> str:
+    if given.type is None:
+        return f"{FIELD}.rollingUpdate"
+    return f"{FIELD}.type {given.type}" + (
+        " and its rollingUpdate" if given.type == ROLLING_UPDATE else ""
+    )
