@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,21 @@ async def install_gateway_api(world: World) -> None:
         "spec": {"controllerName": CONTROLLER_NAME},
     }
     await world.eventually(lambda: _create_class(user, body))
+
+
+async def remove_gateway_api(world: World) -> None:
+    """Remove the definitions, with all objects; does nothing if there are none."""
+    user = world.client("gateway-admin")
+    for definition in gateway_api_definitions():
+        with suppress(NotFound):
+            await user.delete(CRDS, "", definition["metadata"]["name"])
+    await world.eventually(lambda: _is_removed(user))
+
+
+async def _is_removed(user: Any) -> bool:
+    found = await user.list(CRDS, "")
+    names = {each["metadata"]["name"] for each in gateway_api_definitions()}
+    return not names & {each.metadata.name for each in found.items}
 
 
 async def _create_class(user: Any, body: dict[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
 from tests.fakes.gateways import (
     SimulatedListeners,
     install_gateway_api,
+    remove_gateway_api,
     simulated_gateways,
 )
 from tests.integration.incremental import (
@@ -26,14 +27,14 @@ from tests.integration.incremental import (
     without_capacity,
 )
 from tests.integration.rayservices import Services, condition, message, serve_config
-from tests.integration.test_rayservices import greeting
+from tests.integration.test_rayservices import REST, greeting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.integration.harness import World
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest_asyncio.fixture
@@ -321,6 +322,7 @@ async def test_a_gateway_that_is_late_is_waited_for(
 
 @pytest.mark.slow
 async def test_the_gateway_api_may_be_installed_while_an_upgrade_waits_for_it(world: World):
+    await remove_gateway_api(world)
     services = Services(world)
     manifest = incremental_manifest()
     old = await serving(services, manifest)
@@ -333,6 +335,31 @@ async def test_the_gateway_api_may_be_installed_while_an_upgrade_waits_for_it(wo
     await world.settle(60)
     assert await services.active() == old
     assert await services.selected() == old
+    await install_gateway_api(world)
+    async with simulated_gateways(world):
+        await upgraded(services, old)
+
+
+@pytest.mark.slow
+async def test_without_the_gateway_api_that_was_there_an_upgrade_waits_until_it_is_back(
+    services: Services,
+):
+    world, manifest = services.world, incremental_manifest()
+    async with simulated_gateways(world):
+        old = await serving(services, manifest)
+        await services.edit(with_resources(manifest, replicas=4))
+        status = await half_way(services)
+    weight = status["pendingServiceStatus"]["trafficRoutedPercent"]
+    await remove_gateway_api(world)
+    await services.reaches(
+        lambda s: "Gateway API is not installed" in message(s, "UpgradeInProgress")
+    )
+    await world.settle(REST)
+    status = await services.status()
+    assert status["pendingServiceStatus"]["trafficRoutedPercent"] == weight
+    assert condition(status, "Ready") == "True"
+    assert len(await services.clusters()) == 2
+    assert world.operators[-1].operator.caches.unready() is None
     await install_gateway_api(world)
     async with simulated_gateways(world):
         await upgraded(services, old)

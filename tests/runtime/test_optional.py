@@ -51,13 +51,14 @@ class RarityKind(WidgetKind):
 
 
 class Reluctant:
-    """Refuses the first questions about the optional API."""
+    """Refuses the first questions about the optional API; all requests while it is `down`."""
 
     def __init__(self, inner: Transport, code: int, times: int) -> None:
         self._inner = inner
         self._code = code
         self._left = times
         self.asked = 0
+        self.down = False
 
     async def request(
         self,
@@ -67,9 +68,9 @@ class Reluctant:
         headers: Mapping[str, str],
         body: bytes | None,
     ) -> RawResponse:
-        if path == ROOT:
+        if path == ROOT or (self.down and path.startswith(ROOT)):
             self.asked += 1
-            if self.asked <= self._left:
+            if self.down or self.asked <= self._left:
                 status = {"kind": "Status", "apiVersion": "v1", "code": self._code}
                 return self._code, {"content-type": "application/json"}, once(status)
         return await self._inner.request(method, path, query, headers, body)
@@ -169,6 +170,42 @@ async def test_an_api_that_is_installed_later_is_used_without_a_restart(widgets:
     await widgets.user.create(CRDS, "", definition(RARE))
     await widgets.eventually(lambda: operator.operator.expectations.reader.serves(RARE))
     await widgets.eventually(lambda: len(kind.seen) > seen)
+
+
+async def test_an_api_that_is_removed_is_done_without_until_it_is_back(widgets: WidgetWorld):
+    await widgets.user.create(CRDS, "", definition(RARE))
+    kind = CollectorKind()
+    operator = widgets.start(kind=kind)
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    reads, caches = operator.operator.expectations.reader, operator.operator.caches
+    rarity = {"apiVersion": "rare.dev/v1", "kind": "Rarity", "metadata": {"name": "gem"}}
+    for _ in range(2):
+        await widgets.user.create(RARE, "default", rarity)
+        await widgets.eventually(lambda: reads.get(RARE, "default/gem") is not None)
+        seen = len(kind.seen)
+        await widgets.user.delete(CRDS, "", f"{RARE.plural}.{RARE.group}")
+        await widgets.eventually(lambda: not reads.serves(RARE))
+        await widgets.eventually(lambda s=seen: len(kind.seen) > s)
+        await widgets.settle(1000)
+        assert caches.unready() is None
+        await caches.confirm()
+        seen = len(kind.seen)
+        await widgets.user.create(CRDS, "", definition(RARE))
+        await widgets.eventually(lambda: reads.serves(RARE))
+        await widgets.eventually(lambda s=seen: len(kind.seen) > s)
+
+
+async def test_an_api_that_is_out_of_reach_is_not_taken_for_removed(widgets: WidgetWorld):
+    await widgets.user.create(CRDS, "", definition(RARE))
+    server = Reluctant(widgets.server, 503, times=0)
+    operator = widgets.start(kind=CollectorKind(), server=server)
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    server.down = True
+    await widgets.settle(900)  # the watch ends meanwhile
+    assert operator.operator.expectations.reader.serves(RARE)
+    assert server.asked > 10
 
 
 async def test_a_kind_whose_own_api_comes_later_is_served_from_then_on(widgets: WidgetWorld):

@@ -92,7 +92,7 @@ class Table:
         self.compacted = 0
         """Revision of the newest transition that the log has forgotten."""
         self.readings = 0
-        """How often `read_again` was called; watches end when it is."""
+        """How often all watches were ended."""
         self._keys: list[str] = []
         self._log: deque[StoredEvent] = deque()
         self._start = 0
@@ -176,6 +176,10 @@ class Table:
         """
         self.items = {key: item.read_again(read) for key, item in self.items.items()}
         self.compact(revision)
+        self.end_watches()
+
+    def end_watches(self) -> None:
+        """End all watches, as the removal of a definition does."""
         self.readings += 1
         self.wake()
 

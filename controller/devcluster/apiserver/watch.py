@@ -78,7 +78,7 @@ class Watch:
     _sent: bool = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The stream; it ends with its lifetime, a lost revision or a changed schema."""
+        """The stream; it ends with its lifetime, a lost revision, or the schema that it shows."""
         readings = self.table.readings
         deadline = self.clock.time() + self.lifetime
         next_bookmark = _next_bookmark(self.clock.time(), deadline)
@@ -104,6 +104,8 @@ class Watch:
                     yield self._bookmark({})
                 continue
             await self._change_or(min(next_bookmark, deadline))
+        while self._position >= self.table.start and (chunk := self._pending()):
+            yield chunk
 
     async def _change_or(self, when: float) -> None:
         change = self.table.next_change()

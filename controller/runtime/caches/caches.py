@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from controller.kube.discovery import is_served
 from controller.kube.errors import KubeError
 from controller.kube.source import ResourceSource
 from controller.runtime.caches.cache import Cache
@@ -62,8 +63,8 @@ class Caches:
         on_synced: called once, when all caches are complete.
         on_quarantine: called when an object does not fit its type.
         on_watch: called with the resource when a watch of primary objects begins.
-        on_available: called with an optional resource that the API server lacked at the start,
-            once its objects can be read.
+        on_available: called with an optional resource that is installed later, once its objects can
+            be read, and with one that is removed, once they cannot.
 
     Raises:
         ValueError: two kinds want one resource with different selectors, or two index functions
@@ -105,10 +106,11 @@ class Caches:
         expectations.on_rewound = self._relist_newer
         self._stopped = asyncio.Event()
         self._resources: dict[str, Resource[Any]] = {}
-        self._registrations: list[HandlerRegistration[Any]] = []
+        self._registrations: dict[HandlerRegistration[Any], Resource[Any]] = {}
         self._namespaces = namespaces
         self._subscribers: list[tuple[Resource[Any], EnqueueHandler[Any], str]] = []
-        self._optional: dict[Resource[Any], ResourceWatch] = {}
+        self._optional: dict[Resource[Any], ResourceWatch] = {}  # that the server lacks
+        self._dispensable: dict[Resource[Any], ResourceWatch] = {}  # that it has and may lose
         self._confirming = asyncio.Lock()
         self._primaries = {kind.primary for kind in kinds}
         self.caches: list[Cache] = []
@@ -210,15 +212,19 @@ class Caches:
                 del self._optional[resource]
                 for cache in self._watch(resource, watch):
                     self._publish(cache, watch)
-                self._subscribe_all(resource)
+                self._subscribe_all(resource, watch)
             elif resource in self._primaries:
                 warn_not_served(resource)
 
     async def _watch_installed(self) -> None:
-        """Watch optional resources that are installed later."""
+        """Watch optional resources that are installed later; do without those that are removed."""
+        has_any = bool(self._optional or self._dispensable)
         async with asyncio.TaskGroup() as group:
-            while self._optional:
+            while has_any:
                 await asyncio.sleep(ASK)
+                for resource in list(self._dispensable):
+                    with suppress(KubeError):
+                        await self._withdraw_if_removed(resource)
                 for resource in list(self._optional):
                     with suppress(KubeError):
                         namespaces = self._to_be_listed(resource)
@@ -233,8 +239,30 @@ class Caches:
             await cache.informer.wait_for_sync()
         while not await self._publish_confirmed(added, watch):
             pass  # the attempt has taken its time
-        self._subscribe_all(resource)
+        self._subscribe_all(resource, watch)
         _log.info("resource.available", resource=str(resource))
+        self._on_available(resource)
+
+    async def _withdraw_if_removed(self, resource: Resource[Any]) -> None:
+        """Forget the caches of a resource that the server does not have any more.
+
+        Raises:
+            KubeError: the server gave no usable response.
+        """
+        caches = [cache for cache in self.caches if cache.scope.resource == resource]
+        if all(cache.informer.statistics().connected for cache in caches):
+            return
+        if await is_served(self._client, resource):
+            return
+        async with self._confirming:
+            self._expectations.remove_caches(resource)
+            for cache in caches:
+                self.caches.remove(cache)
+                await self._factory.remove(_selection(cache.scope))
+            kept = (each for each in self._registrations.items() if each[1] != resource)
+            self._registrations = dict(kept)
+            self._optional[resource] = self._dispensable.pop(resource)
+        _log.warning("resource.removed", resource=str(resource))
         self._on_available(resource)
 
     async def _publish_confirmed(self, added: Sequence[Cache], watch: ResourceWatch) -> bool:
@@ -272,9 +300,7 @@ class Caches:
         resource, namespace = selection.resource, selection.namespace
         self._resources[str(resource)] = resource
         informer = self._factory.informer(
-            Watched(str(resource), namespace, selection.label_selector),
-            resource.view,
-            indexes=watch.indexes,
+            _selection(selection), resource.view, indexes=watch.indexes
         )
         cache = Cache(selection, informer, CacheBarrier(self._client, selection, informer))
         informer.on_change(partial(self._changed, resource))
@@ -341,10 +367,12 @@ class Caches:
     def _subscribe(self, resource: Resource[Any], handler: EnqueueHandler[Any], name: str) -> None:
         for cache in self.caches:
             if cache.scope.resource == resource:
-                self._registrations.append(cache.informer.add_handler(handler, name=name))
+                self._registrations[cache.informer.add_handler(handler, name=name)] = resource
 
-    def _subscribe_all(self, resource: Resource[Any]) -> None:
-        """Subscribe all handlers that want a resource, once its caches are published."""
+    def _subscribe_all(self, resource: Resource[Any], watch: ResourceWatch) -> None:
+        """Subscribe all handlers that want an optional resource whose caches are published."""
+        if resource not in self._primaries:
+            self._dispensable[resource] = watch
         for subscribed, handler, name in self._subscribers:
             if subscribed == resource:
                 self._subscribe(resource, handler, name)
@@ -359,3 +387,7 @@ class Caches:
         """The primaries that refer to that key; none if the API server lacks the resource."""
         reads = self._expectations.reader
         return reads.by_index(resource, index, key) if reads.serves(resource) else ()
+
+
+def _selection(scope: CacheScope) -> Watched:
+    return Watched(str(scope.resource), scope.namespace, scope.label_selector)

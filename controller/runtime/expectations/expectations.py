@@ -100,6 +100,13 @@ class Expectations:
         overlay.add_cache(namespace, cache, indexes, quarantined)
         overlay.selective = overlay.selective or selective
 
+    def remove_caches(self, resource: Resource[Any]) -> None:
+        """The server has no such resource any more: nothing is read from it, nothing expected."""
+        overlay = self._overlays.get(resource)
+        overlay.remove_caches()
+        for expectation in list(overlay.expectations()):
+            self._tracker.forget(expectation)
+
     def observe_revision(self, resource: Resource[Any], namespace: str, revision: str) -> None:
         """The store of this scope has reached `revision`: check what was expected by then."""
         self._tracker.observe_revision(resource, namespace, revision)

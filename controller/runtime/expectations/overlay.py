@@ -74,6 +74,11 @@ class Overlay(Generic[T]):
         self._functions.update(indexes)
         self._quarantined.append(quarantined)
 
+    def remove_caches(self) -> None:
+        """Read from no cache any more."""
+        self._caches.clear()
+        self._quarantined.clear()
+
     def unreadable(self, namespace: str) -> dict[str, Unreadable]:
         """Objects of which the cache shows nothing although they exist, by name."""
         found: dict[str, Unreadable] = {}

@@ -178,8 +178,12 @@ class ExpectationTracker:
             expectation.unseen_since = self._now()
         if expectation.owners and not expectation.satisfied:
             overlay.put(expectation)
-            return
-        overlay.drop(expectation.reference.key)
+        else:
+            self.forget(expectation)
+
+    def forget(self, expectation: Expectation[Any]) -> None:
+        """Drop it, whether it is satisfied or not."""
+        self._overlays.get(expectation.reference.resource).drop(expectation.reference.key)
         for state in self._owners.find(expectation.owners):
             state.expectations.pop(expectation.reference, None)
 

@@ -61,6 +61,24 @@ async def test_a_definition_is_established(things):
     )
 
 
+async def test_a_removed_definition_takes_objects_and_watches_with_it(api):
+    group = f"g{uuid.uuid4().hex[:8]}.test.dev"
+    await api.define(definition(group))
+    things = Things(api, group)
+    created = await things.create()
+    query = {"resourceVersion": created.revision, "timeoutSeconds": "600"}
+
+    async def watched() -> list[str]:
+        return [event["type"] async for event in api.stream(things.path(), **query)]
+
+    async with asyncio.timeout(120):
+        events = asyncio.create_task(watched())
+        await asyncio.sleep(1)
+        await api.delete(things.crd)
+        assert await events == ["DELETED"]
+    assert (await api.get(things.path())).status == 404
+
+
 async def test_defaults_are_filled_in(things):
     answer = await things.create(map=[{"name": "x"}])
     assert answer.status == 201

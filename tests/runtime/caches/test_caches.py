@@ -561,7 +561,7 @@ async def test_EXP27_a_confirmation_waits_for_the_handlers_too(world: CacheWorld
     served, watch = Served(), kind()
     world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
     async with world.running():
-        late = world.caches._registrations[0]
+        late = next(iter(world.caches._registrations))
         done = asyncio.Event()
         late.wait_for_sync = done.wait
         task = asyncio.create_task(world.caches.confirm())

@@ -185,6 +185,7 @@ class Definitions:
         spec: Json = definition["spec"]
         if event.type == "DELETED":
             self._registry.remove_group_resource(spec["group"], spec["names"]["plural"])
+            self._store.table(event.key).end_watches()
             return
         if event.previous is None or event.previous.object["spec"] != spec:
             self._registry.remove_group_resource(spec["group"], spec["names"]["plural"])
