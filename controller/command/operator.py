@@ -28,11 +28,12 @@ from controller.ray.dashboard import (
 )
 from controller.ray.job import JobCollector
 from controller.ray.service import ServiceCollector
+from controller.runtime.leaderelection import FencedTransport, ThreadedElection
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.operator import Operator
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator
 
     from controller.kube.credentials import Credentials
     from controller.kube.resources import Resource
@@ -53,6 +54,8 @@ async def operator_for(
     kind_settings: KindSettings | None = None,
     use_proxy: bool = True,
     own_pod: str | None = None,
+    elect: Callable[[CollectorRegistry], ThreadedElection] | None = None,
+    lease_in: str = "",
 ) -> AsyncGenerator[Operator]:
     """The operator with every kind that Manta serves; its connections end with the context.
 
@@ -64,13 +67,17 @@ async def operator_for(
         use_proxy: whether Ray's dashboards are reached through the API server, not directly.
         own_pod: name of this process's pod, empty outside a cluster; None if nobody need look for
             other operators.
+        elect: makes the election, given a registry for its metrics; None if this process works
+            without one.
+        lease_in: namespace of the lease; operators there stand by for each other.
     """
     loop = asyncio.get_running_loop()
     disable_created_metrics()  # series that upstream does not have
     registry = CollectorRegistry()
     transport = HttpTransport(credentials, user_agent=user_agent)
+    election = elect(registry) if elect is not None else AlwaysLeader()
     client = Client(
-        transport,
+        FencedTransport(transport, election),
         user_agent=user_agent,
         clock=loop,
         concurrency=settings.client_concurrency,
@@ -79,7 +86,6 @@ async def operator_for(
     decided = kind_settings or KindSettings.from_environment()
     report_gates(decided.cluster.feature_gates, registry)
     connector = Connector(client, proxied=use_proxy, cluster_domain=decided.cluster.cluster_domain)
-    election = AlwaysLeader()
     dashboards = DashboardActors(
         connector,
         clock=loop,
@@ -100,13 +106,20 @@ async def operator_for(
         election=election,
         on_synced=_freeze,
     )
+    if isinstance(election, ThreadedElection):
+        operator.health.add_readiness("leader election", election.standby_problem)
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
     registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
     registry.register(ServiceCollector(lambda: _cached(operator, RAYSERVICES), wall))
     looking: list[asyncio.Task[None]] = []
     if own_pod is not None:
         others = OtherOperators(
-            client, settings.namespaces, own_pod=own_pod, wall=wall, registry=registry
+            client,
+            settings.namespaces,
+            own_pod=own_pod,
+            lease_in=lease_in,
+            wall=wall,
+            registry=registry,
         )
         looking.append(asyncio.create_task(others.run(), name="other operators"))
     try:

@@ -1,4 +1,4 @@
-"""Looks for other operators of the same clusters, as long as no lease keeps them apart.
+"""Looks for other operators of the same clusters, which no lease keeps apart.
 
 There is no list of the operators of a cluster, so it looks for signs: pods with the labels of
 KubeRay's chart and of Manta's, KubeRay's lease if somebody renews it, and KubeRay's name in the
@@ -61,6 +61,8 @@ class OtherOperators:
         client: of the cluster.
         namespaces: that this operator serves; none means all.
         own_pod: name of the pod that this process runs in; empty outside a cluster.
+        lease_in: namespace of the lease that this process competes for, empty without one. The
+            lease keeps operators there apart.
         wall: the time of day.
         registry: where the metric is registered.
     """
@@ -71,12 +73,14 @@ class OtherOperators:
         namespaces: Iterable[str],
         *,
         own_pod: str,
+        lease_in: str = "",
         wall: Callable[[], datetime],
         registry: CollectorRegistry,
     ) -> None:
         self._client = client
         self._namespaces = tuple(namespaces) or ("",)
         self._own_pod = own_pod
+        self._lease_in = lease_in
         self._wall = wall
         self._started = wall()
         self._told: dict[str, str] = {}
@@ -126,7 +130,9 @@ class OtherOperators:
             found += [
                 (kind, f"pod {pod.metadata.key}")
                 for pod in pods.items
-                if pod.status.phase in {"Pending", "Running"} and pod.metadata.name != self._own_pod
+                if pod.status.phase in {"Pending", "Running"}
+                and pod.metadata.name != self._own_pod
+                and pod.metadata.namespace != self._lease_in
             ]
         return found
 
@@ -139,6 +145,7 @@ class OtherOperators:
             (KUBERAY, f"lease {lease['metadata']['namespace']}/{_LEASE}, held by {holder}")
             for lease in listed["items"]
             if (holder := lease.get("spec", {}).get("holderIdentity"))
+            and lease["metadata"]["namespace"] != self._lease_in
             and self._is_since(lease["spec"].get("renewTime"), self._wall() - _LEASE_LASTS)
         ]
 

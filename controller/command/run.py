@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 import controller
+from controller.command.election import elected, lease_namespace
 from controller.command.kinds import KindSettings
 from controller.command.operator import operator_for
 from controller.command.signals import stop_on_signals
@@ -47,6 +49,16 @@ async def run(
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
     outside = is_outside(credentials)
+    elect, lease_in = None, ""
+    if settings.leader_election:
+        lease_in = lease_namespace(settings.leader_election_namespace)
+        elect = partial(
+            elected,
+            namespace=lease_in,
+            user_agent=USER_AGENT,
+            kubeconfig=kubeconfig,
+            context=context,
+        )
     async with operator_for(
         credentials,
         settings,
@@ -54,6 +66,8 @@ async def run(
         kind_settings=KindSettings.from_environment(feature_gates),
         use_proxy=outside if use_proxy is None else use_proxy,
         own_pod="" if outside else socket.gethostname(),
+        elect=elect,
+        lease_in=lease_in,
     ) as operator:
         return await operator.run(stop)
 

@@ -54,6 +54,13 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     identity: str = ""
     """Name of this process in events: the pod's name. Empty: `manta-operator`."""
 
+    leader_election: bool = False
+    """Whether this process works only while it holds the lease. `manta run` turns it on in a pod,
+    as KubeRay does everywhere."""
+
+    leader_election_namespace: str = ""
+    """Namespace of the lease; empty for that of the pod."""
+
     log_level: LogLevel = "info"
     """Least severity that is logged. Reconciles that write nothing are `debug`."""
 

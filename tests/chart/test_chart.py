@@ -45,6 +45,12 @@ def only(kind: str, objects: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def granted(kind: str, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rules of the role for what the operator serves."""
+    named = [each for each in objects if each["metadata"]["name"] == "release-manta-operator"]
+    return only(kind, named)["rules"]
+
+
 def operator(objects: list[dict[str, Any]]) -> dict[str, Any]:
     (container,) = only("Deployment", objects)["spec"]["template"]["spec"]["containers"]
     return container
@@ -104,8 +110,8 @@ def test_dashboards_are_reached_by_the_proxy_only_with_the_right_to_it(scope: st
     directly, proxied = render(scope), render(scope, "useKubernetesProxy=true")
     assert settings_of(operator(directly)).use_kubernetes_proxy is None
     assert settings_of(operator(proxied)).use_kubernetes_proxy is True
-    usual = only(kind, directly)["rules"]
-    (more,) = (rule for rule in only(kind, proxied)["rules"] if rule not in usual)
+    usual = granted(kind, directly)
+    (more,) = (rule for rule in granted(kind, proxied) if rule not in usual)
     assert more["resources"] == ["services/proxy"]
     assert set(more["verbs"]) <= PERMISSIONS["services/proxy"]
 
@@ -167,10 +173,40 @@ def test_limited_to_namespaces_it_needs_no_cluster_role(value: str, namespaces: 
     objects = render(value)
     kinds = [each["kind"] for each in objects]
     assert "ClusterRole" not in kinds
-    roles = [each for each in objects if each["kind"] == "Role"]
-    assert [role["metadata"]["namespace"] for role in roles] == namespaces
-    assert kinds.count("RoleBinding") == len(namespaces)
+    names = {"Role": "release-manta-operator", "RoleBinding": "release-manta-operator"}
+    granted = [each for each in objects if each["metadata"]["name"] == names.get(each["kind"])]
+    assert [
+        each["metadata"]["namespace"] for each in granted if each["kind"] == "Role"
+    ] == namespaces
+    assert len(granted) == 2 * len(namespaces)
     assert settings_of(operator(objects)).namespaces == ",".join(namespaces)
+
+
+@pytest.mark.slow
+@needs_helm
+def test_several_replicas_elect_one_in_the_namespace_of_the_release():
+    objects = render("replicas=2", "watchNamespace={a}")
+    deployment = only("Deployment", objects)
+    assert deployment["spec"]["replicas"] == 2
+    assert deployment["spec"]["strategy"] == {"type": "RollingUpdate"}
+    assert only("PodDisruptionBudget", objects)["spec"]["maxUnavailable"] == 1
+    assert settings_of(operator(objects)).enable_leader_election is True
+    name = "release-manta-operator-leader-election"
+    role, binding = [each for each in objects if each["metadata"]["name"] == name]
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "ray-system"
+    (rule,) = role["rules"]
+    assert rule["resources"] == ["leases"]
+    assert set(rule["verbs"]) <= PERMISSIONS["leases.coordination.k8s.io"]
+
+
+@pytest.mark.slow
+@needs_helm
+def test_without_an_election_there_is_one_replica_and_no_right_to_leases():
+    objects = render("leaderElectionEnabled=false")
+    assert only("Deployment", objects)["spec"]["strategy"] == {"type": "Recreate"}
+    assert settings_of(operator(objects)).enable_leader_election is False
+    assert not [each for each in objects if each["metadata"]["name"].endswith("leader-election")]
+    render("leaderElectionEnabled=false", "replicas=2", fails=True)
 
 
 @pytest.mark.slow

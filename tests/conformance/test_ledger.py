@@ -15,7 +15,7 @@ LEDGER = Path(__file__).with_name("ledger.toml")
 
 ROWS = {f"T{n:03}" for n in range(1, 295)} | {f"M{n:02}" for n in range(1, 35)}
 EXPECTATION_RULES = {f"EXP-{n}" for n in (4, *range(6, 13), 20, 21, 22, 24, 25, *range(27, 46))}
-LATER = {"leader election", "webhooks"}
+LATER = {"webhooks"}
 
 
 def entries() -> dict[str, str | dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
 from controller.command.cli.arguments import (
@@ -46,6 +47,7 @@ def add(commands: Commands) -> None:
         default=default.workers,
         help="reconciles that may run at the same time, without those whose requests hang",
     )
+    _add_election(run)
     _add_addresses(run, default)
     _add_limits(run, default)
     run.add_argument(
@@ -63,6 +65,24 @@ def add(commands: Commands) -> None:
     add_log_level(run)
     run.add_argument("--log-format", choices=["auto", "console", "json"], default="auto")
     run.set_defaults(start=_start)
+
+
+def _add_election(run: argparse.ArgumentParser) -> None:
+    run.add_argument(
+        "--enable-leader-election",
+        type=_truth,
+        nargs="?",
+        const=True,
+        metavar="BOOL",
+        help="work only while this process holds the lease, and stand by until then (default: in "
+        "a pod)",
+    )
+    run.add_argument(
+        "--leader-election-namespace",
+        default="",
+        metavar="NAMESPACE",
+        help="namespace of the lease; empty means that of the pod",
+    )
 
 
 def _add_addresses(run: argparse.ArgumentParser, default: Settings) -> None:
@@ -132,9 +152,19 @@ def settings_of(options: argparse.Namespace) -> Settings:
         health_address=options.health_address,
         grace_seconds=options.grace_period,
         sync_timeout_seconds=options.sync_timeout,
+        leader_election=_elects(options),
+        leader_election_namespace=options.leader_election_namespace,
         log_level=options.log_level,
         log_format=options.log_format,
     )
+
+
+def _elects(options: argparse.Namespace) -> bool:
+    """As asked for, and else in a pod: a person at a keyboard starts one process."""
+    if options.enable_leader_election is not None:
+        return options.enable_leader_election
+    from_file = options.kubeconfig or options.context or os.environ.get("KUBECONFIG")
+    return not from_file and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 
 def _truth(text: str) -> bool:

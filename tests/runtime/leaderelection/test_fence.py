@@ -12,9 +12,11 @@ from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.events.recorder import Recorder
+from controller.runtime.leaderelection import FencedTransport
 from controller.runtime.leaderelection.fence import while_leading
 from controller.runtime.reconcile.plan import Event
 from controller.runtime.reconcile.writer import WriteOutcome, Writer
+from tests.fakes.worlds import embedded_server
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, Book, ScriptedClient, create
 
@@ -52,6 +54,22 @@ async def test_LE14_no_event_is_sent_while_this_process_does_not_lead():
     assert len(client.verbs("create")) == 1
     await recorder.flush()
     await task
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_LE14_a_process_that_wakes_up_after_its_lease_sends_nothing_that_changes(method: str):
+    async with embedded_server() as server:
+        fence = SwitchableFence(leads=False)
+        transport = FencedTransport(server, fence)
+        with pytest.raises(NotSent):
+            await transport.request(method, "/api/v1/namespaces", {}, {}, b"{}")
+        status, _, chunks = await transport.request("GET", "/api/v1/namespaces", {}, {}, None)
+        await chunks.aclose()
+        assert status == 200
+        fence.leads = True
+        status, _, chunks = await transport.request(method, "/api/v1/namespaces", {}, {}, b"{}")
+        await chunks.aclose()
+        assert status != 200, "the server itself has refused it"
 
 
 async def test_a_time_out_of_the_request_itself_is_not_blamed_on_the_lease():

@@ -1,0 +1,109 @@
+"""Which process of several works: the election of `manta run`.
+
+The lease is that of KubeRay's operator, so that the two never run side by side in one namespace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import uuid
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from controller.command.clock import wall
+from controller.kube.client import Client
+from controller.kube.errors import ConfigurationError
+from controller.kube.http import HttpTransport
+from controller.kube.incluster import SERVICE_ACCOUNT
+from controller.kube.load import load_credentials
+from controller.runtime.leaderelection import (
+    ElectionMetrics,
+    ElectionTiming,
+    Elector,
+    LeaseLock,
+    ThreadedElection,
+    awake_or_not,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+    from prometheus_client import CollectorRegistry
+
+LEASE_NAME: Final = "ray-operator-leader"
+
+_TIMING: Final = ElectionTiming()
+_REQUEST_SECONDS: Final = max(1.0, _TIMING.renew_seconds / 2)
+"""Limit of one request: two fit into the time for a renewal (LE-13)."""
+
+
+def lease_namespace(asked: str, folder: Path = SERVICE_ACCOUNT) -> str:
+    """The namespace of the lease: the one asked for, or that of this process's pod.
+
+    Raises:
+        ConfigurationError: nobody asked for one, and this process does not run in a pod.
+    """
+    if asked:
+        return asked
+    try:
+        return (folder / "namespace").read_text().strip()
+    except OSError as error:
+        raise ConfigurationError(
+            "leader election needs the namespace of its lease, since this process does not run in "
+            "a pod: name it with --leader-election-namespace, or turn the election off with "
+            "--enable-leader-election=false"
+        ) from error
+
+
+def elected(
+    registry: CollectorRegistry,
+    *,
+    namespace: str,
+    user_agent: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> ThreadedElection:
+    """The election of this process, with connections of its own.
+
+    Args:
+        registry: where its metrics are registered.
+        namespace: of the lease.
+        user_agent: sent with each request.
+        kubeconfig: as for `load_credentials`.
+        context: as for `load_credentials`.
+    """
+    metrics = ElectionMetrics(registry, LEASE_NAME)
+
+    @asynccontextmanager
+    async def candidate() -> AsyncGenerator[Elector]:
+        credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
+        transport = HttpTransport(credentials, user_agent=user_agent)
+        client = Client(
+            transport,
+            user_agent=user_agent,
+            clock=asyncio.get_running_loop(),
+            timeout=_REQUEST_SECONDS,
+        )
+        try:
+            yield Elector(
+                LeaseLock(client, namespace, LEASE_NAME),
+                identity(),
+                _TIMING,
+                now=awake_or_not,
+                wall=wall,
+                rng=random.Random(),
+                metrics=metrics,
+            )
+        finally:
+            await transport.aclose()
+
+    return ThreadedElection(candidate)
+
+
+def identity() -> str:
+    """A name that no other process has, nor a container that is started again (LE-2)."""
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"

@@ -1,0 +1,245 @@
+"""One candidate for a lease: takes it when it is free, then renews it until it is lost.
+
+The lease's expiry is judged on the own clock alone: from when the record was last seen to change
+(LE-4). What this process may do follows from when a successful renewal was *sent* (LE-14), so it
+stops writing before any candidate may take the lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from controller.kube.errors import Conflict, KubeError
+from controller.runtime.leaderelection.lease import new_lease
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+    from typing import Any
+
+    from controller.runtime.leaderelection.lease import Lease
+    from controller.runtime.leaderelection.lock import LeaseLock
+    from controller.runtime.leaderelection.metrics import ElectionMetrics
+    from controller.runtime.leaderelection.timing import ElectionTiming
+
+_log = structlog.stdlib.get_logger("manta.election")
+
+_SPREAD: Final = (0.4, 0.6)
+"""A candidate looks twice in each retry period, spread at random: a lease that was released is
+taken within two seconds (LE-3)."""
+
+
+class Elector:
+    """An `Election` on the running event loop.
+
+    Args:
+        lock: the Lease.
+        identity: of this process; no other process ever has the same (LE-2).
+        timing: how long the lease holds.
+        now: a clock that goes on while the machine sleeps.
+        wall: the time of day, for the record; nothing is decided by it.
+        rng: spreads the candidates.
+        metrics: is told what becomes of the lease.
+
+    Attributes:
+        holder: who was seen to hold the lease, empty for nobody.
+        problem: why the last attempt failed, empty if it did not.
+    """
+
+    def __init__(
+        self,
+        lock: LeaseLock,
+        identity: str,
+        timing: ElectionTiming,
+        *,
+        now: Callable[[], float],
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        metrics: ElectionMetrics,
+    ) -> None:
+        self._lock = lock
+        self._identity = identity
+        self._timing = timing
+        self._now = now
+        self._wall = wall
+        self._rng = rng
+        self._metrics = metrics
+        self._acquired, self._over = asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._lead_until = -math.inf
+        self._written: Lease | None = None
+        self._record: Mapping[str, Any] | None = None
+        self._expires = math.inf
+        self._displaced = False
+        self.holder = ""
+        self.problem = ""
+        metrics.leads(leads=False)
+
+    def is_leader(self) -> bool:
+        """Whether the lease is certain to hold now."""
+        return self._now() < self._lead_until
+
+    def time_left(self) -> float:
+        """Seconds for which the lease is certain to hold; 0 if it is not."""
+        return max(0.0, self._lead_until - self._now())
+
+    async def acquire(self) -> None:
+        """Return when this process leads.
+
+        Raises:
+            Exception: what ended the election, if anything but the API server did.
+        """
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="leader election")
+            self._task.add_done_callback(lambda _: self._over.set())
+        acquired = asyncio.create_task(self._acquired.wait())
+        try:
+            await asyncio.wait({acquired, self._task}, return_when=asyncio.FIRST_COMPLETED)
+            if not self._acquired.is_set():
+                self._task.result()
+        finally:
+            acquired.cancel()
+
+    async def lost(self) -> None:
+        """Return when this process no longer leads."""
+        await self._over.wait()
+
+    async def release(self) -> None:
+        """Empty the holder if the lease is ours, for the next one to take it at once (LE-8)."""
+        leading = self._written is not None or self._acquired.is_set()
+        await self.aclose()
+        if not leading:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timing.renew_seconds):
+                await self._give_up()
+
+    async def aclose(self) -> None:
+        """Stop renewing; whoever asks is told that this process does not lead."""
+        self._resign()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        """Take the lease, then keep it."""
+        try:
+            while not await self._try():  # noqa: ASYNC110  it asks a server
+                await asyncio.sleep(self._until_next_look())
+            self._acquired.set()
+            self._metrics.leads(leads=True)
+            _log.info("election.acquired", lease=str(self._lock), identity=self._identity)
+            while await self._renewed():
+                pass
+            _log.error(
+                "election.lost", lease=str(self._lock), holder=self.holder, reason=self.problem
+            )
+        finally:
+            self._resign()
+
+    def _resign(self) -> None:
+        self._lead_until = -math.inf
+        self._metrics.leads(leads=False)
+
+    def _until_next_look(self) -> float:
+        """Seconds: the usual ones, or until the lease expires if that is sooner."""
+        usual = self._timing.retry_seconds * self._rng.uniform(*_SPREAD)
+        left = self._expires - self._now()
+        return min(usual, left) if left > 0 else usual
+
+    async def _renewed(self) -> bool:
+        """Renew after a while; False if the time is up or another process leads (LE-3)."""
+        await asyncio.sleep(min(self._timing.retry_seconds, self.time_left()))
+        return await self._try() or (not self._displaced and self.is_leader())
+
+    async def _try(self) -> bool:
+        """Take or renew the lease once; whether it is ours."""
+        left = self.time_left() or None
+        try:
+            async with asyncio.timeout(left):
+                ours = await self._renew_unread() or await self._renew_read()
+        except (KubeError, TimeoutError) as error:
+            self._written = None  # what is stored is not known
+            reason = str(error) or "no answer before the lease ends"
+            if not self.problem:
+                _log.warning("election.failing", lease=str(self._lock), error=reason)
+            self.problem = reason
+            return False
+        self.problem = ""
+        return ours
+
+    async def _renew_unread(self) -> bool:
+        """Renew on top of the last write (LE-6); False if something else was written since."""
+        if self._written is None:
+            return False
+        sent = self._now()
+        try:
+            written = await self._lock.replace(self._ours(self._written))
+        except Conflict:
+            self._written = None
+            self._metrics.slow_path()
+            return False
+        self._hold(written, sent)
+        return True
+
+    async def _renew_read(self) -> bool:
+        """Read the lease, and write it if it is ours or free."""
+        lease = await self._lock.read()
+        sent = self._now()
+        if lease is None:
+            seconds = self._timing.lease_seconds
+            body = new_lease(
+                self._lock.namespace, self._lock.name, self._identity, seconds, self._wall()
+            )
+            self._hold(await self._lock.create(body), sent)
+            return True
+        self._observe(lease)
+        if lease.holder not in {"", self._identity} and (self._acquired.is_set() or not self._free):
+            self._displaced = self._acquired.is_set()
+            return False
+        self._hold(await self._lock.replace(self._ours(lease)), sent)
+        return True
+
+    @property
+    def _free(self) -> bool:
+        return self._now() >= self._expires
+
+    def _ours(self, lease: Lease) -> dict[str, Any]:
+        return lease.held_by(self._identity, self._timing.lease_seconds, self._wall())
+
+    def _hold(self, written: Lease, sent: float) -> None:
+        self._written = written
+        self._lead_until = sent + self._timing.renew_seconds
+        self._observe(written)
+
+    def _observe(self, lease: Lease) -> None:
+        """Whoever holds it has its whole duration from when it was seen to change."""
+        if lease.record == self._record:
+            return
+        self._record = lease.record
+        self._expires = self._now() + lease.duration(self._timing.lease_seconds)
+        if lease.holder != self.holder:
+            self.holder = lease.holder
+            _log.info("election.leader", lease=str(self._lock), holder=lease.holder)
+
+    async def _give_up(self) -> None:
+        """Release the lease; another attempt follows a conflict, and anything else ends it."""
+        while True:
+            try:
+                lease = await self._lock.read()
+                if lease is None or lease.holder != self._identity:
+                    return
+                await self._lock.replace(lease.released(self._wall()))
+            except Conflict:
+                continue
+            except KubeError as error:
+                _log.warning("election.not_released", lease=str(self._lock), error=str(error))
+            else:
+                _log.info("election.released", lease=str(self._lock))
+            return

@@ -1,0 +1,49 @@
+"""The last look before a request leaves: nothing that may change anything is sent without the lead.
+
+`while_leading` bounds what a write waits for. A process that was frozen may nevertheless wake up
+between that check and the request, so the transport asks once more (LE-14).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.kube.errors import NotSent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.transport import RawResponse, Transport
+    from controller.runtime.leaderelection.election import Fence
+
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class FencedTransport:
+    """A `Transport` that changes nothing unless this process leads.
+
+    Args:
+        inner: sends the requests.
+        fence: whether this process leads.
+    """
+
+    def __init__(self, inner: Transport, fence: Fence) -> None:
+        self._inner = inner
+        self._fence = fence
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> RawResponse:
+        """Send a request; see `Transport.request`.
+
+        Raises:
+            NotSent: also if it may change something and this process does not lead.
+        """
+        if method not in _READING and not self._fence.is_leader():
+            raise NotSent(f"{method} {path}: not sent, because this process does not lead")
+        return await self._inner.request(method, path, query, headers, body)

@@ -1,0 +1,54 @@
+"""Reads and writes one Lease."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.kube.errors import NotFound
+from controller.runtime.leaderelection.lease import LEASES, Lease
+
+if TYPE_CHECKING:
+    from controller.kube.client import Client
+
+
+class LeaseLock:
+    """The Lease `namespace/name`.
+
+    Args:
+        client: of the API server; nothing else may throttle its requests (LE-13).
+        namespace: of the Lease.
+        name: of the Lease.
+
+    All methods raise `KubeError`.
+    """
+
+    def __init__(self, client: Client, namespace: str, name: str) -> None:
+        self._client = client
+        self.namespace = namespace
+        self.name = name
+
+    def __str__(self) -> str:
+        """`namespace/name`, for messages."""
+        return f"{self.namespace}/{self.name}"
+
+    async def read(self) -> Lease | None:
+        """The Lease as it is, None if there is none."""
+        try:
+            return Lease(await self._client.get_raw(LEASES, self.namespace, self.name))
+        except NotFound:
+            return None
+
+    async def create(self, body: dict[str, Any]) -> Lease:
+        """Create it. Raises `AlreadyExists` if another candidate was faster."""
+        made = await self._client.create(LEASES, self.namespace, body)
+        return _at(body, made.metadata.resource_version)
+
+    async def replace(self, body: dict[str, Any]) -> Lease:
+        """Write it. Raises `Conflict` if it has changed since it was read."""
+        made = await self._client.replace(LEASES, self.namespace, self.name, body)
+        return _at(body, made.metadata.resource_version)
+
+
+def _at(body: dict[str, Any], revision: str) -> Lease:
+    """The object as written, with the revision that the next write needs."""
+    return Lease({**body, "metadata": {**body["metadata"], "resourceVersion": revision}})

@@ -1,0 +1,145 @@
+"""An election on a thread with an event loop and connections of its own (LE-14).
+
+However busy the process is, the lease is renewed. The other way round, nothing depends on the
+thread: whether this process leads is a comparison of two times, and a thread that hangs loses the
+lease like a server that does not answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from controller.runtime.leaderelection.elector import Elector
+
+_TOLERANCE: Final = 4.0
+"""Seconds that a renewal may be late before the thread counts as hung. Nothing is written then."""
+
+_RELEASE: Final = 15.0
+"""Seconds that the thread has for releasing the lease: more than its own limit."""
+
+_JOIN: Final = 5.0
+"""Seconds that the thread has for closing its connections."""
+
+
+def awake_or_not() -> float:
+    """Monotonic seconds that go on while the machine sleeps, where the system counts them."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+class ThreadedElection:
+    """An `Election` whose candidate lives on another thread.
+
+    Args:
+        candidate: opens connections and makes the candidate, on the thread.
+    """
+
+    def __init__(self, candidate: Callable[[], AbstractAsyncContextManager[Elector]]) -> None:
+        self._open = candidate
+        self._elector: Elector | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._acquired, self._ended = asyncio.Event(), asyncio.Event()
+        self._releases = False
+        self._failure: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def standby_problem(self) -> str | None:
+        """Why this process could not take over, None if it could, or leads: a readiness check."""
+        if self._elector is None or self._elector.is_leader():
+            return None
+        return self._elector.problem or None
+
+    def is_leader(self) -> bool:
+        """Whether the lease is certain to hold now."""
+        return self._elector is not None and self._elector.is_leader()
+
+    def time_left(self) -> float:
+        """Seconds for which the lease is certain to hold; 0 if it is not."""
+        return self._elector.time_left() if self._elector is not None else 0.0
+
+    async def acquire(self) -> None:
+        """Return when this process leads.
+
+        Raises:
+            Exception: the candidate could not be made, or ended.
+        """
+        if self._thread is None:
+            here = asyncio.get_running_loop()
+            self._thread = threading.Thread(
+                target=self._work, args=(here,), name="leader election", daemon=True
+            )
+            self._thread.start()
+        await self._acquired.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    async def lost(self) -> None:
+        """Return when this process no longer leads, or the thread hangs."""
+        while not self._ended.is_set():
+            left = self.time_left()
+            try:
+                async with asyncio.timeout(left + _TOLERANCE):
+                    await self._ended.wait()
+            except TimeoutError:
+                if not left and not self.is_leader():
+                    return
+
+    async def release(self) -> None:
+        """Release the lease, if it is ours, and end the thread."""
+        self._releases = True
+        if self._loop is not None and not self._ended.is_set():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RELEASE):
+                    await self._ended.wait()
+
+    async def aclose(self) -> None:
+        """End the thread."""
+        if self._thread is None:
+            return
+        if self._loop is not None and not self._ended.is_set():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        try:
+            async with asyncio.timeout(_JOIN):
+                await self._ended.wait()
+        except TimeoutError:
+            return  # it is a daemon: the process ends without it
+        self._thread.join(_JOIN)
+
+    def _work(self, caller: asyncio.AbstractEventLoop) -> None:
+        try:
+            asyncio.run(self._elect(caller))
+        except BaseException as error:  # noqa: BLE001  whatever it is, `acquire` raises it
+            self._failure = error
+        finally:
+            with suppress(RuntimeError):  # the caller's loop is closed: nobody waits any more
+                caller.call_soon_threadsafe(self._acquired.set)
+                caller.call_soon_threadsafe(self._ended.set)
+
+    async def _elect(self, caller: asyncio.AbstractEventLoop) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with self._open() as elector:
+            self._elector = elector
+            stopped = asyncio.create_task(self._stop.wait())
+            course = asyncio.create_task(self._course(elector, caller))
+            await asyncio.wait({stopped, course}, return_when=asyncio.FIRST_COMPLETED)
+            await (elector.release() if self._releases else elector.aclose())
+            stopped.cancel()
+            await asyncio.wait({stopped, course})
+            if not course.cancelled():
+                course.result()
+
+    async def _course(self, elector: Elector, caller: asyncio.AbstractEventLoop) -> None:
+        await elector.acquire()
+        caller.call_soon_threadsafe(self._acquired.set)
+        await elector.lost()

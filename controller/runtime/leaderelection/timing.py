@@ -1,0 +1,37 @@
+"""How long a lease holds, and when it is renewed."""
+
+from __future__ import annotations
+
+import msgspec
+
+_JITTER = 1.2
+
+
+class ElectionTiming(msgspec.Struct, frozen=True, kw_only=True):
+    """The durations of an election, in seconds (LE-1).
+
+    Raises:
+        ValueError: they contradict each other; the message names the setting.
+    """
+
+    lease_seconds: int = 15
+    """A candidate takes a lease that has not changed for so long."""
+
+    renew_seconds: float = 10.0
+    """A leader that could not renew for so long has lost, and writes nothing before that either."""
+
+    retry_seconds: float = 2.0
+    """Between two renewals, and twice the time between two looks of a candidate."""
+
+    def __post_init__(self) -> None:
+        """Check the relations between the durations."""
+        if self.lease_seconds < 1:
+            raise ValueError("lease_seconds must be at least 1")
+        if self.renew_seconds < 1:
+            raise ValueError("renew_seconds must be at least 1")
+        if self.retry_seconds <= 0:
+            raise ValueError("retry_seconds must be more than 0")
+        if self.lease_seconds <= self.renew_seconds:
+            raise ValueError("lease_seconds must be more than renew_seconds")
+        if self.renew_seconds <= _JITTER * self.retry_seconds:
+            raise ValueError(f"renew_seconds must be more than {_JITTER} times retry_seconds")

@@ -1,0 +1,125 @@
+"""Two `manta run` processes with one lease, on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.errors import NotFound
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
+from tests.integration.harness import REAL_KUBECONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.integration.harness import World
+
+pytestmark = [pytest.mark.real_only, pytest.mark.timeout(240)]
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", KubeObject)
+
+
+@asynccontextmanager
+async def electing(world: World, name: str, log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """An operator that competes for the lease of the test's namespace."""
+    with log.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "controller", "run", f"--kubeconfig={REAL_KUBECONFIG}"),
+            *(f"--namespace={world.namespace}", "--health-address=", "--metrics-address="),
+            "--enable-leader-election",
+            f"--leader-election-namespace={world.namespace}",
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "POD_NAME": name},
+        )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+class Term:
+    """Who holds the lease."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def holder(self) -> str:
+        try:
+            lease = await self.world.user.get_raw(
+                LEASES, self.world.namespace, "ray-operator-leader"
+            )
+        except NotFound:
+            return ""
+        record: dict[str, Any] = lease["spec"]
+        return record.get("holderIdentity", "").partition("_")[0]
+
+    async def is_of(self, name: str) -> None:
+        async def held() -> bool:
+            return await self.holder() == name
+
+        await self.world.eventually(held, seconds=60, pause=0.2)
+
+
+async def test_a_standby_takes_over_from_a_killed_leader_and_makes_nothing_twice(
+    world: World, tmp_path: Path
+):
+    journal, term = world.journal, Term(world)
+    async with electing(world, "first", tmp_path / "first.log") as first:
+        await term.is_of("first")
+        async with electing(world, "second", tmp_path / "second.log"):
+            await asyncio.sleep(5)
+            await world.create_cluster(replicas=10)
+            await world.eventually(lambda: journal.workers_created() >= 3, pause=0.001)
+            first.kill()
+            await world.eventually(lambda: len(journal.ready_workers()) == 10, seconds=40)
+            assert await term.holder() == "second"
+    assert journal.workers_created() == 10
+    assert journal.workers_deleted() == 0
+    assert journal.most_live_heads == 1
+
+
+async def test_a_leader_that_was_frozen_beyond_its_lease_writes_nothing_more_and_ends(
+    world: World, tmp_path: Path
+):
+    journal, term = world.journal, Term(world)
+    async with electing(world, "first", tmp_path / "first.log") as first:
+        await term.is_of("first")
+        async with electing(world, "second", tmp_path / "second.log"):
+            await asyncio.sleep(5)
+            await world.create_cluster(replicas=10)
+            await world.eventually(lambda: journal.workers_created() >= 3, pause=0.001)
+            first.send_signal(signal.SIGSTOP)
+            await term.is_of("second")
+            await world.scale(6)
+            first.send_signal(signal.SIGCONT)
+            assert await asyncio.wait_for(first.wait(), 30) == 1
+            await world.eventually(lambda: len(journal.ready_workers()) == 6, seconds=40)
+            assert await term.holder() == "second"
+    assert journal.most_live_heads == 1
+    assert journal.workers_created() - journal.workers_deleted() == 6
+    assert journal.workers_created() <= 10
+    assert "does not lead" not in (tmp_path / "second.log").read_text()
+
+
+async def test_a_stopped_leader_hands_the_lease_over_at_once(world: World, tmp_path: Path):
+    journal, term = world.journal, Term(world)
+    async with electing(world, "first", tmp_path / "first.log") as first:
+        await term.is_of("first")
+        async with electing(world, "second", tmp_path / "second.log"):
+            await asyncio.sleep(5)
+            first.terminate()
+            assert await asyncio.wait_for(first.wait(), 30) == 0
+            await world.create_cluster(replicas=1)
+            await world.eventually(lambda: journal.workers_created() == 1, seconds=5)
+            assert await term.holder() == "second"

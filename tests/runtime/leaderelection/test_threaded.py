@@ -1,0 +1,182 @@
+"""An election on its own thread, in real time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.kube.errors import AlreadyExists, Conflict
+from controller.runtime.leaderelection import (
+    ElectionMetrics,
+    ElectionTiming,
+    Elector,
+    ThreadedElection,
+    awake_or_not,
+    threaded,
+)
+from controller.runtime.leaderelection.lease import Lease
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from controller.runtime.leaderelection.lock import LeaseLock
+
+pytestmark = pytest.mark.real_time
+
+TIMING = ElectionTiming(lease_seconds=2, renew_seconds=1.0, retry_seconds=0.1)
+
+
+class SharedLock:
+    """A lease in memory, for candidates on any thread."""
+
+    namespace, name = "default", "lease"
+
+    def __init__(self) -> None:
+        self.lease: Lease | None = None
+        self.revision = 0
+        self.delay = 0.0
+        self._mutex = threading.Lock()
+
+    async def read(self) -> Lease | None:
+        await asyncio.sleep(self.delay)
+        return self.lease
+
+    async def create(self, body: dict[str, Any]) -> Lease:
+        if self.lease is not None:
+            raise AlreadyExists(409, None, "there is one")
+        return await self.replace(body)
+
+    async def replace(self, body: dict[str, Any]) -> Lease:
+        await asyncio.sleep(self.delay)
+        with self._mutex:
+            revision = body["metadata"].get("resourceVersion", "")
+            if self.lease is not None and revision != str(self.revision):
+                raise Conflict(409, None, "it has changed")
+            self.revision += 1
+            metadata = {**body["metadata"], "resourceVersion": str(self.revision)}
+            self.lease = Lease({**body, "metadata": metadata})
+            return self.lease
+
+    @property
+    def holder(self) -> str:
+        return self.lease.holder if self.lease else ""
+
+
+def election(lock: SharedLock, identity: str = "a") -> ThreadedElection:
+    @asynccontextmanager
+    async def candidate() -> AsyncIterator[Elector]:
+        shared: Any = lock
+        typed: LeaseLock = shared
+        yield Elector(
+            typed,
+            identity,
+            TIMING,
+            now=awake_or_not,
+            wall=lambda: datetime.now(UTC),
+            rng=random.Random(1),
+            metrics=ElectionMetrics(CollectorRegistry(), "lease"),
+        )
+
+    return ThreadedElection(candidate)
+
+
+async def test_M26_LE14_a_busy_event_loop_does_not_lose_the_lease():
+    lock = SharedLock()
+    made = election(lock)
+    await made.acquire()
+    time.sleep(2.5)  # noqa: ASYNC251  the loop is blocked for longer than the lease lasts
+    assert made.is_leader()
+    assert lock.holder == "a"
+    assert lock.revision > 2
+    await made.release()
+    await made.aclose()
+    assert lock.holder == ""
+    assert not made.is_leader()
+
+
+async def test_M26_LE14_without_renewals_nothing_may_be_written_although_nobody_was_told():
+    lock = SharedLock()
+    made = election(lock)
+    await made.acquire()
+    lock.delay = 60.0
+    time.sleep(1.5)  # noqa: ASYNC251  as above
+    assert not made.is_leader()
+    assert made.time_left() == 0
+    await asyncio.wait_for(made.lost(), 20)
+    await made.aclose()
+
+
+async def test_T221_LE11_a_thread_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(threaded, "_TOLERANCE", 0.3)
+    monkeypatch.setattr(threaded, "_JOIN", 0.1)
+    lock, hang = SharedLock(), threading.Event()
+    made = election(lock)
+    await made.acquire()
+
+    async def replace(body: dict[str, Any]) -> Lease:
+        del body
+        hang.wait()
+        raise Conflict(409, None, "late")
+
+    lock.replace = replace
+    try:
+        await asyncio.wait_for(made.lost(), 20)
+        assert not made.is_leader()
+        await asyncio.wait_for(made.aclose(), 20)
+    finally:
+        hang.set()
+
+
+async def test_LE8_a_release_waits_for_the_servers_answers():
+    lock = SharedLock()
+    made = election(lock)
+    await made.acquire()
+    lock.delay = 0.1
+    await made.release()
+    assert lock.holder == ""
+    await made.aclose()
+
+
+async def test_what_ends_the_thread_before_it_leads_is_raised():
+    @asynccontextmanager
+    async def candidate() -> AsyncIterator[Elector]:
+        raise FileNotFoundError("no token")
+        yield  # a generator
+
+    made = ThreadedElection(candidate)
+    with pytest.raises(FileNotFoundError, match="no token"):
+        await made.acquire()
+    await made.lost()
+    await made.release()
+    await made.aclose()
+
+
+async def test_a_standby_can_be_stopped_and_takes_over_when_the_leader_goes():
+    lock = SharedLock()
+    leader, standby, third = (election(lock, name) for name in "abc")
+    await leader.acquire()
+    waiting = asyncio.create_task(standby.acquire())
+    ending = asyncio.create_task(third.acquire())
+    await asyncio.sleep(0.3)
+    ending.cancel()
+    await third.release()
+    await third.aclose()
+    assert not waiting.done()
+    await leader.release()
+    await leader.aclose()
+    await asyncio.wait_for(waiting, 20)
+    assert lock.holder == "b"
+    await standby.release()
+    await standby.aclose()
+
+
+def test_the_clock_goes_on():
+    assert awake_or_not() <= awake_or_not()
