@@ -207,8 +207,8 @@ class Operator:
     def _retry(self, owner: Owner) -> None:
         self.controllers[owner.controller].retry(owner.key)
 
-    def _watch_begins(self, _resource: Resource[Any]) -> None:
-        self.schemas.check_soon()
+    def _watch_begins(self, resource: Resource[Any], namespace: str) -> None:
+        self.schemas.watch_begins(resource, namespace)
 
     def _available(self, resource: Resource[Any]) -> None:
         """Objects may have waited for this resource: plan all of the kinds that own it again."""

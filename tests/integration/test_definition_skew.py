@@ -95,7 +95,9 @@ async def test_a_restart_does_not_explain_what_a_definition_dropped_meanwhile(wo
     await world.settle(5)
     assert world.journal.marked == set()
 
-    confirmed = {"metadata": {"annotations": {"manta.dev/confirm-deletion": "1"}}}
+    confirmed = {
+        "metadata": {"annotations": {"manta.dev/confirm-deletion": await confirmation(world)}}
+    }
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", confirmed)
     await world.eventually(lambda: not world.journal.workers())
     assert len(world.journal.marked) == 10
@@ -120,6 +122,27 @@ async def test_a_field_that_the_definition_lacks_explains_nothing_even_after_an_
     await world.eventually(lambda: is_well_when_applied(world, slices()), pause=1.0)
     assert world.journal.marked == set()
     await world.eventually(lambda: is_complete(world))
+
+
+@pytest.mark.embedded_only
+async def test_what_was_listed_while_a_definition_lacked_the_groups_deletes_no_worker(
+    world: World,
+):
+    """The next operator lists, the definition is put back, and only then is its schema read."""
+    first = world.start_operator()
+    await world.user.create(RAYCLUSTERS, world.namespace, example_cluster(replicas=10))
+    await world.eventually(world.is_ready)
+    await first.stop()
+    edit = {"spec": {"headGroupSpec": {"rayStartParams": {"num-cpus": "0"}}}}
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", edit)
+    await drop_fields(world, "spec.workerGroupSpecs")
+    late = watch_lag("pods", 5.0)  # the schema is read when all caches are complete
+    world.start_operator(rules=[late])
+    await world.settle(2)
+    await restore_definition(world)
+    await world.settle(60)
+    assert world.journal.marked == set()
+    assert (await condition(world, "HeadPodReady"))["observedGeneration"] == 2
 
 
 @pytest.mark.embedded_only
@@ -162,6 +185,11 @@ async def condition(world: World, kind: str) -> Any:
 
 async def holds_deletions(world: World) -> bool:
     return await condition(world, "DeletionHeld") is not None
+
+
+async def confirmation(world: World) -> str:
+    """The value of the annotation that the condition asks for."""
+    return (await condition(world, "DeletionHeld"))["message"].rpartition("=")[2]
 
 
 async def is_complete(world: World) -> bool:

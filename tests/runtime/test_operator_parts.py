@@ -212,8 +212,8 @@ async def test_every_part_gets_what_concerns_it(monkeypatch: pytest.MonkeyPatch)
         on_change=operator._schema_changed,
         reread=caches.reread,
     )
-    on_watch(WIDGETS)
-    assert schemas.calls == [("check_soon",)]
+    on_watch(WIDGETS, "a")
+    assert schemas.calls == [("watch_begins", WIDGETS, "a")]
     assert expectations.reader.installed_schemas == schemas.found
     assert (expectations.enqueue, expectations.retry) == (operator._enqueue, operator._retry)
     world.check("Manager", clock=clock, grace=7.0, election=leads)

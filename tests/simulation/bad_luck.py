@@ -7,6 +7,7 @@ that is removed.
 from __future__ import annotations
 
 from tests.simulation.scenario import (
+    ChangeStorage,
     ClockJump,
     Cluster,
     Compact,
@@ -226,6 +227,34 @@ BAD_LUCK = {
         Surroundings(),
         (Cluster((Group(0, 0, hosts=3),), autoscaler="v1"),),
         (Step(10.0, Prune("spec.workerGroupSpecs.numOfHosts", 6.0)), Step(1.0, Scale(0, 0, 1))),
+    ),
+    "a group is emptied, its definition is dropped, and the operator is killed at once": Scenario(
+        Surroundings(),
+        (ONE_WORKER,),
+        (
+            Step(5.0, LAG),
+            Step(0.0, Scale(0, 0, 0)),
+            Step(0.0, Prune("spec.workerGroupSpecs", 2.0)),
+            Step(0.0, Restart("kill")),
+        ),
+    ),
+    "somebody edits a cluster just after a definition has dropped its groups": Scenario(
+        Surroundings(),
+        (TWO_WORKERS,),
+        (
+            Step(10.0, Prune("spec.workerGroupSpecs", 20.0)),
+            Step(0.0, ChangeStorage(0, "redis")),
+        ),
+    ),
+    "an operator lists clusters without their groups, and learns of the definition later": Scenario(
+        Surroundings(past=5),
+        (TWO_WORKERS,),
+        (
+            Step(10.0, Restart("kill", pause=1.0)),
+            Step(0.0, Scale(0, 0, 4)),
+            Step(0.0, Prune("spec.workerGroupSpecs", 10.0)),
+            Step(0.0, Fault("lag", "pods", seconds=31.0, lasts=30.0)),
+        ),
     ),
     "the active cluster is deleted in an incremental upgrade": Scenario(
         Surroundings(start=1.0, ready=1.0),

@@ -502,6 +502,11 @@ class Scenario(msgspec.Struct, frozen=True):
         return bool(self.services) or created
 
     @property
+    def has_prunings(self) -> bool:
+        """Whether a definition ever lacks a field, so that deletions may be held."""
+        return any(isinstance(step.action, Prune) for step in self.steps)
+
+    @property
     def has_gateway(self) -> bool:
         """Whether there is ever an incremental upgrade; then the Gateway API is installed."""
         edits = (step.action for step in self.steps)

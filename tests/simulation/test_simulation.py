@@ -48,18 +48,8 @@ def quiet() -> Iterator[None]:
     structlog.configure(**before)
 
 
-HELD = pytest.mark.xfail(
-    reason="a group is scaled down while the definition lacks the groups and the operator is "
-    "killed: the deletion stays held until its user confirms it, which this user never does",
-    strict=False,
-)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seed",
-    [pytest.param(seed, marks=HELD) if seed == 6 else seed for seed in range(8)],
-)
+@pytest.mark.parametrize("seed", range(8))
 def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(
     seed: int, record_property: Callable[[str, object], None]
 ):

@@ -10,10 +10,12 @@ from contextlib import suppress
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.custom_object import conditions_of
 from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import NODES, PODS, SERVICES
-from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, labels
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.fakes.gateways import CLASS
 from tests.integration.harness import example_cluster
@@ -82,6 +84,16 @@ class User:
                 await self._client.merge_patch(PODS, self._namespace, pod.metadata.name, patch)
         for name, role in self._hidden.items():
             await self._label(name, role)
+
+    async def confirm_deletions(self) -> None:
+        """Do what the condition of a held deletion asks for: the user wants what he wrote."""
+        for cluster in (await self._client.list(RAYCLUSTERS, self._namespace)).items:
+            held = find_condition(conditions_of(cluster), "DeletionHeld")
+            if held is not None:
+                value = held["message"].rpartition(f"{labels.CONFIRM_DELETION}=")[2]
+                patch = {"metadata": {"annotations": {labels.CONFIRM_DELETION: value}}}
+                name = cluster.metadata.name
+                await self._client.merge_patch(RAYCLUSTERS, self._namespace, name, patch)
 
     @singledispatchmethod
     async def _do(self, action: Any) -> None:

@@ -42,12 +42,16 @@ class InstalledDefinition:
         consequence: what the operator does while fields are missing.
         missing: paths of fields that it lacks.
         error: why it could not be read; empty if it was.
+        awaited: whether it is not certain yet that cached objects were read by it.
+        unread: why that could not be found out, empty if it will be in a moment.
     """
 
     kind: str = ""
     consequence: str = ""
     missing: tuple[str, ...] = ()
     error: str = ""
+    awaited: bool = False
+    unread: str = ""
 
     @property
     def problem(self) -> str:
@@ -118,7 +122,14 @@ class DefinitionReader:
         ]
         error = installed.error if installed.schema is None else ""
         missing = tuple(dict.fromkeys(lost))
-        return InstalledDefinition(self._resource.kind, self._consequence, missing, error)
+        return InstalledDefinition(
+            self._resource.kind,
+            self._consequence,
+            missing,
+            error,
+            awaited=not installed.is_current,
+            unread="" if installed.is_current else installed.error,
+        )
 
 
 class DefinitionsReader:

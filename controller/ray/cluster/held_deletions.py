@@ -7,12 +7,14 @@ is deleted for a number in the specification only if that number is explained:
 
 * by the generation: it is newer than the one of the status, or the status of this generation
   already counted as few workers;
-* and by the installed definition, which must have the fields that the number is made of.
+* and by the installed definition, which must have the fields that the number is made of. Until it
+  is certain by which definition a newer generation was read, nothing is done about it.
 
 What a pod's own state or `workersToDelete` demands needs no explanation. What is held stays held
 while the generation is the same: a definition that is complete again does not bring back what was
 dropped before, the user does. Edits of an autoscaler change the generation too, so that they do not
-explain deletions that are held already.
+explain deletions that are held already. A confirmation is one of the specification as it was read:
+it explains nothing that a definition drops later.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from controller.ray.cluster.status.condition_types import (
 from controller.ray.cluster.upgrade import strategy_of
 from controller.ray.cluster.workers.scale_down import DeletionCause
 from controller.ray.cluster.workers.writes import workers_to_delete
+from controller.ray.pods.template_hash import digest
+from controller.runtime.reconcile.plan import Event, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +50,13 @@ if TYPE_CHECKING:
 
 _EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED})
 _SHOWN: Final = 3
+_TOKEN_LENGTH: Final = 8
+
+CHECK_INTERVAL: Final = 1.0
+"""Seconds between two looks at a definition that is to be read in a moment."""
+
+FAILED_CHECK_INTERVAL: Final = 30.0
+"""The same after it could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,28 @@ def held_deletions(
     if not seen.definition.missing and not unexplained_number(seen, desired):
         return None
     return divide(seen, desired, settings)[1]
+
+
+def awaits_definition(seen: ClusterObservation) -> bool:
+    """Whether the generation is a new one and may have been read by an unknown definition."""
+    if not seen.definition.awaited or _is_confirmed(seen):
+        return False
+    recorded = _recorded_generation(seen)
+    is_new = recorded != seen.cluster.metadata.generation
+    return is_new and (recorded is not None or bool(seen.workers))
+
+
+def wait_for_definition(seen: ClusterObservation) -> Plan:
+    """Look again in a moment; after a failure to read it, an event says what is waited for."""
+    failure = seen.definition.unread
+    if not failure:
+        return Plan(requeue_after=CHECK_INTERVAL)
+    message = (
+        f"generation {seen.cluster.metadata.generation} of the specification waits until it is "
+        f"certain by which definition it was read: {failure}"
+    )
+    event = Event("Warning", "DefinitionUnread", "Reconcile", message)
+    return Plan(events=(event,), requeue_after=FAILED_CHECK_INTERVAL)
 
 
 def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
@@ -138,18 +171,24 @@ def _is_defined(seen: ClusterObservation, each: PodToDelete) -> bool:
 
 
 def _is_confirmed(seen: ClusterObservation) -> bool:
-    meta = seen.cluster.metadata
-    return (meta.annotations or {}).get(labels.CONFIRM_DELETION) == str(meta.generation)
+    confirmed = (seen.cluster.metadata.annotations or {}).get(labels.CONFIRM_DELETION)
+    return confirmed is not None and confirmed == _confirmation(seen)
+
+
+def _confirmation(seen: ClusterObservation) -> str:
+    """What confirms the deletions of this specification: no other one has the same."""
+    _, _, found = digest(seen.cluster.spec).partition("-")
+    return f"{seen.cluster.metadata.generation}-{found[:_TOKEN_LENGTH].lower()}"
 
 
 def _held(seen: ClusterObservation, pods: Iterable[Pod], reason: str, doubt: str) -> HeldDeletions:
     found = [pod for pod in pods if not pod.metadata.terminating]
     names = tuple(sorted(pod.metadata.name for pod in found))
-    meta = seen.cluster.metadata
+    meta, token = seen.cluster.metadata, _confirmation(seen)
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     message = (
         f"{len(names)} pods ({shown}) would be deleted because {reason}, but {doubt}. "
         f"{REMEDY}; if the pods are to be deleted, confirm it: kubectl annotate raycluster "
-        f"-n {meta.namespace} {meta.name} --overwrite {labels.CONFIRM_DELETION}={meta.generation}"
+        f"-n {meta.namespace} {meta.name} --overwrite {labels.CONFIRM_DELETION}={token}"
     )
     return HeldDeletions(names, frozenset(map(group_of, found)), message)

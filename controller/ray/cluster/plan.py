@@ -20,7 +20,12 @@ from controller.ray.cluster.children.writes import (
 )
 from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
-from controller.ray.cluster.held_deletions import divide, is_recreation_unexplained
+from controller.ray.cluster.held_deletions import (
+    awaits_definition,
+    divide,
+    is_recreation_unexplained,
+    wait_for_definition,
+)
 from controller.ray.cluster.losses import is_replacement_held, observe_losses
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.pod_writes import pod_target
@@ -53,6 +58,8 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
     desired = seen.desired
     if not isinstance(desired, DesiredCluster):
         return _plan_of_invalid(seen, desired, settings, now)
+    if awaits_definition(seen) and not seen.cluster.metadata.terminating:
+        return wait_for_definition(seen)
     history = observe_losses(seen, desired, now)
     seen = replace(seen, history=history)
     plan = _plan_without_status(seen, desired, settings, now)

@@ -62,7 +62,7 @@ class Caches:
         metrics: creates the metrics of one informer.
         on_synced: called once, when all caches are complete.
         on_quarantine: called when an object does not fit its type.
-        on_watch: called with the resource when a watch of primary objects begins.
+        on_watch: called with the resource and the namespace when a watch of primary objects begins.
         on_available: called with an optional resource that is installed later, once its objects can
             be read, and with one that is removed, once they cannot.
 
@@ -86,7 +86,7 @@ class Caches:
         metrics: Callable[[CacheScope], InformerMetrics] | None = None,
         on_synced: Callable[[], None] | None = None,
         on_quarantine: Callable[[Resource[Any], Undecodable], None] | None = None,
-        on_watch: Callable[[Resource[Any]], None] = lambda _resource: None,
+        on_watch: Callable[[Resource[Any], str], None] = lambda _resource, _namespace: None,
         on_available: Callable[[Resource[Any]], None] = lambda _resource: None,
     ) -> None:
         self._client = client
@@ -328,13 +328,14 @@ class Caches:
         return CacheScope(resource, watched.namespace, watched.label_selector)
 
     def _open(self, watched: Watched) -> ResourceSource:
-        resource = self._resources[watched.resource]
+        resource, namespace = self._resources[watched.resource], watched.namespace
+        begins = partial(self._on_watch, resource, namespace)
         return ResourceSource(
             self._client,
             resource,
-            watched.namespace,
+            namespace,
             watched.label_selector,
-            on_watch=partial(self._on_watch, resource) if resource in self._primaries else None,
+            on_watch=begins if resource in self._primaries else None,
         )
 
     def _changed(self, resource: Resource[Any], changes: list[Notification[Any]]) -> None:

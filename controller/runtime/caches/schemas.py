@@ -3,19 +3,24 @@
 A changed definition ends the watches of its objects, so the index of the OpenAPI documents is read
 whenever a watch begins. It is small, and its URLs change with the documents; a document is read
 only if its URL has changed. Every authenticated client may read both.
+
+A schema is current if it was read since the objects' watch began. Objects of a watch that ended
+before are read again: their definition may have been another one, which nobody has seen.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from controller.apimachinery.published_schemas import by_document, read_schemas
 from controller.kube.discovery import openapi_documents
-from controller.kube.errors import KubeError
+from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound
 from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
@@ -32,10 +37,29 @@ CHECKS: Final = (1.0, 5.0, 30.0)
 """Seconds before each of the readings that follow the beginning of a watch: several watches begin
 at once, and an API server publishes a changed definition a moment after it serves it."""
 
+PUBLICATION: Final = 0.9
+"""Seconds that a watch must have lasted for a reading to count for it: the first check does."""
+
 RETRY: Final = 60.0
 """Seconds between two attempts to read what could not be read."""
 
+_REFUSED: Final = (Forbidden, NotFound, PathNotFound)
+"""Errors that waiting does not end."""
+
 _log = structlog.stdlib.get_logger("manta.schemas")
+
+
+@dataclass(slots=True)
+class _Unverified:
+    """Watches of one cache that have begun since the schema was read.
+
+    Attributes:
+        watches: how many.
+        latest: when the last of them began.
+    """
+
+    watches: int
+    latest: float
 
 
 class InstalledSchemas:
@@ -69,67 +93,110 @@ class InstalledSchemas:
         self._reread = reread
         self._due = asyncio.Event()
         self._stopped = False
+        self._unverified: defaultdict[Resource[Any], dict[str, _Unverified]] = defaultdict(dict)
         self.found = dict.fromkeys(resources, InstalledSchema())
         self._documents = by_document(self.found)
         self._urls = dict.fromkeys(self._documents, "")
 
-    def check_soon(self) -> None:
-        """A schema may have changed."""
+    def watch_begins(self, resource: Resource[Any], namespace: str = "") -> None:
+        """A watch begins, perhaps because the definition of its objects has changed."""
+        before = self._unverified[resource].get(namespace)
+        watches = 1 if before is None else before.watches + 1
+        self._unverified[resource][namespace] = _Unverified(watches, _now())
+        self._record(resource, replace(self.found[resource], is_current=False))
         self._due.set()
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Read until stopped; ready after the first attempt."""
-        pauses = [RETRY]
+        is_read = False
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_READ_TIMEOUT):
-                if await self._read():
-                    pauses = []
-        self._due.clear()
+                is_read = await self._read(at_start=True)
+        checks = [] if is_read else _checks()
+        if not any(self._unverified.values()):
+            self._due.clear()
         ready()
         while not self._stopped:
-            if await self._is_due_within(pauses.pop(0) if pauses else None):
+            if await self._is_due_before(checks[0] if checks else None):
                 self._due.clear()
-                pauses = list(CHECKS)
-            elif not await self._read() and not pauses:
-                pauses = [RETRY]
+                checks = [*(each for each in checks[:1] if each < _now() + CHECKS[0]), *_checks()]
+            elif not await self._read() and not checks[1:]:
+                checks = [_now() + RETRY]
+            else:
+                checks = checks[1:]
 
     def stop(self) -> None:
         """Stop reading."""
         self._stopped = True
         self._due.set()
 
-    async def _is_due_within(self, seconds: float | None) -> bool:
+    async def _is_due_before(self, time: float | None) -> bool:
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout_at(time):
                 await self._due.wait()
         return self._due.is_set()
 
-    async def _read(self) -> bool:
-        """Read what has changed; whether everything that exists could be read."""
+    async def _read(self, *, at_start: bool = False) -> bool:
+        """Read what has changed; whether everything that exists could be read.
+
+        Args:
+            at_start: this is the first reading: it follows the first lists, and nobody waits.
+        """
+        verifies = _now() if at_start else _now() - PUBLICATION
         try:
             urls = await openapi_documents(self._client)
         except KubeError as error:
             for resource in self.found:
-                self._record_error(resource, str(error))
+                self._record_error(resource, error)
             return False
-        results = [await self._read_one(each, urls.get(each, "")) for each in self._documents]
+        results = [
+            await self._read_one(each, urls.get(each, ""), verifies) for each in self._documents
+        ]
         return all(results)
 
-    async def _read_one(self, document: str, url: str) -> bool:
+    async def _read_one(self, document: str, url: str, verifies: float) -> bool:
         """Read a document if its URL has changed, once for all resources in it."""
-        if url == self._urls[document]:
-            return True
         resources = self._documents[document]
-        try:
-            schemas = await read_schemas(self._client, resources, url)
-        except KubeError as error:
-            for resource in resources:
-                self._record_error(resource, str(error))
-            return False
-        taken = [await self._take(each, schema) for each, schema in schemas.items()]
-        if all(taken):
+        if url != self._urls[document]:
+            try:
+                schemas = await read_schemas(self._client, resources, url)
+            except KubeError as error:
+                for resource in resources:
+                    self._record_error(resource, error)
+                return False
+            taken = [await self._take(each, schema) for each, schema in schemas.items()]
+            if not all(taken):
+                return False
             self._urls[document] = url
-        return all(taken)
+        verified = [await self._verify(each, verifies) for each in resources]
+        return all(verified)
+
+    async def _verify(self, resource: Resource[Any], before: float) -> bool:
+        """Take the schema for that of the watches that began before; whether that was possible."""
+        unverified = self._unverified[resource]
+        due = {name: each for name, each in unverified.items() if each.latest <= before}
+        if any(each.watches > 1 for each in due.values()):
+            return await self._read_again(resource)  # the next check verifies what was read
+        for namespace in due:
+            del unverified[namespace]
+        found = self.found[resource]
+        self._record(resource, replace(found, error="", is_current=not unverified))
+        return True
+
+    async def _read_again(self, resource: Resource[Any]) -> bool:
+        """Read the cached objects again; whether that was possible in time."""
+        unverified = self._unverified[resource]
+        before = {namespace: each.watches for namespace, each in unverified.items()}
+        try:
+            async with asyncio.timeout(RETRY):
+                await self._reread(resource)
+        except TimeoutError:
+            return False
+        for namespace, each in unverified.items():
+            begun = each.watches - before.get(namespace, 0)
+            unverified[namespace] = _Unverified(begun, _now())
+        self._due.set()
+        return True
 
     async def _take(self, resource: Resource[Any], schema: ObjectSchema | None) -> bool:
         """Take over a schema, once its objects have been read again; whether that was possible."""
@@ -137,23 +204,42 @@ class InstalledSchemas:
         before = known.previous or known.schema
         is_new = known.previous is not None or before != schema
         if before is not None and schema is not None and is_new:
-            self._record(resource, InstalledSchema(schema, previous=before))
-            try:
-                async with asyncio.timeout(RETRY):
-                    await self._reread(resource)
-            except TimeoutError:
+            self._record(resource, InstalledSchema(schema, previous=before, is_current=False))
+            if not await self._read_again(resource):
                 return False
-        self._record(resource, InstalledSchema(schema))
+        is_current = not self._unverified[resource]
+        self._record(resource, InstalledSchema(schema, is_current=is_current))
         return True
 
-    def _record_error(self, resource: Resource[Any], error: str) -> None:
-        if self.found[resource].schema is None:
-            self._record(resource, InstalledSchema(error=error))
+    def _record_error(self, resource: Resource[Any], error: KubeError) -> None:
+        if isinstance(error, _REFUSED):
+            self._unverified[resource].clear()
+        found, is_current = self.found[resource], not self._unverified[resource]
+        if found.schema is None or not is_current:
+            self._record(resource, replace(found, error=str(error), is_current=is_current))
+        else:
+            self._record(resource, replace(found, is_current=True))
 
     def _record(self, resource: Resource[Any], result: InstalledSchema) -> None:
-        if self.found[resource] == result:
+        before = self.found[resource]
+        if before == result:
             return
         self.found[resource] = result
-        if result.error:
+        if result.error and result.error != before.error:
             _log.warning("schema.unreadable", resource=str(resource), error=result.error)
-        self._on_change(resource)
+        if _known(before) != _known(result):
+            self._on_change(resource)
+
+
+def _known(found: InstalledSchema) -> tuple[Any, ...]:
+    """What of a result concerns every object."""
+    return found.schema, found.previous, found.schema is None and found.error
+
+
+def _checks() -> list[float]:
+    """When to read after a watch that begins now."""
+    return [_now() + sum(CHECKS[: number + 1]) for number in range(len(CHECKS))]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

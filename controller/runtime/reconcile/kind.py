@@ -53,13 +53,16 @@ class InstalledSchema:
 
     Attributes:
         schema: None if it is not known.
-        error: why it could not be read; empty if it was, or if nobody has tried.
+        error: why it could not be read at last; empty if it was, or if nobody has tried.
         previous: another one by which cached objects may have been read; None if there is none.
+        is_current: whether it was read since the watch of the objects began, or never can be; until
+            then it is not certain that cached objects were read by it.
     """
 
     schema: ObjectSchema | None = None
     error: str = ""
     previous: ObjectSchema | None = None
+    is_current: bool = True
 
 
 @dataclass(frozen=True, slots=True)

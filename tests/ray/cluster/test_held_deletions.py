@@ -10,7 +10,8 @@ from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from controller.runtime.reconcile.plan import Create, Delete
+from controller.runtime.reconcile.kind import InstalledSchema
+from controller.runtime.reconcile.plan import Create, Delete, Plan
 from tests.ray.cluster.support import cluster, head, manifest, plan, pod, reads, with_meta, workers
 from tests.ray.cluster.test_multi_host import whole
 from tests.ray.cluster.test_plan import SERVICE, verbs
@@ -18,7 +19,6 @@ from tests.ray.cluster.test_recreate import OLD, stamped, stamps, upgraded, want
 
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster
-    from controller.runtime.reconcile.plan import Plan
     from tests.fakes.reads import FakeReads
 
 HELD = {"type": "DeletionHeld", "status": "True"}
@@ -77,7 +77,7 @@ def test_a_number_that_shrinks_within_a_generation_deletes_nothing_and_is_said(
     assert held is not None
     assert held["message"].startswith(f"{len(pods)} pods (") or "24 pods" in held["message"]
     assert (
-        f"kubectl annotate raycluster -n default example --overwrite {CONFIRM}=1"
+        f"kubectl annotate raycluster -n default example --overwrite {CONFIRM}=1-"
         in (held["message"])
     )
     ready = find_condition(status["conditions"], "Ready")
@@ -112,13 +112,32 @@ def test_a_status_without_a_number_of_workers_holds_nothing():
     assert len(deleted(plan(kept(observed(with_groups({"replicas": 1}), None), *workers(3))))) == 2
 
 
-def test_an_annotation_with_the_generation_confirms():
-    right, stale = (
-        with_meta(observed(with_groups(), 25), annotations={CONFIRM: generation})
-        for generation in ("1", "0")
-    )
-    assert len(deleted(plan(kept(right, *workers(25))))) == 25
-    assert deleted(plan(kept(stale, *workers(25)))) == []
+def confirmation(obj: RayCluster, *pods: Any) -> str:
+    """The value of the annotation that the condition asks for."""
+    before = kept(obj, *pods)
+    held = find_condition(stored(before, plan(before))["conditions"], "DeletionHeld")
+    assert held is not None
+    return held["message"].rpartition(f"{CONFIRM}=")[2]
+
+
+def confirmed(obj: RayCluster, value: str) -> RayCluster:
+    return with_meta(obj, annotations={CONFIRM: value})
+
+
+def test_the_annotation_that_the_condition_names_confirms():
+    value = confirmation(observed(with_groups(), 25), *workers(25))
+    obj = confirmed(observed(with_groups(), 25), value)
+    assert len(deleted(plan(kept(obj, *workers(25))))) == 25
+    for other in ("1", "0" + value[1:], value[:-1]):
+        obj = confirmed(observed(with_groups(), 25), other)
+        assert deleted(plan(kept(obj, *workers(25)))) == []
+
+
+def test_a_confirmation_does_not_explain_what_a_definition_drops_later():
+    """The generation is the same, and the annotation still there."""
+    value = confirmation(observed(with_groups({"replicas": 9}), 10), *workers(10))
+    obj = confirmed(observed(with_groups(), 9), value)
+    assert deleted(plan(kept(obj, *workers(9)))) == []
 
 
 def test_what_the_pods_own_state_or_the_autoscaler_demands_is_never_held():
@@ -192,3 +211,51 @@ def test_an_outdated_head_is_never_stamped_with_the_hash_of_another_specificatio
     made = recreated(with_meta(upgraded(), generation=2))
     assert stamps(made) == []
     assert wanted(upgraded()) != OLD
+
+
+# -- a definition that is not known yet --------------------------------------------------------
+
+AWAITED = {RAYCLUSTERS: InstalledSchema(is_current=False)}
+
+
+@pytest.mark.parametrize("status", [observed(with_groups(), 25), with_groups()])
+def test_an_edit_waits_until_it_is_certain_by_which_definition_it_was_read(status: RayCluster):
+    obj = with_meta(status, generation=2)
+    made = plan(kept(obj, *workers(25), schemas=AWAITED))
+    assert made == Plan(requeue_after=1.0), "no status: it would tell that the edit was observed"
+    assert len(deleted(plan(kept(obj, *workers(25))))) == 25
+
+
+def test_an_event_says_why_a_definition_cannot_be_read_that_an_edit_waits_for():
+    obj = with_meta(observed(with_groups(), 25), generation=2)
+    unread = {RAYCLUSTERS: InstalledSchema(error="connection refused", is_current=False)}
+    made = plan(kept(obj, *workers(25), schemas=unread))
+    assert (made.stages, made.status, made.requeue_after) == ((), None, 30.0)
+    [event] = made.events
+    assert (event.type, event.reason) == ("Warning", "DefinitionUnread")
+    assert event.note.startswith("generation 2 of the specification waits")
+    assert event.note.endswith("connection refused")
+
+
+def test_what_no_edit_has_changed_does_not_wait_for_a_definition():
+    obj = observed(with_groups({"replicas": 2}), 2)
+    made = plan(kept(obj, pod("failed", phase="Failed"), *workers(1), schemas=AWAITED))
+    assert deleted(made) == ["failed"]
+
+
+def test_a_new_cluster_does_not_wait_for_a_definition():
+    assert verbs(plan(reads(cluster(), schemas=AWAITED)), Create)
+
+
+def test_a_deleted_cluster_does_not_wait_for_a_definition():
+    obj = with_meta(
+        observed(with_groups(), 25), generation=2, deletion_timestamp="2026-01-01T00:00:00Z"
+    )
+    assert plan(kept(obj, *workers(25), schemas=AWAITED)).requeue_after != 1.0
+
+
+def test_what_was_confirmed_does_not_wait_for_a_definition():
+    obj = with_meta(observed(with_groups(), 25, HELD), generation=2)
+    obj.spec["enableInTreeAutoscaling"] = True
+    obj = confirmed(obj, confirmation(obj, *workers(25)))
+    assert len(deleted(plan(kept(obj, *workers(25), schemas=AWAITED)))) == 25

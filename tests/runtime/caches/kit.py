@@ -92,7 +92,7 @@ class CacheWorld:
             rng=random.Random(1),
             on_synced=lambda: self.said.append("synced"),
             on_quarantine=lambda resource, odd: self.odd.append((resource, odd)),
-            on_watch=self.watched.append,
+            on_watch=lambda resource, _namespace: self.watched.append(resource),
             **settings,
         )
         return self.caches

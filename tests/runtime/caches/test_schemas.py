@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from controller.kube.errors import NotSent
+from controller.kube.errors import Forbidden, NotSent, Status
 from controller.kube.resources import CRDS, PODS, SERVICES
 from controller.runtime.caches.schemas import CHECKS, FIRST_READ_TIMEOUT, RETRY, InstalledSchemas
 from controller.runtime.reconcile.kind import InstalledSchema
@@ -96,7 +96,7 @@ async def test_an_unchanged_document_is_not_read_again():
     publisher = Publisher()
     async with running(publisher) as (schemas, changed):
         for _ in range(3):
-            schemas.check_soon()
+            schemas.watch_begins(PODS)
             await asyncio.sleep(sum(CHECKS) + 1)
         assert publisher.read.count("/openapi/v3/api/v1") == 1
         assert publisher.read.count("/openapi/v3") == 1 + 3 * len(CHECKS)
@@ -110,7 +110,7 @@ async def test_an_unchanged_document_is_not_read_again():
 async def test_a_document_that_is_published_a_moment_after_the_watch_ended_is_found():
     publisher = Publisher()
     async with running(publisher) as (schemas, changed):
-        schemas.check_soon()
+        schemas.watch_begins(PODS)
         await asyncio.sleep(CHECKS[0] + 1)
         publisher.publish("metadata", "spec")
         await asyncio.sleep(CHECKS[1])
@@ -146,7 +146,7 @@ async def test_a_schema_stays_in_use_while_the_server_does_not_answer():
     publisher = Publisher()
     async with running(publisher) as (schemas, changed):
         publisher.error = NotSent("connection refused")
-        schemas.check_soon()
+        schemas.watch_begins(PODS)
         await asyncio.sleep(60)
         assert fields(schemas) == ["spec"]
         assert changed == [PODS]
@@ -159,11 +159,11 @@ async def test_after_a_complete_reading_nothing_is_asked():
         assert publisher.read == ["/openapi/v3", "/openapi/v3/api/v1"]
 
 
-async def test_what_fails_is_tried_again_each_minute():
+async def test_what_fails_is_tried_again_soon_and_then_each_minute():
     publisher = Publisher(error=NotSent("connection refused"))
     async with running(publisher) as (_, changed):
-        await asyncio.sleep(200)
-        assert publisher.times == [0, 60, 120, 180]
+        await asyncio.sleep(160)
+        assert publisher.times == [0, 1, 6, 36, 96, 156]
         assert changed == [PODS], "the same error is news once"
 
 
@@ -172,7 +172,7 @@ async def test_failures_after_a_watch_began_are_tried_again_when_all_checks_are_
     async with running(publisher) as (schemas, _):
         publisher.error = NotSent("connection refused")
         publisher.times.clear()
-        schemas.check_soon()
+        schemas.watch_begins(PODS)
         await asyncio.sleep(160)
         assert publisher.times == [1, 6, 36, 96, 156]
 
@@ -181,9 +181,9 @@ async def test_a_watch_that_begins_between_checks_begins_them_anew():
     publisher = Publisher()
     async with running(publisher) as (schemas, _):
         publisher.times.clear()
-        schemas.check_soon()
+        schemas.watch_begins(PODS)
         await asyncio.sleep(3)
-        schemas.check_soon()
+        schemas.watch_begins(PODS)
         await asyncio.sleep(100)
         assert publisher.times == [1, 4, 9, 39]
 
@@ -235,7 +235,7 @@ async def test_a_server_that_answers_after_the_start_is_asked_again():
         assert fields(schemas) == []
         await asyncio.sleep(RETRY + 1)
         assert fields(schemas) == ["spec"]
-        assert publisher.times == [0, FIRST_READ_TIMEOUT + RETRY]
+        assert publisher.times[:2] == [0, FIRST_READ_TIMEOUT + CHECKS[0]]
 
 
 async def test_a_server_that_never_answers_delays_the_start_by_seconds_only():
@@ -261,7 +261,7 @@ async def test_until_the_objects_are_read_again_the_schema_before_counts_too():
     async with running(publisher) as (schemas, _):
         publisher.reading.clear()
         publisher.publish("spec", "status")
-        schemas.check_soon()
+        schemas.watch_begins(PODS)
         await asyncio.sleep(CHECKS[0] + 0.1)
         previous = schemas.found[PODS].previous
         assert previous is not None
@@ -275,7 +275,7 @@ async def test_a_document_that_changes_elsewhere_has_no_object_read_again():
     publisher = Publisher()
     async with running(publisher) as (schemas, changed):
         publisher.publish("spec")
-        schemas.check_soon()
+        schemas.watch_begins(PODS)
         await asyncio.sleep(CHECKS[0] + 1)
         assert publisher.read.count("/openapi/v3/api/v1") == 2
         assert "all pods" not in publisher.read
@@ -287,10 +287,114 @@ async def test_objects_that_cannot_be_read_again_are_tried_again():
     async with running(publisher) as (schemas, _):
         publisher.reading.clear()
         publisher.publish("spec", "status")
-        schemas.check_soon()
+        schemas.watch_begins(PODS)
         await asyncio.sleep(CHECKS[0] + 3 * RETRY)
         assert publisher.read.count("all pods") > 1
         assert schemas.found[PODS].previous is not None
         publisher.reading.set()
         await asyncio.sleep(2 * RETRY)
         assert schemas.found[PODS].previous is None
+
+
+# -- by which schema cached objects were read --------------------------------------------------
+
+
+def is_current(schemas: InstalledSchemas) -> bool:
+    return schemas.found[PODS].is_current
+
+
+async def test_a_schema_is_current_again_when_it_was_read_after_a_watch_had_begun():
+    async with running(Publisher()) as (schemas, changed):
+        assert is_current(schemas)
+        schemas.watch_begins(PODS)
+        assert not is_current(schemas)
+        await asyncio.sleep(CHECKS[0] - 0.1)
+        assert not is_current(schemas)
+        await asyncio.sleep(0.2)
+        assert is_current(schemas)
+        assert changed == [PODS], "nothing has changed for the objects"
+
+
+async def test_the_first_reading_counts_for_the_watches_before_it():
+    publisher = Publisher()
+    client: Any = publisher
+    schemas = InstalledSchemas(client, [PODS], on_change=lambda _: None, reread=publisher.reread)
+    schemas.watch_begins(PODS)
+    task = asyncio.create_task(schemas.run(lambda: None))
+    await asyncio.sleep(0.1)
+    assert is_current(schemas)
+    assert "all pods" not in publisher.read
+    task.cancel()
+
+
+async def test_a_schema_is_not_current_while_it_cannot_be_read_after_a_watch_had_begun():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, changed):
+        publisher.error = NotSent("connection refused")
+        schemas.watch_begins(PODS)
+        await asyncio.sleep(sum(CHECKS) + 1)
+        assert (is_current(schemas), schemas.found[PODS].error) == (False, "connection refused")
+        publisher.error = None
+        await asyncio.sleep(RETRY)
+        assert (is_current(schemas), schemas.found[PODS].error) == (True, "")
+        assert changed == [PODS]
+
+
+async def test_nobody_waits_for_what_the_server_refuses_to_show():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.error = Forbidden(Status(403, "Forbidden", "not for you"))
+        schemas.watch_begins(PODS)
+        await asyncio.sleep(CHECKS[0] + 0.1)
+        assert is_current(schemas)
+        assert fields(schemas) == ["spec"]
+
+
+async def test_objects_of_a_watch_during_which_no_schema_was_read_are_read_again():
+    """Another definition may have been there for so long: it would have dropped their fields."""
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        for _ in range(2):
+            schemas.watch_begins(PODS)
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(CHECKS[0])
+        assert publisher.read.count("all pods") == 1
+        assert not is_current(schemas)
+        schemas.watch_begins(PODS)  # as reading again does
+        await asyncio.sleep(sum(CHECKS) + 1)
+        assert is_current(schemas)
+        assert publisher.read.count("all pods") == 1
+
+
+async def test_watches_in_several_namespaces_are_no_sign_of_several_definitions():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        for namespace in ("a", "b", "c"):
+            schemas.watch_begins(PODS, namespace)
+        await asyncio.sleep(CHECKS[0] + 0.1)
+        assert is_current(schemas)
+        assert "all pods" not in publisher.read
+
+
+async def test_objects_that_could_not_be_read_again_after_such_a_watch_are_tried_again():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.reading.clear()
+        for _ in range(2):
+            schemas.watch_begins(PODS)
+        await asyncio.sleep(CHECKS[0] + 2 * RETRY)
+        assert not is_current(schemas)
+        assert publisher.read.count("all pods") > 1
+        publisher.reading.set()
+        await asyncio.sleep(2 * RETRY)
+        assert is_current(schemas)
+
+
+async def test_watches_that_begin_all_the_time_do_not_put_the_checks_off():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.times.clear()
+        for _ in range(10):
+            schemas.watch_begins(PODS)
+            await asyncio.sleep(0.5)
+        assert len(publisher.times) >= 4
