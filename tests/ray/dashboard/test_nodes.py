@@ -19,6 +19,8 @@ from controller.ray.dashboard import (
     CommandRefused,
     DrainNodes,
     HeadCommand,
+    JobDeleted,
+    JobInfo,
     JobStatus,
     NodesDraining,
     NodesProbe,
@@ -27,7 +29,8 @@ from controller.ray.dashboard import (
 )
 from controller.ray.dashboard.client.draining import drain_submission
 from controller.ray.dashboard.client.nodes import MAX_NODES, nodes
-from controller.ray.dashboard.errors import UnusableResponse
+from controller.ray.dashboard.client.responses import MAX_MESSAGE
+from controller.ray.dashboard.errors import NoResponse, UnusableResponse
 from controller.ray.dashboard.transport.transport import DashboardResponse
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.recorded import recorded
@@ -140,6 +143,11 @@ def test_anything_but_a_whole_list_of_nodes_is_unknown(answer: DashboardResponse
         nodes(answer)
 
 
+def test_what_ray_says_of_a_dead_node_is_bounded():
+    found = nodes(listing(row("a", state="DEAD", state_message="x" * 100_000))).by_address
+    assert len(found["10.88.0.5"].message) == MAX_MESSAGE
+
+
 def test_odd_members_beside_a_list_do_no_harm():
     body = listing(row("a", labels=[[[{}]]], resources_total=7)).body
     assert nodes(DashboardResponse(200, "application/json", body)).by_address["10.88.0.5"].alive
@@ -231,7 +239,7 @@ async def test_a_job_that_failed_refuses_the_drain_and_stays_for_its_log():
         refused = it.outcome("drain-1")
         assert isinstance(refused, CommandRefused)
         assert refused.message == (
-            "job manta-drain-1 FAILED: "
+            "job manta-drain-1 is FAILED: "
             "ImportError: cannot import name 'drain_node' from 'ray.scripts.scripts'"
         )
         assert it.ray.job(HEAD, "manta-drain-1") is not None
@@ -246,6 +254,28 @@ async def test_a_drain_whose_job_never_starts_expires_with_what_ray_says_of_it()
         assert isinstance(expired, CommandExpired)
         assert "job manta-drain-1 is PENDING: Job has not started yet." in expired.message
         assert it.ray.submissions() == 1
+
+
+async def test_what_ray_says_of_a_job_is_bounded():
+    failing = Course(pending=1, running=2, result=JobStatus.FAILED, message="x" * 100_000)
+    async with draining_world(drain_course=failing) as it:
+        drain(it)
+        await asyncio.sleep(60)
+        refused = it.outcome("drain-1")
+        assert isinstance(refused, CommandRefused)
+        assert len(refused.message) < 400
+
+
+async def test_a_job_that_cannot_be_deleted_has_drained_all_the_same():
+    class Client:
+        async def job(self, job_id: str) -> JobInfo:
+            return JobInfo(job_id, JobStatus.SUCCEEDED)
+
+        async def delete(self, job_id: str) -> JobDeleted:
+            raise NoResponse(job_id)
+
+    drained = await DrainNodes("drain-1", CREATED, ("n1", "n2"), CREATED).send(Client())
+    assert drained == NodesDraining(2)
 
 
 async def test_a_drain_expires_while_the_head_does_not_answer():

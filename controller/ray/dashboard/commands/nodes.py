@@ -51,10 +51,11 @@ class DrainNodes(Command):
         if isinstance(job, NoSuchJob):
             await client.submit(drain_submission(self.job_id, self.nodes, self.until))
             raise NotFinished(f"job {self.job_id} was submitted")
+        state = f"{job.status.value}: {last_line(job.message)}"
         if not job.status.terminal:
-            raise NotFinished(f"job {self.job_id} is {job.status.value}: {job.message}")
+            raise NotFinished(f"job {self.job_id} is {state}")
         if job.status is not JobStatus.SUCCEEDED:
-            raise RefusedByRay(f"job {self.job_id} {job.status.value}: {last_line(job.message)}")
+            raise RefusedByRay(f"job {self.job_id} is {state}")
         with suppress(DashboardError):
             await client.delete(self.job_id)
         return NodesDraining(len(self.nodes))
