@@ -639,7 +639,7 @@ class TestLists:
             assert informer.statistics().resets == 0
             assert informer.statistics().relists == {"rewound": 1}
 
-    async def test_EXP45_a_relist_on_request_happens_at_once_and_once(self):
+    async def test_EXP45_a_relist_on_request_happens_at_once_and_once(self, caplog):
         source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Hang]] * 9)
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -650,9 +650,13 @@ class TestLists:
             assert informer.statistics().lists == 2
             informer.relist("another sign")
             await settle()
-            assert informer.statistics().lists == 3
+            assert informer.statistics().lists == informer.statistics().streams == 3
+        assert caplog.messages == [
+            f"things in all namespaces: {sign}; listing at quorum"
+            for sign in ("a sign", "another sign")
+        ]
 
-    async def test_EXP45_a_relist_on_request_follows_a_list_that_is_under_way(self):
+    async def test_EXP45_a_relist_on_request_follows_a_list_that_is_under_way(self, caplog):
         source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Hang]] * 9)
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
@@ -661,6 +665,41 @@ class TestLists:
             informer.relist("a sign")
             await settle()
             assert informer.statistics().relists == {"rewound": 1}
+        assert caplog.messages == ["things in all namespaces: a sign; listing at quorum"]
+
+    async def test_EXP45_a_relist_may_be_requested_where_an_error_is_told(self):
+        source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Pause(10), Disconnected()], [Hang]])
+        informer = informer_of(source, settings=PAGED)
+        informer.on_error(lambda _: informer.relist("a sign"))
+        async with running(informer):
+            await asyncio.sleep(20)
+            assert informer.statistics().relists == {"rewound": 1}
+
+    async def test_EXP45_each_time_that_the_server_went_back_counts(self):
+        source = ScriptedSource(
+            lists=[page([], revision) for revision in (9, 7, 5)],
+            watches=[[bookmark(3), Hang], [bookmark(3), Hang], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert informer.statistics().resets == 2
+
+    async def test_EXP45_an_answer_that_never_begins_is_no_sign_of_it(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[[bookmark(9)], Hang, [Hang]])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(60)
+            assert informer.statistics().relists == {}
+            assert informer.statistics().watch_restarts["silent"] == 1
+
+    async def test_a_watch_that_breaks_after_a_while_is_resumed_without_a_list(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[[Pause(10), Disconnected()], [Hang]])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(60)
+            assert informer.statistics().relists == {}
+            assert informer.statistics().watch_restarts == {"Disconnected": 1}
 
     async def test_EXP45_a_relist_on_request_does_not_cut_a_streaming_list(self):
         initial = [added("a", 3), Pause(5), end_bookmark(9), Hang]

@@ -185,6 +185,8 @@ ODD = {
     "half a surrogate pair": (b'{"a":"\\ud800"}', "spec.a: "),
     "no number": (b'{"a":NaN}', "spec.a: JSON is malformed"),
     "a control character": (b'{"a":"\x01"}', "spec.a: JSON is malformed"),
+    "a comma too many": (b'{"a":1,}', "spec: JSON is malformed"),
+    "101 lists": (b"[" * 101 + b"]" * 101, f"spec[0][0][0][0][0][0]...: {NESTED}"),
 }
 
 
@@ -329,6 +331,49 @@ def test_metadata_are_decoded_field_by_field():
     assert odd.metadata == Meta("a", "ns", "u", "7")
     assert odd.reason == "metadata.labels: Expected `object | null`, got `array`"
     assert odd.partial is None
+
+
+class Named(msgspec.Struct, frozen=True):
+    X: str = ""
+
+
+class Typed(msgspec.Struct, frozen=True):
+    metadata: Meta = Meta()
+    inner: Named = Named()
+    size: int = 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (b'"inner":{"X":1}', "inner.X: Expected `str`, got `int`"),
+        (b'"inner":{"X":1},"size":""', "inner.X: Expected `str`, got `int`; size: Expected `int`"),
+        (b'"size":%b' % nested(101), "size: Expected `int`, got `object`"),
+    ],
+)
+def test_the_path_and_the_problem_of_each_field_are_told(fields: bytes, reason: str):
+    odd = Codec(Typed).item(plain(fields))
+    assert isinstance(odd, Undecodable)
+    assert odd.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("raw", "problems"),
+    [
+        (b'{"size":""}', ""),
+        (b'{"metadata":{"uid":"u"},"size":""}', ""),
+        (
+            b'{"metadata":{"name":5,"uid":[]}}',
+            "; metadata.name: Expected `str`, got `int`; metadata.uid: Expected `str`, got `array`",
+        ),
+    ],
+)
+def test_an_object_without_a_name_is_told_with_what_is_wrong_with_its_metadata(
+    raw: bytes, problems: str
+):
+    assert Salvage(Thing).decode(raw) == Undecodable(
+        "", "", "", f"an object without a name{problems}"
+    )
 
 
 @settings(max_examples=50)

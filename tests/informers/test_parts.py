@@ -13,6 +13,7 @@ from informers import (
     Failed,
     IndexFunctionError,
     InformerFactory,
+    InternalError,
     InvalidResourceVersion,
     ReflectorSettings,
     SharedInformer,
@@ -26,9 +27,11 @@ from informers.handlers import HandlerRegistration, HandlerStatistics
 from informers.initial import InitialState
 from informers.json_scanner import path_below, split_json
 from informers.processor import Added, Processor
+from informers.requests import ListRequest, list_request
 from informers.resync import Ticker
 from informers.revisions import compare_resource_versions, is_newer, is_older
 from informers.states import (
+    Broken,
     Listing,
     ReflectorContext,
     Rewound,
@@ -152,6 +155,27 @@ def test_a_list_that_succeeds_ends_the_count_of_broken_streams():
     assert after.state == Watching(ReflectorContext(paged_for=60.0))
 
 
+def test_giving_up_streaming_lists_ends_the_count_of_broken_streams():
+    context = ReflectorContext(attempts=2)
+    after = step(Streaming(context), Broken(Unsupported()), 5.0, ReflectorSettings())
+    assert isinstance(after.state, Listing)
+    assert after.state.context.attempts == 0
+
+
+@pytest.mark.parametrize(("seconds", "cause"), [(0.5, Watching), (1.5, Listing)])
+def test_a_window_for_internal_errors_may_be_short(seconds: float, cause: type):
+    settings = replace(PAGED, internal_error_window=1.0)
+    context = ReflectorContext(internal_errors=(5.0, 5.0))
+    broken = Broken(InternalError(), started=True)
+    assert isinstance(step(Watching(context), broken, 5.0 + seconds, settings).state, cause)
+
+
+def test_lists_at_quorum_are_paged():
+    at_quorum = Listing(ReflectorContext(at_quorum=True))
+    assert list_request(at_quorum, "5", PAGED) == ListRequest(revision="", limit=500)
+    assert list_request(Listing(ReflectorContext()), "5", PAGED) == ListRequest(revision="5")
+
+
 async def test_the_shortest_watch_asks_for_five_minutes():
     class Least(random.Random):
         def random(self) -> float:
@@ -175,8 +199,12 @@ async def test_each_time_that_streaming_lists_are_given_up_counts():
         assert informer.statistics().fall_backs == 2
 
 
-async def test_a_ticker_may_be_stopped_before_it_is_started():
-    Ticker(asyncio.get_running_loop(), 1.0, list).stop()
+async def test_a_ticker_may_be_stopped_before_it_is_started_and_twice():
+    ticker = Ticker(asyncio.get_running_loop(), 1.0, list)
+    ticker.stop()
+    ticker.start()
+    ticker.stop()
+    ticker.stop()
 
 
 def test_an_index_keeps_its_name_when_the_store_is_replaced():
@@ -184,8 +212,13 @@ def test_an_index_keeps_its_name_when_the_store_is_replaced():
     with pytest.raises(IndexFunctionError, match=r"^there is already an index 'picky'$"):
         store.add_index("picky", lambda obj: [])
     store.replace([], "5")
-    with pytest.raises(IndexFunctionError, match=r"^index 'picky' on ns/a: AttributeError"):
+    on_a = r"^index 'picky' on ns/a: AttributeError"
+    with pytest.raises(IndexFunctionError, match=on_a):
         store.put(A)
+    with pytest.raises(IndexFunctionError, match=on_a):
+        store.check_indexes(A)
+    with pytest.raises(IndexFunctionError, match=on_a):
+        store.replace([A], "6")
 
 
 def test_an_object_whose_transform_fails_is_stored_as_it_came_unless_it_must_be_redacted():
