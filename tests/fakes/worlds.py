@@ -9,10 +9,14 @@ import asyncio
 import random
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from prometheus_client import CollectorRegistry
 
+from controller.apimachinery import published_schemas
+from controller.apimachinery.object_schema import parse_schemas
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
 from controller.runtime.operator import Operator
@@ -22,6 +26,7 @@ from tests.faults.faulty_transport import FaultyTransport
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
+    from controller.apimachinery.object_schema import GroupVersionKind, ObjectSchema
     from controller.kube.transport import Transport
     from controller.runtime.leaderelection.election import Election
     from controller.runtime.reconcile.kind import Kind
@@ -40,9 +45,20 @@ async def embedded_server(seed: int = 1) -> AsyncIterator[ApiServer]:
     """An API server in virtual time; it ends with the block."""
     server = ApiServer(wall=virtual_wall, clock=asyncio.get_running_loop(), rng=random.Random(seed))
     try:
-        yield server
+        with patch.object(published_schemas, "parse_schemas", _parse_once):
+            yield server
     finally:
         await server.aclose()
+
+
+def _parse_once(
+    document: bytes, kinds: Iterable[GroupVersionKind]
+) -> dict[GroupVersionKind, ObjectSchema]:
+    """Parse a document of schemas: hundreds of servers publish the same ones."""
+    return _parsed(document, tuple(kinds))
+
+
+_parsed = lru_cache(maxsize=100)(parse_schemas)
 
 
 class RunningOperator:
