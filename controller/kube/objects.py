@@ -335,6 +335,12 @@ class PersistentVolumeClaim(KubeObject, frozen=True):
     spec: ClaimSpec = ClaimSpec()
 
 
+class ControllerRevision(KubeObject, frozen=True):
+    """A ControllerRevision, without its data, which may be as large as the object they are of."""
+
+    revision: int = 0
+
+
 class Role(KubeObject, frozen=True):
     """A Role. The API server writes null if there are no rules."""
 

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from controller.kube.objects import (
     ConfigMap,
+    ControllerRevision,
     CustomResourceDefinition,
     EndpointSlice,
     Gateway,
@@ -102,6 +103,9 @@ INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress", Ingress)
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route", Route)
 GATEWAYS = Resource("gateway.networking.k8s.io", "v1", "gateways", "Gateway", Gateway)
 HTTP_ROUTES = Resource("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute", HTTPRoute)
+CONTROLLER_REVISIONS = Resource(
+    "apps", "v1", "controllerrevisions", "ControllerRevision", ControllerRevision
+)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", Role)
 ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", RoleBinding

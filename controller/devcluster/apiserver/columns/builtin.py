@@ -138,6 +138,16 @@ def _role_reference(binding: Json) -> str:
     return f"{at(binding, 'roleRef.kind', '')}/{at(binding, 'roleRef.name', '')}"
 
 
+def _controller(object_: Json) -> str:
+    """The object's controller as kubectl names it: `statefulset.apps/web`."""
+    for owner in entries(child(object_, "metadata"), "ownerReferences"):
+        if owner.get("controller"):
+            group = owner["apiVersion"].rpartition("/")[0]
+            kind = f"{owner['kind']}.{group}" if group else owner["kind"]
+            return f"{kind.lower()}/{owner['name']}"
+    return NONE
+
+
 _CREATED = field("Created At", "metadata.creationTimestamp", type_="date")
 _BINDINGS = (
     NAME,
@@ -207,6 +217,12 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
         field("Ready", "status.readyReplicas", 0, type_="integer"),
         AGE,
         *_TEMPLATE,
+    ),
+    "controllerrevisions.apps": (
+        NAME,
+        column("Controller", _controller),
+        field("Revision", "revision"),
+        AGE,
     ),
     "leases.coordination.k8s.io": (NAME, field("Holder", "spec.holderIdentity"), AGE),
     "ingresses.networking.k8s.io": (

@@ -17,6 +17,7 @@ from controller.devcluster.apiserver.kinds.services import ServiceStrategy
 from controller.devcluster.apiserver.kinds.stored import (
     ClaimStrategy,
     ConfigMapStrategy,
+    ControllerRevisionStrategy,
     CreatedOnUpdate,
     CronJobStrategy,
     EndpointSliceStrategy,
@@ -228,6 +229,7 @@ def _group_resources() -> list[ApiResource]:
     everything = {"categories": ("all",)}
     rbac = "rbac.authorization.k8s.io"
     return [
+        _kind("apps", "controllerrevisions", "ControllerRevision", ControllerRevisionStrategy()),
         _kind("apps", "daemonsets", "DaemonSet", DAEMON_SETS, short_names=("ds",), **everything),
         _kind(
             "apps", "deployments", "Deployment", DEPLOYMENTS, short_names=("deploy",), **everything

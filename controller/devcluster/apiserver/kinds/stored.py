@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.jsondata import child, entries
 from controller.devcluster.apiserver.kinds.pod_defaults import default_pod_spec
 from controller.devcluster.apiserver.meta import is_path_segment
-from controller.devcluster.apiserver.status import forbidden_field, invalid_value
+from controller.devcluster.apiserver.status import forbidden_field, invalid_value, required
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -170,6 +170,24 @@ class PodTemplateStrategy(WithGeneration):
     def default(self, object_: Json) -> None:
         """Defaults of the pod."""
         default_pod_spec(object_.setdefault("template", {}).setdefault("spec", {}))
+
+
+class ControllerRevisionStrategy(Plain):
+    """Controller revisions, whose data never change."""
+
+    def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
+        """Metadata, data and number."""
+        causes = super().validate(object_, old)
+        data, revision = object_.get("data"), object_.get("revision", 0)
+        if data is None:
+            causes.append(required("data", "data is mandatory"))
+        elif old is None and not isinstance(data, dict):
+            causes.append(invalid_value("data", data, "data must be a valid JSON object"))
+        if revision < 0:
+            causes.append(invalid_value("revision", revision, "must be greater than or equal to 0"))
+        if old is not None and data != old["data"]:
+            causes.append(invalid_value("data", data, "field is immutable"))
+        return causes
 
 
 class CronJobStrategy(WithGenerationAndStatus):
