@@ -53,13 +53,17 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Verbs by resource, written `plural/subresource.group`."""
 
-ADDITIONS: Final[Mapping[str, frozenset[str]]] = {"pods/log": frozenset({"get"})}
+ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
+    "pods/log": frozenset({"get"}),
+    "controllerrevisions.apps": _ALL - {"update"},
+}
 """What Manta's own chart grants beyond that. Nothing depends on it: without `pods/log` a failed
-submitter's last words are missing, and the status says so."""
+submitter's last words are missing, and the status says so; without `controllerrevisions` a rolling
+update has no history to undo it by."""
 
 
 def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
     """The verbs on a resource; none if the table does not know it."""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     name = f"{plural}.{resource.group}" if resource.group else plural
-    return PERMISSIONS.get(name, frozenset())
+    return PERMISSIONS.get(name, frozenset()) | ADDITIONS.get(name, frozenset())

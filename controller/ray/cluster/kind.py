@@ -9,6 +9,7 @@ from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import (
     CLAIMS,
+    CONTROLLER_REVISIONS,
     INGRESSES,
     JOBS,
     ROLE_BINDINGS,
@@ -68,6 +69,7 @@ class RayClusterKind:
         ),
         Owned(ROLES, label_selector=labels.CLUSTER),
         Owned(ROLE_BINDINGS, label_selector=labels.CLUSTER),
+        Owned(CONTROLLER_REVISIONS, label_selector=labels.CLUSTER, optional=True),
     )
     optional = False
     creates: tuple[Resource[Any], ...] = ()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.cluster.losses import PodHistory
+    from controller.ray.cluster.upgrade.history import RevisionHistory
     from controller.ray.cluster.workers.multi_host import MultiHostReplica
     from controller.ray.head.identity import Identity
     from controller.ray.pods.builder import PodBuilder
@@ -64,6 +65,7 @@ class ClusterObservation:
         pods_listed: whether a live list has shown that there are no pods besides these.
         pending_scopes: scopes with a write of unknown outcome.
         lost_head: name of a head that the status knows and the cache does not show.
+        revisions: earlier templates of its pods; None if they are not kept.
         cleanup: what is known of the removal of a deleted cluster's state from Redis.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         definition: what the installed definition of RayClusters lacks.
@@ -89,6 +91,7 @@ class ClusterObservation:
     pods_listed: bool = False
     pending_scopes: frozenset[str] = frozenset()
     lost_head: str | None = None
+    revisions: RevisionHistory | None = None
     cleanup: Cleanup = field(default_factory=Cleanup)
     unknown_fields: str = ""
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
@@ -105,6 +108,11 @@ class ClusterObservation:
     def all_pods(self) -> list[Pod]:
         """Heads and workers."""
         return [*self.heads, *(pod for pods in self.workers.values() for pod in pods)]
+
+    @property
+    def awaits_revision(self) -> bool:
+        """Whether the present pod templates are still to be kept, before pods are replaced."""
+        return self.revisions is not None and self.revisions.is_awaited
 
     @property
     def may_have_pods(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import status_of
@@ -17,6 +17,7 @@ from controller.ray.cluster.children.observed import observe_children
 from controller.ray.cluster.deletion.steps import observe_cleanup
 from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.suspension import every_pod
+from controller.ray.cluster.upgrade.history import observe_history
 from controller.ray.cluster.workers.multi_host import (
     MultiHostReplica,
     are_multi_host,
@@ -67,13 +68,17 @@ def observe_cluster(
         cleanup = observe_cleanup(cluster, reads)
         return ClusterObservation(cluster, desired, heads, workers=workers, cleanup=cleanup)
     replicas = _multi_host_replicas(desired, workers, settings)
+    revisions = observe_history(cluster, desired, reads)
+    children = observe_children(cluster, desired, reads, settings, has_head=bool(heads))
+    if revisions is not None:
+        children = replace(children, notes=(*children.notes, *revisions.notes))
     return ClusterObservation(
         cluster,
         desired,
         heads=heads,
         foreign_heads=tuple(_foreign_heads(key, uid, reads)),
         workers=workers,
-        children=observe_children(cluster, desired, reads, settings, has_head=bool(heads)),
+        children=children,
         unreadable=tuple(_unreadable_pods(cluster, reads)),
         multi_host_replicas=replicas,
         incomplete_replicas=reads.incomplete_replicas(uid),
@@ -82,6 +87,7 @@ def observe_cluster(
         pods_listed=reads.has_listed(every_pod(cluster), uid),
         pending_scopes=reads.pending_scopes(uid),
         lost_head=_lost_head(cluster, heads, reads),
+        revisions=revisions,
         cleanup=observe_cleanup(cluster, reads),
         unknown_fields=sources.unknown_fields_of(cluster, reads),
         definition=sources.read_definition(reads),

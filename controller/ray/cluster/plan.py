@@ -33,6 +33,7 @@ from controller.ray.cluster.status.condition_types import SUSPENDED, SUSPENDING
 from controller.ray.cluster.status.status import cluster_status, refusal_status
 from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
 from controller.ray.cluster.upgrade import strategy_of
+from controller.ray.cluster.upgrade.history import history_writes
 from controller.ray.cluster.workers.missing_pods import find_missing_pods
 from controller.ray.cluster.workers.writes import create_workers, delete_workers
 from controller.ray.head.identity import HEAD_SCOPE
@@ -165,6 +166,7 @@ def _repairs(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -
     """What is corrected whatever becomes of the pods."""
     yield from strategy_of(desired.spec).stamps(seen, desired)
     yield from repair_children(seen, desired, now)
+    yield from history_writes(seen, desired)
 
 
 def _warnings(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Event]:

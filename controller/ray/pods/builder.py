@@ -98,6 +98,13 @@ class PodBuilder:
                 return self._hash(f"worker/{group.group_name}", raw)
         raise KeyError(group.group_name)
 
+    def hashes(self) -> dict[str, str]:
+        """The hash of new pods by group; the head's name is empty."""
+        workers = {
+            each.group_name: self.worker_hash(each) for each in self._spec.worker_group_specs
+        }
+        return {"": self.head_hash, **workers}
+
     def head_labels(self) -> dict[str, str]:
         """The labels of the head pod, for the selector of the head service."""
         return self._labels("head", labels.HEAD_GROUP, self._spec.head_group_spec)

@@ -22,6 +22,8 @@ ALGORITHM: Final = "1"
 """Version of the canonical form; a pod with a hash of another version is not outdated."""
 
 _SCHEDULING: Final = ("tolerations", "schedulingGates")
+TEMPLATE_FIELDS: Final = ("template", "rayStartParams", "resources", "labels")
+"""Fields of a group from which its pods are created."""
 SCALING_FIELDS: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend")
 """Fields of a worker group that change how many pods it has, not what they are."""
 
@@ -42,8 +44,7 @@ def is_outdated(stamped: str | None, wanted: str) -> bool:
 
 def template_digest(group: dict[str, Any]) -> str:
     """Hash of the fields of a group, as in the manifest, from which its pods are created."""
-    relevant = ("template", "rayStartParams", "resources", "labels")
-    return digest({key: group.get(key) for key in relevant})
+    return digest({key: group.get(key) for key in TEMPLATE_FIELDS})
 
 
 def recreate_digest(spec: dict[str, Any]) -> str:

@@ -91,6 +91,7 @@ def test_the_kind_is_what_the_runtime_asks_for():
         "jobs.batch",
         "roles.rbac.authorization.k8s.io",
         "rolebindings.rbac.authorization.k8s.io",
+        "controllerrevisions.apps",
     ]
 
 

@@ -14,7 +14,7 @@ from controller.apimachinery.conditions import READY, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.timestamps import rfc3339
-from controller.kube.resources import PODS
+from controller.kube.resources import CONTROLLER_REVISIONS, PODS
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
@@ -73,6 +73,7 @@ def cluster_status(
 ) -> StatusPatch:
     """The wanted status after a reconcile whose writes ended with these failures."""
     present = status_of(seen.cluster)
+    failures = tuple(f for f in failures if f.write.target.resource is not CONTROLLER_REVISIONS)
     pod_causes = diagnose_pods(seen, now)
     held = held_deletions(seen, desired, settings)
     cause = first_cause(seen, desired, failures, pod_causes, held, now=now)

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 def outdated_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[str]:
     """Names of the outdated pods, sorted; pods of removed groups are not among them."""
-    current = {"": desired.builder.head_hash}
-    for group in desired.spec.worker_group_specs:
-        current[group.group_name] = desired.builder.worker_hash(group)
+    current = desired.builder.hashes()
     names: list[str] = []
     for group_name, pods in {"": seen.heads, **seen.workers}.items():
         expected = current.get(group_name)

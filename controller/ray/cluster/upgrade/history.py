@@ -1,0 +1,196 @@
+"""Earlier templates of a cluster's pods, kept as ControllerRevisions for `manta rollout undo`.
+
+Only clusters with rolling updates have a history. A revision is named after what it holds: the same
+templates again are the same revision, which then becomes the newest one, as StatefulSets do it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.names import suffix
+from controller.apimachinery.ownership import is_owned_by
+from controller.kube.resources import CONTROLLER_REVISIONS
+from controller.ray.api import labels
+from controller.ray.children.child import child_scope
+from controller.ray.cluster.children.observed_children import Note
+from controller.ray.cluster.workers.scale_down import template_hash
+from controller.ray.pods.template_set import template_set_digest, templates_of
+from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.objects import ControllerRevision
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.reconcile.plan import Write
+
+KEPT: Final = 10
+"""Revisions of a cluster; more only while pods of older ones exist."""
+
+LARGEST: Final = 1_000_000
+"""Bytes of templates that are kept; etcd refuses objects of 1.5 MiB."""
+
+CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
+"""Annotation that `kubectl rollout history` shows; copied from the cluster to its revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionHistory:
+    """The revisions of a cluster.
+
+    Attributes:
+        name: of the revision of the present templates, whether it exists or not.
+        revisions: those that exist and are not being deleted.
+        refusal: why the present templates cannot be kept; empty if they can.
+        is_pending: whether the outcome of keeping them is unknown.
+    """
+
+    name: str
+    revisions: tuple[ControllerRevision, ...] = ()
+    refusal: str = ""
+    is_pending: bool = False
+
+    @property
+    def present(self) -> ControllerRevision | None:
+        """The revision of the present templates, None if it does not exist."""
+        return next((each for each in self.revisions if each.metadata.name == self.name), None)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the present templates are still to be kept, before a pod is replaced by them."""
+        return self.present is None and not self.refusal and not self.is_pending
+
+    @property
+    def newest(self) -> int:
+        """The highest number, 0 without revisions."""
+        return max((each.revision for each in self.revisions), default=0)
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What a person should know."""
+        if not self.refusal:
+            return ()
+        message = (
+            "the present pod templates are not kept, so that `manta rollout undo` will not find "
+            f"them: {self.refusal}"
+        )
+        return (Note("FailedToCreateControllerRevision", message),)
+
+
+def observe_history(
+    cluster: RayCluster, desired: DesiredCluster, reads: CacheReader
+) -> RevisionHistory | None:
+    """The history; None without rolling updates, and where revisions cannot be read."""
+    is_rolling = desired.spec.upgrade_strategy.rolling is not None
+    if not is_rolling or not reads.serves(CONTROLLER_REVISIONS):
+        return None
+    meta = cluster.metadata
+    templates = template_set_digest(desired.spec.ray_version, desired.builder.hashes())
+    name = f"{meta.name}-{suffix(meta.uid, templates)}"
+    owned = reads.by_index(CONTROLLER_REVISIONS, "owner", meta.uid)
+    kept = tuple(each for each in owned if not each.metadata.terminating)
+    history = RevisionHistory(name, kept)
+    if history.present is not None:
+        return history
+    is_pending = child_scope(CONTROLLER_REVISIONS, name) in reads.pending_scopes(meta.uid)
+    return RevisionHistory(name, kept, _refusal(cluster, name, reads), is_pending)
+
+
+def history_writes(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
+    """Keep the present templates as the newest revision, and not too many others."""
+    history = seen.revisions
+    if history is None:
+        return
+    present = history.present
+    if history.is_awaited:
+        body = _revision(seen.cluster, desired, history)
+        yield Create(_target(seen, history.name), body)
+    elif present is not None and present.revision < history.newest:
+        patch = {"revision": history.newest + 1}
+        yield MergePatch(_target(seen, history.name), present.metadata.uid, patch)
+    for revision in _surplus(seen, desired, history):
+        name = revision.metadata.name
+        yield Delete(_target(seen, name), revision.metadata.uid)
+
+
+def _refusal(cluster: RayCluster, name: str, reads: CacheReader) -> str:
+    key = f"{cluster.metadata.namespace}/{name}"
+    size = len(msgspec.json.encode(templates_of(cluster.spec)))
+    if size > LARGEST:
+        return f"they have {size} bytes, more than the {LARGEST} that a ControllerRevision may hold"
+    taken = reads.get(CONTROLLER_REVISIONS, key)
+    if reads.has_name_conflict(CONTROLLER_REVISIONS, key) or (
+        taken is not None and not is_owned_by(taken.metadata, cluster.metadata.uid)
+    ):
+        return f"ControllerRevision {name} belongs to another object"
+    error = reads.create_error(CONTROLLER_REVISIONS, key)
+    return f"{error.reason}: {error.message}" if error is not None else ""
+
+
+def _revision(
+    cluster: RayCluster, desired: DesiredCluster, history: RevisionHistory
+) -> dict[str, Any]:
+    hashes = msgspec.json.encode(desired.builder.hashes()).decode()
+    annotations = {labels.TEMPLATE_HASHES: hashes}
+    cause = (cluster.metadata.annotations or {}).get(CHANGE_CAUSE)
+    if cause:
+        annotations[CHANGE_CAUSE] = cause
+    identity = desired.identity
+    return {
+        "apiVersion": CONTROLLER_REVISIONS.api_version,
+        "kind": CONTROLLER_REVISIONS.kind,
+        "metadata": {
+            "name": history.name,
+            "namespace": identity.namespace,
+            "labels": {labels.CLUSTER: identity.name},
+            "annotations": annotations,
+            "ownerReferences": [identity.owner],
+        },
+        "data": {"spec": templates_of(cluster.spec)},
+        "revision": history.newest + 1,
+    }
+
+
+def _surplus(
+    seen: ClusterObservation, desired: DesiredCluster, history: RevisionHistory
+) -> Iterator[ControllerRevision]:
+    """The oldest ones from which no outdated pod was made."""
+    others = [each for each in history.revisions if each.metadata.name != history.name]
+    others.sort(key=lambda each: (each.revision, each.metadata.name))
+    excess = len(others) + 1 - KEPT
+    if excess <= 0:
+        return
+    used = _outdated_hashes(seen, desired)
+    for revision in others:
+        if excess > 0 and used.isdisjoint(_hashes(revision).items()):
+            excess -= 1
+            yield revision
+
+
+def _outdated_hashes(seen: ClusterObservation, desired: DesiredCluster) -> set[tuple[str, str]]:
+    """Group and hash of the pods that were made from other templates than the present ones."""
+    grouped = {"": seen.heads, **seen.workers}
+    stamped = {(group, template_hash(pod)) for group, pods in grouped.items() for pod in pods}
+    present = desired.builder.hashes().items()
+    return {(group, hash_) for group, hash_ in stamped if hash_} - set(present)
+
+
+def _hashes(revision: ControllerRevision) -> dict[str, str]:
+    text = (revision.metadata.annotations or {}).get(labels.TEMPLATE_HASHES, "")
+    try:
+        found = mapping(msgspec.json.decode(text))
+    except msgspec.DecodeError:
+        return {}
+    return {group: hash_ for group, hash_ in found.items() if isinstance(hash_, str)}
+
+
+def _target(seen: ClusterObservation, name: str) -> Target:
+    scope = child_scope(CONTROLLER_REVISIONS, name)
+    return Target(CONTROLLER_REVISIONS, seen.cluster.metadata.namespace, name, scope)
