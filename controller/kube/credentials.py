@@ -41,6 +41,11 @@ class Credentials(Protocol):
         """The server; constant."""
         ...
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of commands that name none; empty if nothing says."""
+        ...
+
     def ssl_context(self) -> ssl.SSLContext | None:
         """Return the TLS context for new connections; a new object after a change of certificates.
 
@@ -75,6 +80,11 @@ class StaticCredentials:
     def endpoint(self) -> ServerEndpoint:
         """The server."""
         return self._endpoint
+
+    @property
+    def namespace(self) -> str:
+        """Nothing says."""
+        return ""
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """Return what was given."""

@@ -54,6 +54,11 @@ class InClusterCredentials:
         """The `kubernetes` service."""
         return self._endpoint
 
+    @property
+    def namespace(self) -> str:
+        """Nothing says: the operator serves other namespaces than its own."""
+        return ""
+
     def ssl_context(self) -> ssl.SSLContext:
         """Return a context with the mounted authority, or the previous one if it is invalid."""
         authority = self._authority.read()

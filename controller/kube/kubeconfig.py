@@ -44,8 +44,10 @@ class KubeconfigCredentials:
         static: ExecCredential,
         token_file: RotatedFile | None = None,
         plugin: ExecCredentialRefresher | None = None,
+        namespace: str = "",
     ) -> None:
         self._endpoint = endpoint
+        self._namespace = namespace
         self._authority = authority
         self._verify = verify
         self._static = static
@@ -58,6 +60,11 @@ class KubeconfigCredentials:
     def endpoint(self) -> ServerEndpoint:
         """The cluster's server."""
         return self._endpoint
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context."""
+        return self._namespace
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """Return a new context after each change of the plugin's certificate."""
@@ -124,6 +131,7 @@ async def load_kubeconfig(
         static=_static_credential(chosen),
         token_file=_token_file(chosen),
         plugin=plugin,
+        namespace=chosen.namespace,
     )
     if plugin is not None:
         await plugin.start()
@@ -136,6 +144,7 @@ class _Choice:
     """A context with its cluster and user; relative paths start at the folders of their files."""
 
     context: str
+    namespace: str
     cluster: Mapping[str, Any]
     cluster_folder: Path
     user: Mapping[str, Any]
@@ -211,7 +220,8 @@ def _choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> _Ch
         user, user_folder = _section(
             merged, "users", chosen["user"], f"of context {named!r}, in {listing}"
         )
-    return _Choice(named, cluster, cluster_folder, user, user_folder)
+    namespace = str(chosen.get("namespace") or "")
+    return _Choice(named, namespace, cluster, cluster_folder, user, user_folder)
 
 
 def _merged(files: Mapping[Path, Mapping[str, Any]]) -> Any:

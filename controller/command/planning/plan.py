@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,21 +11,20 @@ import msgspec
 
 import controller
 from controller.command.clock import wall
+from controller.command.connection import connected
 from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.manifests import load
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
 from controller.command.planning.text import write_text
-from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, KubeError
-from controller.kube.http import HttpTransport
-from controller.kube.load import load_credentials
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection
     from pathlib import Path
 
     from controller.command.planning.object_plan import Action, ObjectPlan
+    from controller.kube.client import Client
     from controller.ray.api import FeatureGates
     from controller.runtime.reconcile.kind import Kind
 
@@ -136,12 +134,10 @@ def _manifests(file: Path, kinds: list[Kind[Any]]) -> list[Json]:
 
 @asynccontextmanager
 async def _connected(request: PlanRequest) -> AsyncGenerator[Client]:
-    try:
-        credentials = await load_credentials(kubeconfig=request.kubeconfig, context=request.context)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{error}; --offline plans without a cluster") from error
-    transport = HttpTransport(credentials, user_agent=USER_AGENT)
-    try:
-        yield Client(transport, user_agent=USER_AGENT, clock=asyncio.get_running_loop())
-    finally:
-        await transport.aclose()
+    opened = connected(USER_AGENT, kubeconfig=request.kubeconfig, context=request.context)
+    async with AsyncExitStack() as stack:
+        try:
+            client, _ = await stack.enter_async_context(opened)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{error}; --offline plans without a cluster") from error
+        yield client

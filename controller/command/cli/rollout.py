@@ -1,0 +1,147 @@
+"""The arguments of `manta rollout` and of its subcommands."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.command.cli.arguments import add_kubeconfig, add_output
+
+if TYPE_CHECKING:
+    from controller.command.cli.arguments import Commands
+
+_EXIT: Final = "Exit status: 0 done, 1 not done, 2 unusable input, 130 interrupted."
+
+
+def add(commands: Commands) -> None:
+    """Add `manta rollout`."""
+    rollout = commands.add_parser(
+        "rollout",
+        help="watch, pause, resume and undo the rolling update of a RayCluster",
+        description="What `kubectl rollout` is for Deployments. A RayCluster is rolled out if its "
+        "spec.upgradeStrategy.type is RollingUpdate: an edit of its pod templates then replaces "
+        "its pods a few at a time. `manta plan` shows the steps of an edit beforehand.",
+        epilog="Examples: manta rollout status raycluster/example; manta rollout undo "
+        "raycluster/example --to-revision 3.",
+    )
+    actions = rollout.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_status(actions)
+    _add(
+        actions,
+        "pause",
+        "replace nothing further for now",
+        "Pods that are being drained are still replaced; then nothing is until the rolling update "
+        "is resumed. Edits made meanwhile wait too.",
+    )
+    _add(actions, "resume", "go on with a paused rolling update", "Go on where it was paused.")
+    undo = _add(
+        actions,
+        "undo",
+        "bring earlier pod templates back",
+        "Put the pod templates, ray start parameters, resources, labels and rayVersion of an "
+        "earlier revision back into the specification; the pods follow as after every edit. "
+        "Numbers of replicas and all other fields stay as they are. Groups that were added or "
+        "removed since are named and left alone. A tool that applies manifests from elsewhere, "
+        "such as Argo CD, will put its own back: undo it there too.",
+    )
+    undo.add_argument(
+        "--to-revision",
+        type=_number,
+        default=0,
+        metavar="N",
+        dest="revision",
+        help="the revision to go back to (default: the one before the present one)",
+    )
+    undo.add_argument(
+        "--dry-run", action="store_true", help="print what would change, and change nothing"
+    )
+    history = _add(
+        actions,
+        "history",
+        "list the revisions that can be brought back",
+        "The operator keeps the last ten sets of pod templates as ControllerRevisions. "
+        "CHANGE-CAUSE is the annotation kubernetes.io/change-cause that the RayCluster had.",
+    )
+    history.add_argument(
+        "--revision",
+        type=_number,
+        default=0,
+        metavar="N",
+        help="print the pod templates of this revision (default: list all)",
+    )
+
+
+def _add_status(actions: Commands) -> None:
+    status = _add(
+        actions,
+        "status",
+        "follow a rolling update until it is complete",
+        "Print how far it is, whenever that changes, until all pods have been replaced or it "
+        "cannot go on: it has made no progress for progressDeadlineSeconds, the versions of Ray "
+        "do not fit together, or the head cannot be replaced.",
+        epilog="Exit status: 0 complete (with --watch=false: not failed), 1 failed, timed out or "
+        "not found, 2 unusable input, 130 interrupted.",
+    )
+    status.add_argument(
+        "-w",
+        "--watch",
+        "--watch=true",
+        action="store_true",
+        default=True,
+        help="wait until it is over (default)",
+    )
+    status.add_argument(
+        "--watch=false", dest="watch", action="store_false", help="print how far it is now"
+    )
+    status.add_argument(
+        "--timeout",
+        type=_duration,
+        default=0.0,
+        metavar="DURATION",
+        help="how long to wait, such as 90s or 10m; 0s, the default, is for ever",
+    )
+
+
+def _add(
+    actions: Commands, name: str, summary: str, description: str, *, epilog: str = _EXIT
+) -> argparse.ArgumentParser:
+    action = actions.add_parser(name, help=summary, description=description, epilog=epilog)
+    action.add_argument(
+        "target", nargs="+", metavar="TYPE/NAME", help="raycluster/NAME, or raycluster NAME"
+    )
+    action.add_argument(
+        "-n", "--namespace", default="", help="of the object (default: that of the context)"
+    )
+    add_kubeconfig(action)
+    add_output(action, "text", "json")
+    action.set_defaults(start=_start, action=name)
+    return action
+
+
+def _start(options: argparse.Namespace) -> int:
+    from controller.command.rollout import RolloutOptions, rollout  # noqa: PLC0415
+    from controller.command.signals import interruptible  # noqa: PLC0415
+
+    known: dict[str, Any] = {
+        name: value for name, value in vars(options).items() if name != "start"
+    }
+    return asyncio.run(interruptible(rollout(RolloutOptions(**known))))
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a revision")
+    return int(text)
+
+
+def _duration(text: str) -> float:
+    from controller.ray.api.go_duration import InvalidDuration, read_duration  # noqa: PLC0415
+
+    try:
+        seconds = float(read_duration(text))
+    except InvalidDuration as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if seconds < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return seconds

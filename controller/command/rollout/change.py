@@ -1,0 +1,48 @@
+"""Changes an object under its resource version: again if somebody else was quicker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.command.rollout.errors import RolloutError
+from controller.kube.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.command.rollout.workload import Workload
+    from controller.kube.client import Client
+
+Json = dict[str, Any]
+
+_ATTEMPTS: Final = 5
+
+
+async def read(client: Client, workload: Workload) -> Json:
+    """The object as plain data.
+
+    Raises:
+        RolloutError: it does not exist.
+    """
+    try:
+        return await client.get_raw(workload.kind.resource, workload.namespace, workload.name)
+    except NotFound:
+        raise RolloutError(
+            f"{workload} does not exist in namespace {workload.namespace}; -n chooses another one"
+        ) from None
+
+
+async def change(client: Client, workload: Workload, edit: Callable[[Json], Json]) -> Json:
+    """Replace the object by `edit` of it; returns what is stored.
+
+    Raises:
+        RolloutError: it does not exist, or is changed all the time by somebody else.
+    """
+    for _ in range(_ATTEMPTS):
+        wanted = edit(await read(client, workload))
+        try:
+            await client.replace(workload.kind.resource, workload.namespace, workload.name, wanted)
+        except Conflict:
+            continue
+        return await read(client, workload)
+    raise RolloutError(f"{workload} is being changed all the time; try again")

@@ -1,0 +1,150 @@
+"""RayClusters, as `manta rollout` sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.custom_object import dig, mapping, without_nulls
+from controller.apimachinery.problem import Problem
+from controller.command.rollout.errors import RolloutError
+from controller.command.rollout.progress import GroupProgress, Progress
+from controller.ray.api import RAYCLUSTERS, labels
+from controller.ray.api.upgrade_strategy import (
+    ROLLING_UPDATE,
+    RayClusterUpgradeStrategy,
+    strategy_in_force,
+)
+from controller.ray.pods.template_set import groups_only_in, templates_of, with_templates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controller.kube.resources import Resource
+
+Json = dict[str, Any]
+
+UPGRADING: Final = "Upgrading"
+"""The condition that tells how far a rolling update is."""
+
+FAILED: Final = frozenset({
+    "ProgressDeadlineExceeded",
+    "IncompatibleVersions",
+    "HeadNeedsFaultTolerance",
+    "NotExplained",
+})  # fmt: skip
+"""Reasons of the condition for which a rolling update does not end without its user."""
+
+
+class RayClusterRollout:
+    """RayClusters with the strategy RollingUpdate."""
+
+    resource: Resource[Any] = RAYCLUSTERS
+
+    def progress(self, obj: Json) -> Progress:
+        """From the condition `Upgrading`, and `status.upgrade` if the definition keeps it."""
+        status, generation = mapping(obj.get("status")), obj["metadata"].get("generation", 0)
+        conditions: list[Mapping[str, Any]] = status.get("conditions") or []
+        groups = tuple(_group(each) for each in dig(status, "upgrade", "groups") or ())
+        if status.get("observedGeneration") != generation:
+            return Progress("unobserved", "the operator has not seen the present specification yet")
+        ready = find_condition(conditions, "Ready") or {}
+        if str(ready.get("reason", "")).startswith("InvalidRayCluster"):
+            return Progress("failed", str(ready.get("message", "")))
+        upgrading = find_condition(conditions, UPGRADING) or {}
+        message, reason = str(upgrading.get("message", "")), upgrading.get("reason")
+        if reason in FAILED:
+            return Progress("failed", message, groups)
+        if upgrading.get("status") in {"True", "Unknown"}:
+            return Progress("paused" if reason == "Paused" else "rolling", message, groups)
+        outdated = find_condition(conditions, "PodsUpToDate") or {}
+        if outdated.get("status") == "False":
+            return Progress("rolling", str(outdated.get("message", "")), groups)
+        return Progress("complete", message, groups)
+
+    def is_paused(self, obj: Json) -> bool:
+        """Whether the strategy in force says so."""
+        settings = _strategy(obj).rolling
+        if settings is None:
+            given = dig(obj, "spec", "upgradeStrategy", "type") or "not set"
+            raise RolloutError(
+                f"spec.upgradeStrategy.type is {given}, so that there is no rolling update; set it "
+                f"to {ROLLING_UPDATE}, or with KubeRay's definitions the annotation "
+                f"{labels.UPGRADE_STRATEGY}"
+            )
+        return settings.paused
+
+    def with_pause(self, obj: Json, *, paused: bool) -> Json:
+        """With `paused` where the strategy was given: in the field, the annotation or both."""
+        self.is_paused(obj)
+        spec, meta = obj["spec"], obj["metadata"]
+        annotations: dict[str, str] = meta.get("annotations") or {}
+        text = annotations.get(labels.UPGRADE_STRATEGY, "").strip()
+        given = mapping(spec.get("upgradeStrategy"))
+        changed = dict(obj)
+        if given.get("type") == ROLLING_UPDATE:
+            strategy = _with_pause(given, paused=paused)
+            changed["spec"] = {**spec, "upgradeStrategy": strategy}
+        if text and (text != ROLLING_UPDATE or changed["spec"] is spec):
+            strategy = {"type": text} if text == ROLLING_UPDATE else msgspec.json.decode(text)
+            strategy = _with_pause(strategy, paused=paused)
+            encoded = msgspec.json.encode(strategy).decode()
+            changed["metadata"] = {
+                **meta,
+                "annotations": {**annotations, labels.UPGRADE_STRATEGY: encoded},
+            }
+        return changed
+
+    def templates_of(self, obj: Json) -> Json:
+        """The templates of head and workers."""
+        return templates_of(without_nulls(obj["spec"]))
+
+    def with_templates(self, obj: Json, templates: Json) -> Json:
+        """With the templates of the groups that both have."""
+        return {**obj, "spec": with_templates(obj["spec"], templates)}
+
+    def left_alone(self, obj: Json, templates: Json) -> Sequence[str]:
+        """Groups that were added or removed since."""
+        added = groups_only_in(obj["spec"], templates)
+        removed = groups_only_in(templates, obj["spec"])
+        return [
+            *(f"group {name} was added since and stays as it is" for name in added),
+            *(f"group {name} was removed since and is not brought back" for name in removed),
+        ]
+
+    def images_of(self, templates: Json) -> Sequence[str]:
+        """Those of the first containers, the head's first."""
+        groups = [mapping(templates.get("headGroupSpec")), *templates.get("workerGroupSpecs", ())]
+        images = (dig(each, "template", "spec", "containers", 0, "image") for each in groups)
+        return list(dict.fromkeys(image for image in images if image))
+
+
+def _strategy(obj: Json) -> RayClusterUpgradeStrategy:
+    """The strategy in force.
+
+    Raises:
+        RolloutError: nobody can tell.
+    """
+    given = without_nulls(obj["spec"].get("upgradeStrategy") or {})
+    try:
+        strategy = msgspec.convert(given, RayClusterUpgradeStrategy)
+    except msgspec.ValidationError as error:
+        raise RolloutError(f"spec.upgradeStrategy cannot be read: {error}; correct it") from error
+    found = strategy_in_force(strategy, obj["metadata"].get("annotations") or {})
+    if isinstance(found, Problem):
+        raise RolloutError(str(found))
+    return found
+
+
+def _with_pause(strategy: Json, *, paused: bool) -> Json:
+    settings = {**mapping(strategy.get("rollingUpdate")), "paused": paused}
+    return {**strategy, "rollingUpdate": settings}
+
+
+def _group(each: Any) -> GroupProgress:
+    try:
+        return msgspec.convert(mapping(each), GroupProgress)
+    except msgspec.ValidationError:
+        return GroupProgress()

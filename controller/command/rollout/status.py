@@ -1,0 +1,86 @@
+"""`manta rollout status`: follows a rollout until it is complete or has failed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from controller.command.rollout.change import read
+from controller.command.rollout.errors import RolloutError
+
+if TYPE_CHECKING:
+    from controller.command.rollout.progress import GroupProgress, Progress
+    from controller.command.rollout.report import Report
+    from controller.command.rollout.workload import Workload
+    from controller.kube.client import Client
+
+INTERVAL: Final = 1.0
+"""Seconds between two looks at the object."""
+
+
+async def follow(
+    client: Client, workload: Workload, report: Report, *, watch: bool, patience: float
+) -> Progress:
+    """The progress when the rollout is over, or now.
+
+    Args:
+        client: to ask with.
+        workload: what is rolled out.
+        report: gets a line whenever something has changed.
+        watch: whether to wait for the end.
+        patience: seconds to wait; 0 means for ever.
+
+    Raises:
+        RolloutError: the object does not exist, or `patience` is at an end.
+    """
+    told = ""
+    try:
+        async with asyncio.timeout(patience or None):
+            while True:
+                found = workload.kind.progress(await read(client, workload))
+                text = sentence(workload, found)
+                if text != told:
+                    report.line(text, _style(found))
+                    told = text
+                if found.is_over or not watch:
+                    return found
+                await asyncio.sleep(INTERVAL)
+    except TimeoutError:
+        raise RolloutError(
+            f"{workload} was not rolled out within {patience:g} s: {told or 'nothing is known'}"
+        ) from None
+
+
+def sentence(workload: Workload, progress: Progress) -> str:
+    """One line, in kubectl's words where it has some."""
+    name = f'{workload.kind.resource.kind.lower()} "{workload.name}"'
+    counts = "; ".join(_counts(each) for each in progress.groups if _is_news(each))
+    details = "; ".join(filter(None, (counts, progress.message)))
+    match progress.state:
+        case "complete":
+            return f"{name} successfully rolled out"
+        case "failed":
+            return f"{name} cannot be rolled out: {details}"
+        case "unobserved":
+            return f"Waiting for {name} spec update to be observed..."
+        case "paused":
+            remedy = f"resume it with `manta rollout resume {workload.argument}`"
+            return f"{name} is paused: {details}; {remedy}"
+        case "rolling":
+            return f"Waiting for {name} rollout to finish: {details}..."
+
+
+def _counts(group: GroupProgress) -> str:
+    what = f"group {group.name}" if group.name else "head"
+    return (
+        f"{what}: {group.updated} out of {group.desired} new pods have been updated, "
+        f"{group.ready} are ready"
+    )
+
+
+def _is_news(group: GroupProgress) -> bool:
+    return bool(group.outdated) or group.updated < group.desired
+
+
+def _style(progress: Progress) -> str:
+    return {"complete": "green", "failed": "red", "paused": "yellow"}.get(progress.state, "")

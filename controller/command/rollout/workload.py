@@ -1,0 +1,118 @@
+"""What a rollout command works on: `raycluster/NAME`, and what it must know of that kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from controller.command.rollout.errors import RolloutError
+from controller.command.rollout.raycluster import RayClusterRollout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controller.command.rollout.progress import Progress
+    from controller.kube.resources import Resource
+
+Json = dict[str, Any]
+
+
+class RolloutKind(Protocol):
+    """A kind that is rolled out. Objects are plain data."""
+
+    @property
+    def resource(self) -> Resource[Any]:
+        """Its resource."""
+        ...
+
+    def progress(self, obj: Json) -> Progress:
+        """How far the rollout of an object is."""
+        ...
+
+    def is_paused(self, obj: Json) -> bool:
+        """Whether its rollout is paused.
+
+        Raises:
+            RolloutError: it has no rolling updates.
+        """
+        ...
+
+    def with_pause(self, obj: Json, *, paused: bool) -> Json:
+        """The object with its rollout paused, or not.
+
+        Raises:
+            RolloutError: it has no rolling updates.
+        """
+        ...
+
+    def templates_of(self, obj: Json) -> Json:
+        """What its revisions keep of it, `data.spec`."""
+        ...
+
+    def with_templates(self, obj: Json, templates: Json) -> Json:
+        """The object with what a revision has kept."""
+        ...
+
+    def left_alone(self, obj: Json, templates: Json) -> Sequence[str]:
+        """Sentences about what a revision has and cannot bring back, or the other way round."""
+        ...
+
+    def images_of(self, templates: Json) -> Sequence[str]:
+        """The images of Ray in a revision, each once."""
+        ...
+
+
+KINDS: Final[Mapping[str, RolloutKind]] = {
+    each.resource.kind.lower(): each for each in (RayClusterRollout(),)
+}
+"""By the name on the command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One object on the command line.
+
+    Attributes:
+        kind: what it is.
+        namespace: where it is.
+        name: its name.
+    """
+
+    kind: RolloutKind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """`raycluster.ray.io/NAME`, as kubectl prints it."""
+        resource = self.kind.resource
+        return f"{resource.kind.lower()}.{resource.group}/{self.name}"
+
+    @property
+    def argument(self) -> str:
+        """`raycluster/NAME`, with its namespace, as other commands take it."""
+        return f"{self.kind.resource.kind.lower()}/{self.name} -n {self.namespace}"
+
+
+def parse_workload(words: Sequence[str], namespace: str) -> Workload:
+    """Read `TYPE/NAME` or `TYPE NAME`.
+
+    Raises:
+        RolloutError: it is something else, or there is no such type.
+    """
+    parts = words[0].split("/") if len(words) == 1 else list(words)
+    if len(parts) != 2 or not all(parts):
+        raise RolloutError(
+            f"{' '.join(words)!r} names no object; write raycluster/NAME, for example "
+            "raycluster/example"
+        )
+    type_, name = parts
+    kind = KINDS.get(_singular(type_))
+    if kind is None:
+        raise RolloutError(f"{type_!r} is not rolled out; there is {', '.join(KINDS)}")
+    return Workload(kind, namespace, name)
+
+
+def _singular(type_: str) -> str:
+    """`raycluster` for `RayCluster`, `rayclusters` and `rayclusters.ray.io`."""
+    word = type_.lower().partition(".")[0]
+    return word if word in KINDS else word.removesuffix("s")
