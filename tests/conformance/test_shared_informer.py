@@ -980,6 +980,7 @@ class TestHistories:
         assert revisions == sorted(revisions)
         assert len(revisions) > 50
 
+    @pytest.mark.slow
     async def test_M11_cancelled_at_any_await_it_leaves_nothing_and_a_store_that_was_true(self):
         """The whole informer, cancelled at the n-th step of the loop, for all n."""
         reached_end = False

@@ -289,6 +289,7 @@ class TestNames:
             metrics.recorder(self.IDENTITY)
 
 
+@pytest.mark.slow
 def test_M34_a_cached_pod_costs_at_most_four_kibibytes():
     """In this process; `make bench` measures up to 50,000 pods, each size in its own."""
     codec, filled = Codec(Pod), Store({"owner": lambda pod: [pod.metadata.controller.uid]})

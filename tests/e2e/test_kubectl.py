@@ -44,6 +44,7 @@ def state(kubectl: Kubectl, name: str) -> str:
     return str(kubectl.json("get", "raycluster", name).get("status", {}).get("state", ""))
 
 
+@pytest.mark.slow
 def test_apply_get_watch_patch_and_delete_of_a_raycluster(
     dev: tuple[Process, Kubectl], tmp_path: Path
 ):

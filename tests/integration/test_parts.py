@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -210,18 +211,20 @@ FOREIGN: Json = {
 }
 
 
-@pytest.mark.parametrize(("resource", "name"), PARTS, ids=[f"{r}-{n}" for r, n in PARTS])
-async def test_what_others_add_to_a_part_stays(world: World, resource: Resource[Any], name: str):
+async def test_what_others_add_to_parts_stays(world: World):
     await everything(world)
-    await world.user.merge_patch(resource, world.namespace, name, FOREIGN)
-    edited = await raw(world, resource, name)
+    edited: dict[tuple[Resource[Any], str], Json] = {}
+    for resource, name in PARTS:
+        await world.user.merge_patch(resource, world.namespace, name, FOREIGN)
+        edited[resource, name] = await raw(world, resource, name)
     await patch_cluster(world, {"metadata": {"annotations": {"example.com/wake": "up"}}})
     await world.settle(5)
-    now = await raw(world, resource, name)
-    assert now["metadata"]["labels"]["example.com/team"] == "a"
-    assert now["metadata"]["annotations"]["example.com/note"] == "b"
-    if resource is not INGRESSES:  # which gets the cluster's annotations
-        assert now["metadata"]["resourceVersion"] == edited["metadata"]["resourceVersion"]
+    for (resource, name), before in edited.items():
+        now = await raw(world, resource, name)
+        assert now["metadata"]["labels"]["example.com/team"] == "a"
+        assert now["metadata"]["annotations"]["example.com/note"] == "b"
+        if resource is not INGRESSES:  # which gets the cluster's annotations
+            assert now["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
 def on(path: str, value: Any) -> Json:
@@ -273,13 +276,12 @@ BROKEN: dict[str, tuple[Resource[Any], str, Json]] = {
 }
 
 
-@pytest.mark.parametrize("what", sorted(BROKEN))
-async def test_a_field_of_ours_is_put_right(world: World, what: str):
+async def test_each_field_of_ours_is_put_right(world: World):
     await everything(world)
-    resource, name, patch = BROKEN[what]
-    good = managed(await raw(world, resource, name))
-    await world.user.merge_patch(resource, world.namespace, name, patch)
-    await world.eventually(lambda: is_as(world, resource, name, good), seconds=20)
+    for resource, name, patch in BROKEN.values():
+        good = managed(await raw(world, resource, name))
+        await world.user.merge_patch(resource, world.namespace, name, patch)
+        await world.eventually(partial(is_as, world, resource, name, good), seconds=20)
 
 
 async def is_as(world: World, resource: Resource[Any], name: str, wanted: Json) -> bool:

@@ -54,15 +54,6 @@ TESTS = {
 }
 """By package. Half of them stand in `tests/conformance`, which is numbered by rule."""
 
-LEFT_OUT = (
-    (
-        "tests/conformance/test_shared_informer.py::TestHistories::"
-        "test_M11_cancelled_at_any_await_it_leaves_nothing_and_a_store_that_was_true"
-    ),
-    "tests/conformance/test_store.py::test_M34_a_cached_pod_costs_at_most_four_kibibytes",
-)
-"""Tests that take minutes while mutmut traces calls."""
-
 
 def named(name: str) -> Package:
     """Return the package of that name: `workqueue`, `runtime`, `runtime/events`, `runtime/health`.

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.mutation.packages import LEFT_OUT, ROOT
+from tests.mutation.packages import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +73,6 @@ def run(package: Package, mutants: list[str], children: int) -> Iterator[dict[st
         *(sys.executable, "-m", "tests.mutation.trial", str(children)),
         *("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutation.plugin"),
         *("-m", "not slow"),
-        *(f"--deselect={test}" for test in LEFT_OUT),
         *package.tests,
     ]
     names, log = package.workshop / "names", package.workshop / "tests.log"

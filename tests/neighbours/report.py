@@ -37,8 +37,8 @@ def print_table(reporter: pytest.TerminalReporter) -> None:
             words = "".join(f"  {_word(cells, sickness, column):<12}" for column in KINDS)
             reporter.write_line(f"{sickness.name:<{width}}{words}".rstrip())
     if reporter.config.option.markexpr == "not slow":
-        slow = "; ".join(sickness.name for sickness in SICKNESSES if sickness.slow)
-        reporter.write_line(f"{NOT_RUN}: left for `make test-all`, as are these rows: {slow}")
+        left = len(SICKNESSES) - len(rows)
+        reporter.write_line(f"{NOT_RUN}: left for `make test-all`, as are {left} more rows")
     for (row, column), (_fault, findings) in cells.items():
         for finding in findings:
             reporter.write_line(f"{row}, {column}: {finding}")
