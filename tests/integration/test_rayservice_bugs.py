@@ -13,6 +13,8 @@ from tests.integration.harness import is_ready
 from tests.integration.rayservices import (
     Services,
     asked,
+    condition,
+    reason,
     service_manifest,
     with_image,
 )
@@ -57,6 +59,39 @@ async def test_bug_42_a_cluster_that_a_service_selects_is_not_deleted(services: 
         await services.world.settle(60)
     assert failures == []
     assert await services.clusters() == [await services.active()]
+
+
+async def test_an_invalid_edit_keeps_no_cluster_that_was_replaced_before(services: Services):
+    services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=100)
+    await services.create(manifest)
+    old = await running(services)
+    await services.edit(with_image(manifest, IMAGE))
+    await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+    await services.world.settle(5)
+    await services.patch(serveConfigV2="applications: 1")
+    await services.world.settle(60)
+    assert old in await services.clusters()
+    await services.world.settle(60)
+    assert await services.clusters() == [await services.active()]
+    assert reason(await services.status(), "Ready") == "ValidationFailed"
+
+
+async def test_a_suspension_that_has_begun_ends_whatever_the_specification_says(
+    services: Services,
+):
+    operator = services.start_operator()
+    await services.create()
+    await running(services)
+    refused = ErrorResponse(403, "Forbidden", "not now, {n}")
+    operator.transport.rules = [Rule(refused, "services", frozenset({"delete"}))]
+    await services.patch(suspend=True)
+    await services.reaches(lambda s: condition(s, "Suspending") == "True")
+    await services.patch(serveConfigV2="applications: 1")
+    await services.world.settle(10)
+    operator.transport.rules = []
+    await services.reaches(lambda s: condition(s, "Suspended") == "True")
+    assert await services.clusters() == []
 
 
 async def test_bug_47_a_head_without_memory_is_given_the_applications_again(services: Services):

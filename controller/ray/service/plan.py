@@ -45,7 +45,7 @@ from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.status.current_status import current_status
 from controller.ray.service.status.facts import collect_facts, seconds_to_next_shift
 from controller.ray.service.status.transition import transition_patch
-from controller.ray.service.suspension import plan_suspension
+from controller.ray.service.suspension import is_suspending, plan_suspension
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 from controller.runtime.reconcile.plan import NOTHING, Plan, Target, stages_of
 
@@ -68,7 +68,7 @@ def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datet
     untouched = leave_as_it_is(seen)
     if untouched is not None:
         return replace(untouched, subscriptions=subscriptions(seen, settings))
-    if isinstance(seen.goal, Problem):
+    if isinstance(seen.goal, Problem) and not is_suspending(seen):
         return _keep(seen, settings, now)
     finalizer = add_finalizer(_target(seen), seen.service.metadata, labels.RAYSERVICE_FINALIZER)
     if finalizer is not None:
@@ -83,7 +83,8 @@ def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) ->
         status=current_status(seen, settings, now),
         subscriptions=subscriptions(seen, settings),
         commands=put_configs(seen, now),
-        independent=tuple(label_pods(seen, settings)),
+        independent=(*label_pods(seen, settings), *delete_replaced(seen, now)),
+        requeue_after=min(_seconds_to_deletions(seen, now), default=None),
     )
 
 
@@ -177,13 +178,21 @@ def _next_deadline(seen: ServiceObservation, step: Wait, now: datetime) -> float
     A replaced cluster may be deleted, lost applications are deployed again, the time to
     initialize has passed, or the weights may change.
     """
-    times = [moment for each in seen.others if (moment := deletion_time(each)) is not None]
-    times += [lost + LOSS_DELAY for each in seen.clusters if (lost := lost_since(each)) is not None]
-    waits: list[float | None] = [(moment - now).total_seconds() for moment in times if moment > now]
+    losses = (lost for each in seen.clusters if (lost := lost_since(each)) is not None)
+    again = [(lost + LOSS_DELAY - now).total_seconds() for lost in losses]
+    waits: list[float | None] = [*_seconds_to_deletions(seen, now), *(s for s in again if s > 0)]
     waits.append(seconds_to_timeout(seen, now))
     if step is Wait.INTERVAL:
         waits.append(seconds_to_next_shift(seen, now))
     return min((each for each in waits if each is not None), default=None)
+
+
+def _seconds_to_deletions(seen: ServiceObservation, now: datetime) -> Iterator[float]:
+    """Seconds until each replaced cluster may be deleted, of those that may not yet."""
+    for cluster in seen.others:
+        moment = deletion_time(cluster)
+        if moment is not None and moment > now:
+            yield (moment - now).total_seconds()
 
 
 def _target(seen: ServiceObservation) -> Target:

@@ -35,16 +35,20 @@ if TYPE_CHECKING:
 
 def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
     """The next step of a suspension or its end; None if the RayService is to serve."""
-    conditions = seen.status.get("conditions", ())
-    if is_true(conditions, SUSPENDING):
+    if is_suspending(seen):
         left = tuple(_deletions(seen))
         if left or has_leftovers(seen):
             return Plan(stages=(left,) if left else ())
         return Plan(commit=_completed(seen, now))
     suspend = seen.valid_goal.spec.suspend
-    if is_true(conditions, SUSPENDED):
+    if is_true(seen.status.get("conditions", ()), SUSPENDED):
         return Plan(status=_remains(seen, now)) if suspend else Plan(commit=_resumed(seen, now))
     return Plan(commit=_requested(seen, now)) if suspend else None
+
+
+def is_suspending(seen: ServiceObservation) -> bool:
+    """Whether a suspension has begun and not ended; the specification does not count."""
+    return is_true(seen.status.get("conditions", ()), SUSPENDING)
 
 
 def has_leftovers(seen: ServiceObservation) -> bool:

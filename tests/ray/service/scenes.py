@@ -100,7 +100,7 @@ class Scene:
         self.states[cluster.metadata.uid] = serving(cluster, ready, recorded.get("targetCapacity"))
         return cluster
 
-    def observe(self) -> ServiceObservation:
+    def observe(self, *, valid: bool = True) -> ServiceObservation:
         reads = FakeReads(self.kind).add(RAYSERVICES, _service(self.wanted, self.status))
         reads.add(RAYCLUSTERS, *self.clusters.values())
         for each in self.clusters.values():
@@ -115,7 +115,7 @@ class Scene:
             reads.add(resource, *(() if obj is None else (obj,)))
         found = self.kind.observe("default/svc", reads)
         assert found is not None
-        assert not isinstance(found.goal, Problem), found.goal
+        assert valid is not isinstance(found.goal, Problem), found.goal
         return found
 
     def gateway_objects(self) -> Iterator[tuple[Resource[Any], KubeObject | None]]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
+from controller.ray.api import RayCluster
+from controller.ray.api.labels import DELETE_AFTER
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.status.facts import collect_facts, seconds_to_next_shift
@@ -18,7 +22,7 @@ from controller.ray.service.traffic.routing import (
     routing_problem,
     wanted_weights,
 )
-from controller.runtime.reconcile.plan import Create, Replace
+from controller.runtime.reconcile.plan import Create, Delete, Replace
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import (
     ACTIVE,
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
 
+PAST = rfc3339(NOW - timedelta(seconds=1))
 SERVING = {"svc-aaaaa-serve-svc": 60, "svc-bbbbb-serve-svc": 40}
 
 
@@ -164,3 +169,18 @@ def test_a_route_no_longer_refers_to_the_service_of_a_deleted_cluster_without_re
     assert isinstance(repair, Replace)
     [rule] = repair.merge["spec"]["rules"]
     assert [each["name"] for each in rule["backendRefs"]] == ["svc-bbbbb-serve-svc"]
+
+
+@pytest.mark.parametrize(("routed", "kept"), [("svc-ccccc", True), ("svc-aaaaa", False)])
+def test_while_the_specification_is_invalid_no_cluster_is_deleted_that_the_route_leads_to(
+    routed: str, kept: bool
+):
+    route = route_in_force({f"{routed}-serve-svc": 1})
+    scene = Routed((GATEWAYS, gateway_in_force()), (HTTP_ROUTES, route))
+    scene.wanted["spec"]["serveConfigV2"] = "applications: 1"
+    seen = scene.observe(valid=False)
+    body = {"metadata": {"name": "svc-ccccc", "uid": "c", "annotations": {DELETE_AFTER: PAST}}}
+    replaced = msgspec.convert(body, RayCluster)
+    plan = scene.kind.plan(replace(seen, others=(replaced,)), NOW)
+    deleted = [each.target.name for each in plan.independent if isinstance(each, Delete)]
+    assert deleted == ([] if kept else ["svc-ccccc"])

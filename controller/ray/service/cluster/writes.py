@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
 from controller.kube.objects import Service
 from controller.ray.api import labels
@@ -140,19 +141,20 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
     """Delete clusters that the status does not name, some time after they were replaced.
 
     When that is stands on the cluster, so that a restart of the operator does not begin it again.
-    A cluster that a service still selects, or a route still leads to, is kept.
+    While the specification is invalid, the delay is not known, and only what has its time is
+    deleted. A cluster that a service still selects, or a route still leads to, is kept.
     """
-    selected = selected_clusters(seen)
+    selected, delay = selected_clusters(seen), deletion_delay(seen)
     for cluster in seen.others:
         meta = cluster.metadata
         if meta.terminating or meta.name in selected:
             continue
         due = deletion_time(cluster)
-        if due is None:
-            stamp = {labels.DELETE_AFTER: rfc3339(now + deletion_delay(seen) + _ROUND_UP)}
+        if due is None and delay is not None:
+            stamp = {labels.DELETE_AFTER: rfc3339(now + delay + _ROUND_UP)}
             patch = {"metadata": {"annotations": stamp}}
             yield MergePatch(_target(seen, meta.name), meta.uid, patch)
-        elif due <= now:
+        elif due is not None and due <= now:
             yield _delete(seen, cluster)
 
 
@@ -166,9 +168,11 @@ def delete_all(seen: ServiceObservation) -> Iterator[Write]:
             yield _delete(seen, cluster)
 
 
-def deletion_delay(seen: ServiceObservation) -> timedelta:
-    """`spec.rayClusterDeletionDelaySeconds`."""
-    seconds = seen.valid_goal.spec.ray_cluster_deletion_delay_seconds
+def deletion_delay(seen: ServiceObservation) -> timedelta | None:
+    """`spec.rayClusterDeletionDelaySeconds`; None if the specification is invalid."""
+    if isinstance(seen.goal, Problem):
+        return None
+    seconds = seen.goal.spec.ray_cluster_deletion_delay_seconds
     return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)
 
 
@@ -182,11 +186,10 @@ def deletion_time(cluster: RayCluster) -> datetime | None:
 
 def selected_clusters(seen: ServiceObservation) -> frozenset[str]:
     """Names of the clusters that the stable services select, or the route leads to, as they are."""
-    found = set(routed_clusters(seen))
-    for _, observed in seen.children:
-        if isinstance(observed.present, Service):
-            found.add((observed.present.spec.selector or {}).get(labels.CLUSTER, ""))
-    return frozenset(found)
+    present = (observed.present for _, observed in seen.children)
+    services = (*seen.services, *(each for each in present if isinstance(each, Service)))
+    selectors = (each.spec.selector or {} for each in services)
+    return routed_clusters(seen) | {each.get(labels.CLUSTER, "") for each in selectors}
 
 
 def _delete(seen: ServiceObservation, cluster: RayCluster) -> Delete:

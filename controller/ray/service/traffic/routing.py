@@ -57,19 +57,24 @@ def observe_routing(
     They are wanted with the strategy of incremental upgrades and while one is in progress. A route
     that exists is kept up to date whatever the strategy, because clients may use it.
     """
-    served = reads.serves(GATEWAYS) and reads.serves(HTTP_ROUTES)
     asked = is_incremental(seen) or _asks(seen, settings)
-    if not served:
-        return Routing(wanted=asked, served=False)
-    meta = seen.service.metadata
-    present = _own(reads, GATEWAYS, meta, gateway_name(meta))
-    known = _own(reads, HTTP_ROUTES, meta, route_name(meta))
-    routing = Routing(wanted=asked, gateway=present, route=known)
-    if not asked and known is None:
+    routing = replace(present_routing(seen, reads), wanted=asked)
+    if not routing.served or (not asked and routing.route is None):
         return routing
     services = tuple(_services(seen, reads))
     objects = _objects(replace(seen, routing=routing), reads, [found for _, found in services])
     return replace(routing, children=(*services, *objects))
+
+
+def present_routing(seen: ServiceObservation, reads: CacheReader) -> Routing:
+    """The Gateway and the route as they are, whatever is wanted."""
+    if not (reads.serves(GATEWAYS) and reads.serves(HTTP_ROUTES)):
+        return Routing(served=False)
+    meta = seen.service.metadata
+    return Routing(
+        gateway=_own(reads, GATEWAYS, meta, gateway_name(meta)),
+        route=_own(reads, HTTP_ROUTES, meta, route_name(meta)),
+    )
 
 
 def is_incremental(seen: ServiceObservation) -> bool:
