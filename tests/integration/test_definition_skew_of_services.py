@@ -16,7 +16,7 @@ from tests.integration.definitions import (
     drop_fields,
     restore_definition,
 )
-from tests.integration.rayservices import Services, serve_config, service_manifest
+from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
 from tests.integration.test_rayservices import greeting
 
 if TYPE_CHECKING:
@@ -76,6 +76,29 @@ async def test_what_serves_survives_a_definition_that_drops_a_field(
     await world.eventually(lambda: len(serve.puts) == 2, seconds=60)
     assert [greeting(put) for put in serve.puts] == ["hi", "hello"]
     assert await services.clusters() == [await services.active()] == [cluster]
+
+
+async def test_only_an_edit_asks_for_a_new_cluster_not_a_definition_that_drops_more_or_less(
+    world: World,
+):
+    services = Services(world)
+    services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=0)
+    manifest["spec"]["rayClusterConfig"]["headGroupSpec"]["serviceType"] = "NodePort"
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await world.settle(10)
+    cluster = await services.active()
+    field = "spec.rayClusterConfig.headGroupSpec.serviceType"
+    await drop_fields(world, field, name=RAYSERVICES_CRD)
+    await world.settle(60)
+    await services.patch(serveConfigV2=serve_config("hello"))
+    await world.eventually(lambda: len(services.serve_of(cluster).puts) == 2, seconds=60)
+    await restore_definition(world, name=RAYSERVICES_CRD)
+    await world.settle(60)
+    assert await services.clusters() == [await services.active()] == [cluster]
+    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
+    await services.reaches(lambda s: s["activeServiceStatus"].get("rayClusterName") != cluster)
 
 
 async def test_a_suspended_service_is_not_resumed_by_a_definition_without_suspend(world: World):

@@ -11,7 +11,7 @@ from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.api.serve_config import read_serve_config
 from controller.ray.api.validation.service import INVALID_SPEC_REASON, validate_service
 from controller.ray.head.service import serve_ports
-from controller.ray.service.cluster.identity import SpecIdentity
+from controller.ray.service.cluster.identity import Origin, SpecIdentity
 from controller.ray.service.observation import Goal
 from controller.ray.service.serving.stored_config import ConfigTooLarge, store
 
@@ -43,7 +43,8 @@ def read_goal(service: RayService, settings: ServiceSettings) -> Goal | Problem:
         labels.NUM_WORKER_GROUPS: str(len(identity.groups)),
         labels.KUBERAY_VERSION: settings.version,
     }
-    return Goal(spec, identity, config, {labels.MADE_FROM: str(identity)} | stored, stamps)
+    origin = Origin(identity, service.metadata.generation)
+    return Goal(spec, identity, config, {labels.MADE_FROM: str(origin)} | stored, stamps)
 
 
 def _has_port(spec: ServiceSpec) -> bool:

@@ -10,6 +10,7 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api.installed_definition import InstalledDefinition
 from controller.ray.api.pod_state import is_head
 from controller.ray.dashboard import ProbeObservation
+from controller.ray.service.cluster.identity import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 CLUSTER_SCOPE: Final = "cluster"
 ACTIVE: Final = "activeServiceStatus"
 PENDING: Final = "pendingServiceStatus"
+UNKNOWN_ORIGIN: Final = Origin(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class ServingCluster:
         cluster: the RayCluster; None if it does not exist.
         foreign: whether a RayCluster of another owner has the name.
         spec: the specification of `cluster`; None if there is none that can be read.
-        identity: what `cluster` was made from; None if that is not known.
+        origin: what `cluster` was made from.
         head: its running head.
         config: the Serve config that is stored on it; None if there is none.
         config_problem: why the stored config cannot be read; empty if it can.
@@ -78,7 +80,7 @@ class ServingCluster:
     cluster: RayCluster | None = None
     foreign: bool = False
     spec: ClusterSpec | None = None
-    identity: SpecIdentity | None = None
+    origin: Origin = UNKNOWN_ORIGIN
     head: HeadIncarnation | None = None
     config: StoredConfig | None = None
     config_problem: str = ""

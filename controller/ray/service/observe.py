@@ -16,7 +16,7 @@ from controller.ray.children.child_cluster import child_cluster_name, unused_mom
 from controller.ray.children.drift import observe_child
 from controller.ray.dashboard import ProxyProbe, ServeProbe
 from controller.ray.head.incarnation import find_head
-from controller.ray.service.cluster.identity import SpecIdentity
+from controller.ray.service.cluster.identity import Origin, SpecIdentity
 from controller.ray.service.observation import (
     ACTIVE,
     PENDING,
@@ -129,7 +129,7 @@ def _serving_cluster(
     if not is_owned_by(cluster.metadata, service.metadata.uid):
         return ServingCluster(name, role, foreign=True)
     spec = sources.cluster_spec_of(cluster)
-    found = ServingCluster(name, role, cluster, spec=spec, identity=_identity(cluster))
+    found = ServingCluster(name, role, cluster, spec=spec, origin=_origin(cluster))
     config = sources.config_of(cluster)
     if isinstance(config, UnreadableConfig):
         found = replace(found, config_problem=str(config))
@@ -175,10 +175,12 @@ def _proxies(
             yield pod.metadata.uid, seen
 
 
-def _identity(cluster: RayCluster) -> SpecIdentity:
+def _origin(cluster: RayCluster) -> Origin:
     """What a cluster was made from: as recorded, else as it is."""
-    recorded = (cluster.metadata.annotations or {}).get(labels.MADE_FROM, "")
-    return SpecIdentity.parse(recorded) or SpecIdentity.of(mapping(cluster.spec))
+    recorded = Origin.parse((cluster.metadata.annotations or {}).get(labels.MADE_FROM, ""))
+    if recorded.identity is not None:
+        return recorded
+    return Origin(SpecIdentity.of(mapping(cluster.spec)))
 
 
 def _create_errors(

@@ -93,6 +93,8 @@ class Scene:
         """Give it a cluster of this edition, which serves what is stored on it."""
         name = "svc-aaaaa" if role == ACTIVE else "svc-bbbbb"
         self.status[role] = {"rayClusterName": name} | recorded
+        if made_of != self.wanted:
+            made_of = made_of | {"metadata": made_of["metadata"] | {"generation": 1}}
         body = cluster_body(_service(made_of), _goal(made_of), name, from_least=False)
         body["metadata"] |= {"uid": f"uid-of-{name}", "resourceVersion": "5"}
         body["status"] = {"conditions": [{"type": "HeadPodReady", "status": "True"}]}

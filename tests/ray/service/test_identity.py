@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.ray.service.cluster.identity import SpecChange, SpecIdentity
+from controller.ray.service.cluster.identity import Origin, SpecChange, SpecIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +113,17 @@ def test_groups_added_at_the_end_do_not():
 def test_an_identity_is_read_as_it_was_written():
     identity = SpecIdentity.of(SPEC)
     assert SpecIdentity.parse(str(identity)) == identity
+
+
+@pytest.mark.parametrize("generation", [7, None])
+def test_an_origin_is_read_as_it_was_written(generation: int | None):
+    origin = Origin(SpecIdentity.of(SPEC), generation)
+    assert Origin.parse(str(origin)) == origin
+
+
+@pytest.mark.parametrize("text", ["", "@", "@x", f"@{'1' * 5000}", "@\u00b2"])
+def test_anything_else_is_no_origin(text: str):
+    assert Origin.parse(text) == Origin(None)
 
 
 @pytest.mark.parametrize("text", ["", "x", "a" * 16 + ".", "1234", "0" * 15 + "/"])

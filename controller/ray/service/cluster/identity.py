@@ -1,7 +1,9 @@
 """Which changes of `spec.rayClusterConfig` ask for a new cluster.
 
 A cluster remembers what it was made from as two digests: of the cluster without its worker groups,
-and of each worker group. Fields that may change in a running cluster count for neither.
+and of each worker group. Fields that may change in a running cluster count for neither. It also
+remembers the generation of the RayService: at the same generation nobody has edited anything, and
+a specification that reads differently is one of which a definition drops something else.
 """
 
 from __future__ import annotations
@@ -87,3 +89,27 @@ def _group(group: Any) -> dict[str, Any]:
 def _digest(value: Any, around: str) -> str:
     text = msgspec.json.encode(canonical(value, around), order="sorted")
     return hashlib.sha256(text).hexdigest()[:_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a cluster is known to be made from, the value of its annotation.
+
+    Attributes:
+        identity: of the specification; None if it is not recorded.
+        generation: of the RayService that was last seen to want it; None if it is not recorded.
+    """
+
+    identity: SpecIdentity | None
+    generation: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Origin:
+        """Read what `str` wrote."""
+        identity, _, generation = text.partition("@")
+        is_number = generation.isascii() and generation.isdigit() and len(generation) < _DIGITS
+        return cls(SpecIdentity.parse(identity), int(generation) if is_number else None)
+
+    def __str__(self) -> str:
+        """The value of the annotation."""
+        return f"{self.identity}@{self.generation}"

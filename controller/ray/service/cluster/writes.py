@@ -84,8 +84,10 @@ def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: 
         goal: whether that is the present specification.
     """
     assert cluster.cluster is not None
-    identity = seen.valid_goal.identity if goal else cluster.identity
-    patch = {"metadata": {"annotations": {labels.MADE_FROM: str(identity)}}}
+    made_from = str(cluster.origin.identity)
+    if goal:
+        made_from = seen.valid_goal.annotations[labels.MADE_FROM]
+    patch = {"metadata": {"annotations": {labels.MADE_FROM: made_from}}}
     return MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
 
 

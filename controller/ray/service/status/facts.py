@@ -107,10 +107,16 @@ def _goal(seen: ServiceObservation) -> Goal:
 
 
 def _is_as_wanted(seen: ServiceObservation, cluster: ServingCluster) -> bool:
-    """Whether it stays, and has the wanted specification but for what may change in place."""
-    if not cluster.exists or cluster.identity is None:
+    """Whether it stays, and has the wanted specification but for what may change in place.
+
+    One that had it at the present generation has it still, however it reads now.
+    """
+    identity = cluster.origin.identity
+    if not cluster.exists or identity is None:
         return False
-    return cluster.identity.change_to(seen.valid_goal.identity) is not SpecChange.NEW_CLUSTER
+    if cluster.origin.generation == seen.service.metadata.generation:
+        return True
+    return identity.change_to(seen.valid_goal.identity) is not SpecChange.NEW_CLUSTER
 
 
 def _goal_of_another_operator(seen: ServiceObservation) -> Goal:
