@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 LEFT_OUT = pytest.StashKey[int]()
 
 
+def pytest_configure() -> None:
+    """Log exceptions without the variables of each frame.
+
+    structlog shows them by itself, and to print one takes longer than most tests.
+    """
+    console = structlog.dev.ConsoleRenderer.get_active()
+    console.exception_formatter = structlog.dev.plain_traceback
+
+
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
