@@ -49,6 +49,7 @@ TESTS = {
         "tests/conformance/test_events.py",
         "tests/conformance/test_expectations.py",
         "tests/conformance/test_health.py",
+        "tests/conformance/test_leader_election.py",
         "tests/conformance/test_manager.py",
     ),
 }

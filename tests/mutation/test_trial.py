@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.mutation.packages import ROOT
 from tests.mutation.progress import Progress
+from tests.mutation.trampoline import ORIGINAL, decorator
 from tests.mutation.trial import KILLED, NO_TESTS, SURVIVED, TIMEOUT
 
 if TYPE_CHECKING:
@@ -111,3 +113,14 @@ def test_progress_is_told_twenty_times():
         "informers: 5 of 100 tried in 0 min: 4 killed, 1 survived"
     )
     assert progress.count(["killed"]) is None
+
+
+async def test_a_coroutine_function_stays_one():
+    """Others ask: aiohttp refuses a handler that is none."""
+
+    async def answer() -> int:
+        return 42
+
+    call = decorator({ORIGINAL: answer})(answer)
+    assert iscoroutinefunction(call)
+    assert await call() == 42

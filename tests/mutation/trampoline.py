@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from functools import wraps
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,11 +46,18 @@ def decorator(
             return mutants[ORIGINAL](*args, **kwargs)
 
         @wraps(function)
+        async def call_of_coroutine(*args: Any, **kwargs: Any) -> Any:
+            called.add(position)
+            return await mutants[ORIGINAL](*args, **kwargs)
+
+        @wraps(function)
         def call_of_class(cls: type, *args: Any, **kwargs: Any) -> Any:
             called.add(position)
             return getattr(cls, mutants[ORIGINAL].__name__)(*args, **kwargs)
 
-        return call_of_class if is_classmethod else call
+        if is_classmethod:
+            return call_of_class
+        return call_of_coroutine if iscoroutinefunction(function) else call
 
     return decorate
 
