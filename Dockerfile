@@ -16,6 +16,8 @@ RUN /opt/manta/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
 
 FROM ${PYTHON_IMAGE}
 COPY --from=build /opt/manta /opt/manta
+# The command of KubeRay's charts.
+RUN ln -s /opt/manta/bin/manager /manager
 ENV PATH=/opt/manta/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 8080 8082

@@ -81,6 +81,8 @@ async def operator_for(
         user_agent=user_agent,
         clock=loop,
         concurrency=settings.client_concurrency,
+        qps=settings.qps,
+        burst=settings.burst,
         metrics=RestClientMetrics(registry).for_host(credentials.endpoint.host),
     )
     decided = kind_settings or KindSettings.from_environment()

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import controller
 from controller.command.election import elected, lease_namespace
-from controller.command.kinds import KindSettings
 from controller.command.operator import operator_for
 from controller.command.signals import stop_on_signals
+from controller.kube.errors import ConfigurationError
 from controller.kube.incluster import InClusterCredentials
 from controller.kube.load import load_credentials
 from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:
+    from controller.command.kinds import KindSettings
     from controller.kube.credentials import Credentials
-    from controller.ray.api import FeatureGates
     from controller.runtime.settings import Settings
 
 USER_AGENT = f"manta-operator/{controller.__version__}"
@@ -26,7 +26,7 @@ USER_AGENT = f"manta-operator/{controller.__version__}"
 async def run(
     settings: Settings,
     *,
-    feature_gates: FeatureGates,
+    kind_settings: KindSettings,
     use_proxy: bool | None,
     kubeconfig: str | None,
     context: str | None,
@@ -35,7 +35,7 @@ async def run(
 
     Args:
         settings: everything that can be set, already validated.
-        feature_gates: what is switched on and off.
+        kind_settings: what is switched on and off, and the like.
         use_proxy: whether Ray's dashboards are reached through the API server; None decides by
             whether this process runs in a pod of the cluster.
         kubeconfig: path or colon-separated paths; None means `KUBECONFIG`, then a pod's service
@@ -43,9 +43,17 @@ async def run(
         context: kubeconfig context, None for the current one.
 
     Raises:
-        ConfigurationError: no usable credentials.
+        ConfigurationError: no usable credentials, or the log file cannot be written.
     """
-    configure_logging(level=settings.log_level, format=settings.log_format)
+    try:
+        configure_logging(
+            level=settings.log_level,
+            format=settings.log_format,
+            file=settings.log_file,
+            file_format=settings.log_file_format,
+        )
+    except OSError as error:
+        raise ConfigurationError(f"the log file cannot be written: {error}") from error
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
     outside = is_outside(credentials)
@@ -63,7 +71,7 @@ async def run(
         credentials,
         settings,
         user_agent=USER_AGENT,
-        kind_settings=KindSettings.from_environment(feature_gates),
+        kind_settings=kind_settings,
         use_proxy=outside if use_proxy is None else use_proxy,
         own_pod="" if outside else socket.gethostname(),
         elect=elect,

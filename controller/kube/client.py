@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from controller.kube import bodies, content_types, responses
 from controller.kube.errors import UnexpectedResponse, WriteUnconfirmed
 from controller.kube.objects import KubeObject, ObjectList
+from controller.kube.rate_limiter import RateLimiter
 from controller.kube.resources import PODS
 from controller.kube.responses import Response
 from controller.kube.sender import Sender
@@ -74,6 +75,8 @@ class Client:
         concurrency: limit of concurrent requests (THR-2); watches and proxied requests are exempt.
         timeout: seconds that a call may wait and retry, and then seconds for one attempt.
         metrics: records every request.
+        qps: requests a second at most, without watches; None for no limit.
+        burst: requests that may be sent at once, if there is a limit.
 
     Attributes:
         flow: on whose behalf requests are sent; empty for nobody's. See `for_flow`.
@@ -89,6 +92,8 @@ class Client:
         concurrency: int = CONCURRENCY,
         timeout: float = 30.0,
         metrics: ClientMetrics | None = None,
+        qps: float | None = None,
+        burst: int = 10,
     ) -> None:
         self.field_manager = user_agent.partition("/")[0]
         self._timeout = timeout
@@ -100,6 +105,7 @@ class Client:
             concurrency=concurrency,
             timeout=timeout,
             metrics=metrics,
+            rate_limiter=RateLimiter(qps, burst, clock) if qps else None,
         )
 
     @property

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from controller.kube.lanes import Lane
     from controller.kube.metrics import ClientMetrics
+    from controller.kube.rate_limiter import RateLimiter
     from controller.kube.transport import Chunks, Request, Transport
     from controller.kube.transport import RawResponse as RawAnswer
     from informers import Clock
@@ -41,6 +42,7 @@ class Sender:
         timeout: seconds for waiting and retries, and then for one attempt: a request that waited
             long for others must not be given up too early itself.
         metrics: records each attempt.
+        rate_limiter: every attempt waits for its turn; streams do not.
     """
 
     def __init__(
@@ -52,12 +54,14 @@ class Sender:
         concurrency: int,
         timeout: float,
         metrics: ClientMetrics | None = None,
+        rate_limiter: RateLimiter | None = None,
     ) -> None:
         self._transport = transport
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
         self._clock = clock
         self._timeout = timeout
         self._metrics = metrics or NO_METRICS
+        self._rate_limiter = rate_limiter
         self.pauses = Pauses(clock)
         self.limiter = FairLimiter(concurrency, clock)
 
@@ -162,6 +166,8 @@ class Sender:
     ) -> AsyncGenerator[None]:
         """Wait for the pause and then for a slot, and hold it; wait anew if a pause has begun."""
         started = self._clock.time()
+        if self._rate_limiter is not None:
+            await self._rate_limiter.wait(deadline)
         while True:
             pause = self.pauses.current(lane)
             if pause is not None and pause.end >= deadline:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from logging.handlers import RotatingFileHandler
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from structlog.typing import Processor
 
+_FILE_BYTES = 500 * 1024 * 1024
+_FILES_KEPT = 10
 _SECRET = ("authorization", "token", "password", "secret", "client_key", "private_key")
 
 
@@ -26,6 +29,8 @@ def configure_logging(
     level: Literal["debug", "info", "warning", "error"] = "info",
     format: Literal["auto", "console", "json"] = "auto",  # noqa: A002  the setting's name
     stream: TextIO | None = None,
+    file: str = "",
+    file_format: Literal["console", "json"] = "json",
 ) -> None:
     """Set up logging for the process. May be called again; the last call counts.
 
@@ -33,6 +38,11 @@ def configure_logging(
         level: lowest severity that is logged.
         format: of the lines.
         stream: the destination; standard error if None.
+        file: path of a second destination, which is rotated; empty for none.
+        file_format: of the lines there.
+
+    Raises:
+        OSError: the file cannot be written.
     """
     out = sys.stderr if stream is None else stream
     shared: list[Processor] = [
@@ -52,20 +62,26 @@ def configure_logging(
         wrapper_class=structlog.stdlib.BoundLogger,
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
-    handler = logging.StreamHandler(out)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), _hide_secrets],
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_renderers(console=_is_console(format, out)),
-            ],
-        )
-    )
+    handlers: list[logging.Handler] = [logging.StreamHandler(out)]
+    handlers[0].setFormatter(_formatter(shared, console=_is_console(format, out)))
+    if file:
+        rotated = RotatingFileHandler(file, maxBytes=_FILE_BYTES, backupCount=_FILES_KEPT)
+        rotated.setFormatter(_formatter(shared, console=file_format == "console"))
+        handlers.append(rotated)
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = handlers
     root.setLevel(level.upper())
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+
+
+def _formatter(shared: list[Processor], *, console: bool) -> logging.Formatter:
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), _hide_secrets],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            *_renderers(console=console),
+        ],
+    )
 
 
 def _is_console(format: str, out: TextIO) -> bool:  # noqa: A002  as above

@@ -51,6 +51,20 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Requests in flight at most, instead of a rate limit (THR-2). One object gets a fifth of them
     at most, and another fifth is in reserve for those that send only a few."""
 
+    qps: float | None = None
+    """Requests a second to the API server at most, watches and leases left out; None for no limit:
+    the server's own flow control is fairer (THR-2)."""
+
+    burst: int = 10
+    """Requests that may be sent at once, if `qps` is given; client-go's default."""
+
+    log_file: str = ""
+    """A file that the log is written to as well; empty for none. It is rotated at 500 MB, and ten
+    old ones are kept, as KubeRay does."""
+
+    log_file_format: Literal["console", "json"] = "json"
+    """Of the lines in `log_file`."""
+
     identity: str = ""
     """Name of this process in events: the pod's name. Empty: `manta-operator`."""
 
@@ -69,7 +83,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def __post_init__(self) -> None:
         """Check what the types cannot express."""
-        for name in ("workers", "slow_reconciles", "client_concurrency"):
+        if self.qps is not None and not self.qps > 0:
+            raise ValueError("qps must be more than 0")
+        for name in ("workers", "slow_reconciles", "client_concurrency", "burst"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if self.sync_timeout_seconds <= 0:

@@ -116,7 +116,8 @@ def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
 
 
 def _start(options: argparse.Namespace) -> int:
-    from controller.command.run import run  # noqa: PLC0415  only what the subcommand needs
+    from controller.command.kinds import KindSettings  # noqa: PLC0415  only what it needs
+    from controller.command.run import run  # noqa: PLC0415
 
     if options.check:
         from controller.command.check import check  # noqa: PLC0415
@@ -129,7 +130,7 @@ def _start(options: argparse.Namespace) -> int:
     return asyncio.run(
         run(
             settings,
-            feature_gates=feature_gates(options),
+            kind_settings=KindSettings.from_environment(feature_gates(options)),
             use_proxy=options.use_kubernetes_proxy,
             kubeconfig=options.kubeconfig,
             context=options.context,

@@ -1,0 +1,69 @@
+"""KubeRay's configuration file: `config.ray.io/v1alpha1`, kind `Configuration`.
+
+Fields and defaults are those of the flags, and sidecars and defaults of pods come besides. Unknown
+fields are ignored, as KubeRay does; a value of the wrong type is an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import yaml
+
+from controller.apimachinery.custom_object import mapping
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_KIND: Final = ("config.ray.io/v1alpha1", "Configuration")
+
+
+class Configuration(msgspec.Struct, frozen=True, rename="camel"):
+    """What the operator is told, by flags or by a file. The names are KubeRay's.
+
+    Attributes:
+        qps: requests a second that the API server is sent at most; None for no limit.
+        burst: requests that may be sent at once; None for no limit.
+    """
+
+    qps: float | None = None
+    burst: int | None = None
+    enable_leader_election: bool = True
+    leader_election_namespace: str = ""
+    metrics_addr: str = ":8080"
+    probe_addr: str = ":8082"
+    log_file: str = ""
+    log_file_encoder: str = "json"
+    log_stdout_encoder: str = "json"
+    batch_scheduler: str = ""
+    enable_batch_scheduler: bool = False
+    watch_namespace: str = ""
+    head_sidecar_containers: tuple[dict[str, Any], ...] = ()
+    worker_sidecar_containers: tuple[dict[str, Any], ...] = ()
+    default_container_envs: tuple[dict[str, Any], ...] = ()
+    default_pod_annotations: dict[str, str] = {}
+    default_pod_labels: dict[str, str] = {}
+    reconcile_concurrency: int = 1
+    use_kubernetes_proxy: bool = False
+    enable_metrics: bool = False
+
+
+def read_configuration(path: Path) -> Configuration:
+    """The configuration in a file.
+
+    Raises:
+        ValueError: it cannot be read; the message names the file and, where known, the field.
+    """
+    try:
+        document = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"{path}: {error}") from error
+    found = mapping(document)
+    if (found.get("apiVersion"), found.get("kind")) != _KIND:
+        raise ValueError(f"{path}: apiVersion and kind must be {' and '.join(_KIND)}")
+    given = {key: value for key, value in found.items() if value is not None}
+    try:
+        return msgspec.convert(given, Configuration)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{path}: {error}") from error

@@ -1,0 +1,102 @@
+"""Starts the operator as KubeRay's flags or configuration file say."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controller import __version__
+from controller.command.kinds import KindSettings
+from controller.command.manager.flags import help_text, read_options
+from controller.command.run import run
+from controller.kube.errors import ConfigurationError
+from controller.ray.api import FeatureGates
+from controller.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.command.manager.flags import ManagerOptions
+
+_log = structlog.stdlib.get_logger("manta.manager")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the operator; returns the exit status: 0 a clean stop, 1 failed, 2 unusable input."""
+    try:
+        options = read_options(sys.argv[1:] if arguments is None else arguments)
+        if options.wants_help or options.wants_version:
+            text = help_text() if options.wants_help else f"manta {__version__}"
+            sys.stdout.write(f"{text}\n")
+            return 0
+        settings, kind_settings = settings_of(options), kind_settings_of(options)
+        return asyncio.run(_run(options, settings, kind_settings))
+    except (ValueError, ConfigurationError) as error:
+        sys.stderr.write(f"manager: {error}\n")
+        return 2
+
+
+def settings_of(options: ManagerOptions) -> Settings:
+    """The settings of the runtime.
+
+    Raises:
+        ValueError: one of them is unusable.
+    """
+    said = options.configuration
+    usual = Settings()
+    return Settings(
+        namespaces=tuple(name for name in said.watch_namespace.split(",") if name),
+        workers=said.reconcile_concurrency,
+        metrics_address=said.metrics_addr,
+        health_address=said.probe_addr,
+        leader_election=said.enable_leader_election,
+        leader_election_namespace=said.leader_election_namespace,
+        qps=None if said.qps is None or said.qps < 0 else said.qps,  # as for client-go
+        burst=usual.burst if said.burst is None else said.burst,
+        log_level=options.log_level,
+        log_format="json" if said.log_stdout_encoder == "json" else "console",
+        log_file=said.log_file,
+        log_file_format="json" if said.log_file_encoder == "json" else "console",
+    )
+
+
+def kind_settings_of(options: ManagerOptions) -> KindSettings:
+    """The settings of the kinds: KubeRay's variables, and what the file adds to pods.
+
+    Raises:
+        ValueError: a feature gate does not exist.
+    """
+    try:
+        gates = FeatureGates.parse(options.feature_gates)
+    except ValueError as error:
+        raise ValueError(f"-feature-gates: {error}") from error
+    settings, said = KindSettings.from_environment(gates), options.configuration
+    cluster = replace(
+        settings.cluster,
+        head_sidecars=said.head_sidecar_containers,
+        worker_sidecars=said.worker_sidecar_containers,
+        container_env=said.default_container_envs,
+        pod_annotations=said.default_pod_annotations,
+        pod_labels=said.default_pod_labels,
+    )
+    return replace(settings, cluster=cluster)
+
+
+async def _run(options: ManagerOptions, settings: Settings, kind_settings: KindSettings) -> int:
+    for name in options.without_effect:
+        _log.warning("flag.without_effect", flag=name)
+    return await run(
+        settings,
+        kind_settings=kind_settings,
+        use_proxy=options.configuration.use_kubernetes_proxy or None,
+        kubeconfig=options.kubeconfig or None,
+        context=None,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

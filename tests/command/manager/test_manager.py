@@ -1,0 +1,168 @@
+"""KubeRay's flags and its configuration file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.command.manager.flags import help_text, read_options
+from controller.command.manager.start import kind_settings_of, main, settings_of
+from controller.ray.api.feature_gates import CRON_JOB
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEAD = "apiVersion: config.ray.io/v1alpha1\nkind: Configuration\n"
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "config.yaml"
+    path.write_text(text)
+    return f"--config={path}"
+
+
+def test_without_flags_everything_is_as_in_kuberay():
+    settings = settings_of(read_options([]))
+    assert settings.leader_election
+    assert settings.workers == 1
+    assert (settings.metrics_address, settings.health_address) == (":8080", ":8082")
+    assert settings.namespaces == ()
+    assert settings.qps is None
+    assert settings.log_format == "json"
+
+
+def test_the_command_line_of_kuberays_chart_is_understood():
+    options = read_options(
+        [
+            "--feature-gates=RayClusterStatusConditions=true,RayCronJob=true",
+            "--enable-leader-election=true",
+            "--enable-metrics=true",
+            "--reconcile-concurrency=4",
+            "--qps=100",
+            "--burst=200",
+            "--log-file-encoder=console",
+            "--log-stdout-encoder=json",
+            "--watch-namespace=a,b",
+            "--use-kubernetes-proxy",
+        ]
+    )
+    settings = settings_of(options)
+    assert settings.workers == 4
+    assert (settings.qps, settings.burst) == (100, 200)
+    assert settings.namespaces == ("a", "b")
+    assert options.configuration.use_kubernetes_proxy
+    assert kind_settings_of(options).cluster.feature_gates.enabled(CRON_JOB)
+    assert options.without_effect == ("enable-metrics",)
+
+
+def test_a_negative_number_of_requests_a_second_is_no_limit():
+    assert settings_of(read_options(["-qps=-1"])).qps is None
+
+
+def test_go_spellings_and_levels_of_zap():
+    options = read_options(["-enable-leader-election=f", "-zap-log-level", "warn", "-zap-devel"])
+    assert not settings_of(options).leader_election
+    assert settings_of(options).log_level == "warning"
+    assert options.without_effect == ("zap-devel",)
+    assert settings_of(read_options(["-zap-log-level=3"])).log_level == "debug"
+
+
+def test_a_file_replaces_the_flags_but_not_gates_levels_and_encoders(tmp_path: Path):
+    file = written(
+        tmp_path,
+        HEAD + "reconcileConcurrency: 3\nqps: 5\nburst: 7\nwatchNamespace: c\nunknownField: 1\n"
+        "leaderElectionNamespace:\nlogStdoutEncoder: json\n",
+    )
+    flags = ["-reconcile-concurrency=9", "-log-stdout-encoder=console", "-zap-log-level=debug"]
+    options = read_options([file, *flags, "-feature-gates=RayCronJob=true"])
+    settings = settings_of(options)
+    assert (settings.workers, settings.qps, settings.burst) == (3, 5, 7)
+    assert settings.namespaces == ("c",)
+    assert settings.log_format == "console"
+    assert settings.log_level == "debug"
+    assert settings.leader_election
+    assert options.without_effect == ("reconcile-concurrency",)
+    assert kind_settings_of(options).cluster.feature_gates.enabled(CRON_JOB)
+
+
+def test_sidecars_and_defaults_of_pods_come_from_the_file(tmp_path: Path):
+    file = written(
+        tmp_path,
+        HEAD + "headSidecarContainers: [{name: h, image: i}]\n"
+        "workerSidecarContainers: [{name: w, image: i}]\n"
+        "defaultContainerEnvs: [{name: A, value: b}]\n"
+        "defaultPodAnnotations: {x: y}\ndefaultPodLabels: {k: v}\n",
+    )
+    cluster = kind_settings_of(read_options([file])).cluster
+    assert cluster.head_sidecars == ({"name": "h", "image": "i"},)
+    assert cluster.worker_sidecars == ({"name": "w", "image": "i"},)
+    assert cluster.container_env == ({"name": "A", "value": "b"},)
+    assert cluster.pod_annotations == {"x": "y"}
+    assert cluster.pod_labels == {"k": "v"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "apiVersion and kind must be"),
+        ("kind: Configuration\n", "apiVersion and kind must be"),
+        (HEAD + "qps: many\n", "qps"),
+        (HEAD + "enableLeaderElection: 3\n", "enableLeaderElection"),
+        (HEAD + "headSidecarContainers: [1]\n", "headSidecarContainers"),
+        (HEAD + "batchScheduler: volcano\n", "batch schedulers are not supported"),
+        (HEAD + "a: [\n", "while parsing"),
+        ("a: " + "[" * 5000, "config.yaml"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_the_reason(
+    tmp_path: Path, text: str, message: str
+):
+    with pytest.raises(ValueError, match=message) as error:
+        read_options([written(tmp_path, text)])
+    assert "config.yaml" in str(error.value) or "batch" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--batch-scheduler=kai-scheduler", "batch schedulers are not supported"),
+        ("--enable-batch-scheduler", "'volcano'"),
+        ("--log-stdout-encoder=text", "neither json nor console"),
+        ("--zap-log-level=loud", "a level is one of"),
+        ("--config=/nowhere/at/all", "/nowhere/at/all"),
+    ],
+)
+def test_a_flag_that_cannot_be_honoured_is_refused(flag: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        read_options([flag])
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "-qps=0",
+        "-burst=0",
+        "-qps=-3",
+        "-reconcile-concurrency=0",
+        "-metrics-addr=x",
+        "-feature-gates=X=true",
+    ],
+)
+def test_a_value_that_makes_no_sense_ends_the_process_with_2_and_a_sentence(
+    flag: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main([flag, *(["-burst=1"] if "qps" in flag else [])]) == 2
+    assert capsys.readouterr().err.startswith("manager: ")
+
+
+def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]):
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out.strip() == help_text()
+    for flag in ("-qps", "-config", "-enable-leader-election", "-zap-log-level"):
+        assert flag in help_text()
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]):
+    assert main(["-version"]) == 0
+    assert capsys.readouterr().out.startswith("manta ")
