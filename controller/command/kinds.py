@@ -62,7 +62,7 @@ def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list
         dashboards: who asks Ray; None where nothing is to be asked.
     """
     kinds: list[Kind[Any]] = [
-        RayClusterKind(settings.cluster),
+        _cluster_kind(settings.cluster, dashboards),
         _job_kind(settings.job, dashboards),
         _service_kind(settings.service, dashboards),
     ]
@@ -72,10 +72,19 @@ def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list
 
 
 def kinds_to_plan(settings: KindSettings) -> list[Kind[Any]]:
-    """Every kind as `manta plan` needs it: Ray is not asked, and Serve is assumed to work."""
+    """Every kind as `manta plan` needs it: Ray is not asked, but assumed to work."""
     service = RayServiceKind(settings=settings.service, assumes_serve=True)
+    cluster = RayClusterKind(settings.without_batches().cluster, assumes_ray=True)
+    assuming = {service.name: service, cluster.name: cluster}
     kinds = kinds_of(settings.without_batches(), None)
-    return [service if isinstance(kind, RayServiceKind) else kind for kind in kinds]
+    return [assuming.get(kind.name, kind) for kind in kinds]
+
+
+def _cluster_kind(settings: ClusterSettings, dashboards: DashboardActors | None) -> RayClusterKind:
+    if dashboards is None:
+        return RayClusterKind(settings)
+    own = dashboards.for_controller(RayClusterKind.name)
+    return RayClusterKind(settings, own, own)
 
 
 def _job_kind(settings: JobSettings, dashboards: DashboardActors | None) -> RayJobKind:

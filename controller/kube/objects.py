@@ -112,9 +112,10 @@ class ContainerResources(View, frozen=True):
 
 
 class Container(View, frozen=True):
-    """`spec.containers[]`: what probes, services and the kubelet need."""
+    """`spec.containers[]`: what probes, services, upgrades and the kubelet need."""
 
     name: str = ""
+    image: str = ""
     ports: tuple[ContainerPort, ...] = ()
     resources: ContainerResources = ContainerResources()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.labels import TEMPLATE_HASH
 from tests.integration.harness import example_cluster
 from tests.integration.kuberay import VERSION, Legacy, ready_status, unrest
 
@@ -70,11 +71,19 @@ def touched(world: World, legacy: Legacy) -> tuple[list[str], list[str]]:
 
 async def untouched(world: World, legacy: Legacy) -> None:
     await legacy.all_ready()
-    before = {pod.metadata.uid: pod.metadata.resource_version for pod in await pods(world)}
+    before = {pod.metadata.uid: essence(pod) for pod in await pods(world)}
     await take_over(world)
     assert touched(world, legacy) == ([], [])
-    after = {pod.metadata.uid: pod.metadata.resource_version for pod in await pods(world)}
-    assert after == before
+    after = await pods(world)
+    assert {pod.metadata.uid: essence(pod) for pod in after} == before
+    assert all(TEMPLATE_HASH in (pod.metadata.annotations or {}) for pod in after)
+
+
+def essence(pod: Pod) -> tuple[Any, ...]:
+    """Everything but the record of the template that it counts as made from."""
+    annotations = {**(pod.metadata.annotations or {})}
+    annotations.pop(TEMPLATE_HASH, None)
+    return annotations, pod.metadata.labels, pod.metadata.owner_references, pod.spec, pod.status
 
 
 async def pods(world: World) -> list[Pod]:

@@ -31,6 +31,7 @@ class RayCluster(RayObject, frozen=True, gc=True, weakref=True):
         "head": only(dict),
         "state": only(str),
         "stateTransitionTimes": only(dict),
+        "upgrade": only(dict),
     }
 
 

@@ -27,6 +27,7 @@ from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
 from controller.ray.api.installed_definition import REMEDY
 from controller.ray.api.pod_state import group_of
+from controller.ray.cluster.confirmation import confirmation_of, is_confirmed
 from controller.ray.cluster.definition import explains
 from controller.ray.cluster.status.condition_types import (
     DELETION_HELD,
@@ -34,10 +35,10 @@ from controller.ray.cluster.status.condition_types import (
     PODS_UP_TO_DATE,
     RECREATING,
 )
-from controller.ray.cluster.upgrade import strategy_of
+from controller.ray.cluster.upgrade import outdated_pods, strategy_of
+from controller.ray.cluster.upgrade.rolling.rollout import Verdict
 from controller.ray.cluster.workers.scale_down import DeletionCause
 from controller.ray.cluster.workers.writes import workers_to_delete
-from controller.ray.pods.template_hash import digest
 from controller.runtime.reconcile.plan import Event, Plan
 
 if TYPE_CHECKING:
@@ -48,9 +49,8 @@ if TYPE_CHECKING:
     from controller.ray.cluster.workers.scale_down import PodToDelete
     from controller.ray.settings import ClusterSettings
 
-_EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED})
+_EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED, DeletionCause.UPGRADED})
 _SHOWN: Final = 3
-_TOKEN_LENGTH: Final = 8
 
 CHECK_INTERVAL: Final = 1.0
 """Seconds between two looks at a definition that is to be read in a moment."""
@@ -97,6 +97,11 @@ def held_deletions(
     if is_recreation_unexplained(seen, desired):
         doubt = "nobody has edited it since the status was written"
         return _held(seen, seen.all_pods, "the specification has changed", doubt)
+    if seen.rollout is not None and seen.rollout.verdict is Verdict.NOT_EXPLAINED:
+        names = set(outdated_pods(seen, desired))
+        doubt = "nobody has edited the specification since the status was written"
+        found = (pod for pod in seen.all_pods if pod.metadata.name in names)
+        return _held(seen, found, "they were made from another template", doubt)
     if not seen.definition.missing and not unexplained_number(seen, desired):
         return None
     return divide(seen, desired, settings)[1]
@@ -104,7 +109,7 @@ def held_deletions(
 
 def awaits_definition(seen: ClusterObservation) -> bool:
     """Whether the generation is a new one and may have been read by an unknown definition."""
-    if not seen.definition.awaited or _is_confirmed(seen):
+    if not seen.definition.awaited or is_confirmed(seen.cluster):
         return False
     recorded = _recorded_generation(seen)
     is_new = recorded != seen.cluster.metadata.generation
@@ -126,7 +131,7 @@ def wait_for_definition(seen: ClusterObservation) -> Plan:
 
 def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
     """Why the number of workers in the specification is not to be believed, empty if it is."""
-    if _is_confirmed(seen):
+    if is_confirmed(seen.cluster):
         return ""
     status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
     held = find_condition(seen.conditions, DELETION_HELD) or {}
@@ -149,7 +154,7 @@ def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str
 
 def is_recreation_unexplained(seen: ClusterObservation, desired: DesiredCluster) -> bool:
     """Whether all pods would be replaced although nobody has edited the specification."""
-    if not strategy_of(desired.spec).is_due(seen, desired) or _is_confirmed(seen):
+    if not strategy_of(desired.spec).is_due(seen, desired) or is_confirmed(seen.cluster):
         return False
     under_way = find_condition(seen.conditions, PODS_UP_TO_DATE) or {}
     is_recorded = _recorded_generation(seen) == seen.cluster.metadata.generation
@@ -167,24 +172,13 @@ def _recorded_generation(seen: ClusterObservation) -> int | None:
 
 
 def _is_defined(seen: ClusterObservation, each: PodToDelete) -> bool:
-    return explains(seen.definition, each.cause) or _is_confirmed(seen)
-
-
-def _is_confirmed(seen: ClusterObservation) -> bool:
-    confirmed = (seen.cluster.metadata.annotations or {}).get(labels.CONFIRM_DELETION)
-    return confirmed is not None and confirmed == _confirmation(seen)
-
-
-def _confirmation(seen: ClusterObservation) -> str:
-    """What confirms the deletions of this specification: no other one has the same."""
-    _, _, found = digest(seen.cluster.spec).partition("-")
-    return f"{seen.cluster.metadata.generation}-{found[:_TOKEN_LENGTH].lower()}"
+    return explains(seen.definition, each.cause) or is_confirmed(seen.cluster)
 
 
 def _held(seen: ClusterObservation, pods: Iterable[Pod], reason: str, doubt: str) -> HeldDeletions:
     found = [pod for pod in pods if not pod.metadata.terminating]
     names = tuple(sorted(pod.metadata.name for pod in found))
-    meta, token = seen.cluster.metadata, _confirmation(seen)
+    meta, token = seen.cluster.metadata, confirmation_of(seen.cluster)
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     message = (
         f"{len(names)} pods ({shown}) would be deleted because {reason}, but {doubt}. "

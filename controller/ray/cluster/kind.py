@@ -29,6 +29,8 @@ from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.observe import ClusterSources, observe_cluster
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.status.status import cluster_status
+from controller.ray.cluster.upgrade.rolling.decision import with_rollout
+from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.identity import Identity
 from controller.ray.head.watches import OUR_JOBS, RAY_PODS, named_cluster
 from controller.ray.pods.builder import PodBuilder
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation
+    from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
+    from controller.runtime.reconcile.external import ExternalSource
     from controller.runtime.reconcile.kind import CacheReader
     from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
 
@@ -50,6 +54,10 @@ class RayClusterKind:
 
     Args:
         settings: what an administrator decided for all clusters.
+        dashboards: what Ray reports, which only rolling updates ask.
+        external_source: talks to Ray; in an operator the same `ControllerDashboards` as
+            `dashboards`.
+        assumes_ray: for plans without Ray: whether ready pods are assumed to be its nodes.
     """
 
     name = "raycluster-controller"
@@ -73,12 +81,23 @@ class RayClusterKind:
     )
     optional = False
     creates: tuple[Resource[Any], ...] = ()
-    external_source = None  # no cluster's state depends on what Ray says
 
-    def __init__(self, settings: ClusterSettings | None = None) -> None:
+    def __init__(
+        self,
+        settings: ClusterSettings | None = None,
+        dashboards: Dashboards = NO_DASHBOARDS,
+        external_source: ExternalSource[ProbeSubscription, HeadCommand] | None = None,
+        *,
+        assumes_ray: bool = False,
+    ) -> None:
+        self.external_source = external_source
         self._settings = settings or ClusterSettings()
         self._sources = ClusterSources(
-            IdentityMemo(self._desired), UnknownFieldFinder(), definition_reader(), self._settings
+            IdentityMemo(self._desired),
+            UnknownFieldFinder(),
+            definition_reader(),
+            self._settings,
+            None if assumes_ray else dashboards,
         )
 
     def observe(self, key: str, reads: CacheReader) -> ClusterObservation | None:
@@ -103,7 +122,7 @@ class RayClusterKind:
         """The plan's status, naming the first of the writes that failed."""
         if not isinstance(observation.desired, DesiredCluster):
             return plan.status
-        seen = replace(observation, history=plan.memory)
+        seen = with_rollout(replace(observation, history=plan.memory), observation.desired, now)
         return cluster_status(seen, observation.desired, self._settings, failures, now)
 
     def _desired(self, cluster: RayCluster) -> DesiredCluster | Problem:

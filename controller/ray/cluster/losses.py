@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
+from controller.ray.cluster.drain_memory import DrainMemory
 from controller.ray.cluster.healing import unhealthy_reason
 from controller.ray.cluster.pod_writes import scope_of
 from controller.ray.diagnosis.pod_diagnosis import moment
@@ -86,6 +87,7 @@ class PodHistory:
         condemned: uids of the pods that plans have deleted.
         losses: by scope.
         waiting: scopes in which lost pods are not replaced yet.
+        drains: the nodes that Ray was told to drain.
     """
 
     alive: Mapping[str, Pod] = field(default_factory=dict[str, "Pod"])
@@ -93,6 +95,7 @@ class PodHistory:
     condemned: frozenset[str] = frozenset()
     losses: Mapping[str, Losses] = field(default_factory=dict[str, Losses])
     waiting: frozenset[str] = frozenset()
+    drains: DrainMemory = field(default_factory=DrainMemory)
 
     def after(self, plan: Plan) -> PodHistory:
         """The history once a plan is carried out."""
@@ -150,7 +153,9 @@ def observe_losses(seen: ClusterObservation, desired: DesiredCluster, now: datet
         if found is not None:
             losses[scope] = found
     waiting = frozenset(scope for scope, each in losses.items() if now < each.next_try)
-    return PodHistory(alive, frozenset(pods), last.condemned & pods.keys(), losses, waiting)
+    return PodHistory(
+        alive, frozenset(pods), last.condemned & pods.keys(), losses, waiting, last.drains
+    )
 
 
 def _still_counted(known: Losses | None, template: str, now: datetime) -> Losses | None:

@@ -12,15 +12,17 @@ from controller.apimachinery.custom_object import conditions_of
 from controller.ray.api.installed_definition import InstalledDefinition
 from controller.ray.cluster.children.observed_children import ObservedChildren
 from controller.ray.cluster.deletion.cleanup import Cleanup
+from controller.ray.cluster.upgrade.rolling.ray_view import RayView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
     from controller.ray.cluster.losses import PodHistory
     from controller.ray.cluster.upgrade.history import RevisionHistory
+    from controller.ray.cluster.upgrade.rolling.rollout import Rollout
     from controller.ray.cluster.workers.multi_host import MultiHostReplica
     from controller.ray.head.identity import Identity
     from controller.ray.pods.builder import PodBuilder
@@ -73,6 +75,8 @@ class ClusterObservation:
         created_pods: pods that this process created since the last plan; some may be gone already.
         history: what became of the pods: until the last plan when it is observed, until now when
             it is planned. None if there was no plan yet.
+        ray: what Ray says, if that is of interest to an upgrade.
+        rollout: the state of a rolling update when it is planned; None if there can be none.
     """
 
     cluster: RayCluster
@@ -98,6 +102,8 @@ class ClusterObservation:
     consistency_warnings: tuple[str, ...] = ()
     created_pods: tuple[Pod, ...] = ()
     history: PodHistory | None = None
+    ray: RayView = field(default_factory=RayView)
+    rollout: Rollout | None = None
 
     @property
     def conditions(self) -> list[dict[str, Any]]:
@@ -108,6 +114,14 @@ class ClusterObservation:
     def all_pods(self) -> list[Pod]:
         """Heads and workers."""
         return [*self.heads, *(pod for pods in self.workers.values() for pod in pods)]
+
+    def wanted_units(self, group: WorkerGroup) -> int:
+        """The number of replicas of a multi-host group, or of pods, that should exist now."""
+        upgrade = self.rollout.groups.get(group.group_name) if self.rollout is not None else None
+        if upgrade is not None:
+            return upgrade.wanted
+        is_multi_host = group.group_name in self.multi_host_replicas
+        return group.desired_replicas if is_multi_host else group.desired_pods
 
     @property
     def awaits_revision(self) -> bool:

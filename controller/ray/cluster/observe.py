@@ -18,11 +18,13 @@ from controller.ray.cluster.deletion.steps import observe_cleanup
 from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.suspension import every_pod
 from controller.ray.cluster.upgrade.history import observe_history
+from controller.ray.cluster.upgrade.rolling.ray_view import ASSUMED, RayView, observe_ray
 from controller.ray.cluster.workers.multi_host import (
     MultiHostReplica,
     are_multi_host,
     read_replicas,
 )
+from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.watches import HEAD_INDEX
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from controller.ray.api.installed_definition import DefinitionReader
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.unknown_fields import UnknownFieldFinder
+    from controller.ray.cluster.losses import PodHistory
+    from controller.ray.dashboard import Dashboards
     from controller.ray.settings import ClusterSettings
     from controller.runtime.reconcile.kind import CacheReader
 
@@ -46,12 +50,14 @@ class ClusterSources:
         unknown_fields_of: finds the unknown fields of its pod templates.
         read_definition: reads what the installed definition lacks.
         settings: of the RayCluster controller.
+        dashboards: what Ray reports; None if ready pods are assumed to be its nodes.
     """
 
     desired_of: Callable[[RayCluster], DesiredCluster | Problem]
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionReader
     settings: ClusterSettings
+    dashboards: Dashboards | None = NO_DASHBOARDS
 
 
 def observe_cluster(
@@ -94,6 +100,25 @@ def observe_cluster(
         consistency_warnings=reads.consistency_warnings(uid),
         created_pods=reads.created(PODS, uid),
         history=reads.memory(uid),
+        ray=_ray(cluster, desired, reads, sources),
+    )
+
+
+def _ray(
+    cluster: RayCluster, desired: DesiredCluster, reads: CacheReader, sources: ClusterSources
+) -> RayView:
+    if desired.spec.upgrade_strategy.rolling is None:
+        return RayView()
+    if sources.dashboards is None:
+        return ASSUMED
+    history: PodHistory | None = reads.memory(cluster.metadata.uid)
+    return observe_ray(
+        cluster,
+        desired.spec,
+        reads,
+        sources.dashboards,
+        domain=sources.settings.cluster_domain,
+        drains=set(history.drains.commands.values()) if history is not None else (),
     )
 
 

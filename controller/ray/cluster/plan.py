@@ -34,6 +34,9 @@ from controller.ray.cluster.status.status import cluster_status, refusal_status
 from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
 from controller.ray.cluster.upgrade import strategy_of
 from controller.ray.cluster.upgrade.history import history_writes
+from controller.ray.cluster.upgrade.rolling.decision import with_rollout
+from controller.ray.cluster.upgrade.rolling.drains import drain_writes, with_ray
+from controller.ray.cluster.upgrade.rolling.stamps import stamp_writes
 from controller.ray.cluster.workers.missing_pods import find_missing_pods
 from controller.ray.cluster.workers.writes import create_workers, delete_workers
 from controller.ray.head.identity import HEAD_SCOPE
@@ -62,9 +65,9 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
     if awaits_definition(seen) and not seen.cluster.metadata.terminating:
         return wait_for_definition(seen)
     history = observe_losses(seen, desired, now)
-    seen = replace(seen, history=history)
+    seen = with_rollout(replace(seen, history=history), desired, now)
     plan = _plan_without_status(seen, desired, settings, now)
-    plan = replace(plan, memory=history.after(plan))
+    plan = with_ray(replace(plan, memory=history.after(plan)), seen)
     is_premature = plan.commit if seen.cluster.metadata.terminating else plan.lookups
     if is_premature:
         return plan
@@ -80,11 +83,11 @@ def _plan_without_status(
         return _suspend(seen)
     if seen.lost_head is not None:
         return Plan(lookups=(Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE)),))
-    plan = _build(seen, desired, settings)
+    plan = _build(seen, desired, settings, now)
     return replace(
         plan,
         commit=change_finalizer(seen, desired, settings),
-        independent=() if plan.lookups else tuple(_repairs(seen, desired, now)),
+        independent=() if plan.lookups else tuple(_repairs(seen, desired, settings, now)),
         events=(*_warnings(seen, desired), *child_events(seen)),
         requeue_after=_seconds_until_unblocked(seen, now),
     )
@@ -110,7 +113,9 @@ def _suspend(seen: ClusterObservation) -> Plan:
     return Plan(stages=stages_of(delete_all_pods(seen)))
 
 
-def _build(seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings) -> Plan:
+def _build(
+    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
+) -> Plan:
     """Create what is missing and delete what is surplus."""
     children, bindings = create_children(seen, desired)
     if seen.children.block_pods or seen.unreadable or has_unconfirmed_children(seen):
@@ -124,18 +129,18 @@ def _build(seen: ClusterObservation, desired: DesiredCluster, settings: ClusterS
         return Plan(stages=stages_of(children, bindings, *step.stages))
     if must_not_restart(seen):
         return Plan(stages=stages_of(children, bindings))
-    return Plan(stages=stages_of(children, bindings, *_scale(seen, desired, settings)))
+    return Plan(stages=stages_of(children, bindings, *_scale(seen, desired, settings, now)))
 
 
 def _scale(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
+    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
 ) -> list[list[Write]]:
     """Stages that create missing pods and delete surplus ones."""
     surplus, held = divide(seen, desired, settings)
     groups_held = held.groups if held is not None else ()
     missing = find_missing_pods(seen, desired, batch=settings.batch, without=groups_held)
     head = list(create_head(seen, desired, missing))
-    deletions = [*delete_heads(seen), *delete_workers(seen, surplus)]
+    deletions = [*delete_heads(seen), *delete_workers(seen, surplus), *drain_writes(seen, now)]
     if not seen.heads and (
         HEAD_SCOPE in seen.pending_scopes or is_replacement_held(seen, HEAD_SCOPE)
     ):
@@ -158,13 +163,17 @@ def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float |
         BLOCKED_RETRY if _is_blocked(seen) else None,
         next_try,
         seconds_until_repair(seen, now),
+        seen.rollout.seconds_left if seen.rollout is not None else None,
     )
     return min((seconds for seconds in waits if seconds is not None), default=None)
 
 
-def _repairs(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Iterator[Write]:
+def _repairs(
+    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
+) -> Iterator[Write]:
     """What is corrected whatever becomes of the pods."""
     yield from strategy_of(desired.spec).stamps(seen, desired)
+    yield from stamp_writes(seen, desired, batch=settings.batch)
     yield from repair_children(seen, desired, now)
     yield from history_writes(seen, desired)
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ALGORITHM: Final = "1"
 """Version of the canonical form; a pod with a hash of another version is not outdated."""
 
+UNKNOWN: Final = f"{ALGORITHM}-unknown"
+"""In place of a hash: the pod was made from another template than the present one."""
+
 _SCHEDULING: Final = ("tolerations", "schedulingGates")
 TEMPLATE_FIELDS: Final = ("template", "rayStartParams", "resources", "labels")
 """Fields of a group from which its pods are created."""
@@ -35,11 +38,14 @@ def digest(value: Any) -> str:
     return f"{ALGORITHM}-{base64.b32hexencode(raw).decode()}"
 
 
+def is_comparable(stamped: str | None) -> bool:
+    """Whether a pod's hash can be compared with ours."""
+    return bool(stamped) and str(stamped).startswith(f"{ALGORITHM}-")
+
+
 def is_outdated(stamped: str | None, wanted: str) -> bool:
     """Whether a pod's hash proves that it was created from another template."""
-    if not stamped or not stamped.startswith(f"{ALGORITHM}-"):
-        return False
-    return stamped != wanted
+    return is_comparable(stamped) and stamped != wanted
 
 
 def template_digest(group: dict[str, Any]) -> str:

@@ -139,7 +139,8 @@ class Recorder:
         digest = hashlib.sha256((fold(note) if event.quotes else note).encode()).hexdigest()
         regarding = meta.uid or f"{resource}/{meta.key}"
         key = SeriesKey(reporter, regarding, event.type, event.reason, event.action, digest)
-        if not self._spam_filter.passes(regarding, event.type, self._clock.time()):
+        many, now = bool(event.aggregate_note), self._clock.time()
+        if not self._spam_filter.passes(regarding, event.type, now, one_of_many=many):
             self.statistics.spam += 1
             return
         series = self._series.get(key)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 BURST = 25
 """Events about one object and of one type that pass at once."""
 
+RESERVED = 5
+"""Events out of `BURST` that are kept for those of which there are not many."""
+
 REFILL = 300.0
 """Seconds after which one more passes."""
 
@@ -29,13 +32,21 @@ class SpamFilter:
     def __init__(self) -> None:
         self._buckets: OrderedDict[tuple[str, str], _Bucket] = OrderedDict()
 
-    def passes(self, regarding: str, type: str, now: float) -> bool:  # noqa: A002  the field's name
+    def passes(
+        self,
+        regarding: str,
+        type: str,  # noqa: A002  the field's name
+        now: float,
+        *,
+        one_of_many: bool = False,
+    ) -> bool:
         """Take a token for an event about this object; False if none is left.
 
         Args:
             regarding: identifies the object.
             type: of the event.
             now: monotonic seconds.
+            one_of_many: whether it is about one of many parts of the object.
         """
         name = (regarding, type)
         bucket = self._buckets.setdefault(name, _Bucket(BURST, now))
@@ -44,7 +55,7 @@ class SpamFilter:
             self._buckets.popitem(last=False)
         bucket.tokens = min(BURST, bucket.tokens + (now - bucket.filled) / REFILL)
         bucket.filled = now
-        if bucket.tokens < 1:
+        if bucket.tokens < 1 + RESERVED * one_of_many:
             return False
         bucket.tokens -= 1
         return True

@@ -107,7 +107,7 @@ def check_trial(group: Group, moves: Moves, rules: Rules) -> None:
         return
     current = sum(each.current and each.stage not in GOING for each in group.members)
     missing = max(0, group.desired - len(group.members))
-    assert moves.create <= max(1 - current, missing), "R6"
+    assert moves.create <= missing + max(0, 1 - current), "R6"
     touched = [name for name in moves.drain + moves.delete if _is_useful(group, name)]
     old = sum(not each.current and each.stage in OF_USE for each in group.members)
     assert len(touched) <= max(0, old - group.desired + (not rules.budget.surge)), "R6"

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from controller.runtime.events import spam_filter
-from controller.runtime.events.spam_filter import BURST, REFILL, SpamFilter
+from controller.runtime.events.spam_filter import BURST, REFILL, RESERVED, SpamFilter
 
 
 def passed(spam: SpamFilter, count: int, now: float, regarding: str = "a") -> int:
     return sum(spam.passes(regarding, "Normal", now) for _ in range(count))
+
+
+def test_the_last_events_are_kept_for_what_happens_to_the_object_as_a_whole() -> None:
+    spam = SpamFilter()
+    many = [spam.passes("a", "Normal", 1000.0, one_of_many=True) for _ in range(BURST)]
+    assert sum(many) == BURST - RESERVED
+    assert passed(spam, BURST, 1000.0) == RESERVED
 
 
 def test_T291_a_burst_passes_and_then_one_each_five_minutes():

@@ -315,6 +315,26 @@ def _network_policy() -> Schema:
     )
 
 
+def _upgrade_status() -> Schema:
+    """Not in KubeRay's definition."""
+    group = struct(
+        "A worker group that is being upgraded.",
+        {
+            "desired": int32("Worker pods that are wanted."),
+            "drainingSince": time("Since when the first of its workers is being drained."),
+            "name": string("Name of the group."),
+            "outdated": int32("Worker pods that are still to be replaced."),
+            "ready": int32("Worker pods that can do work."),
+            "updated": int32("Worker pods that are made from the present template."),
+        },
+        required=["name"],
+    )
+    return struct(
+        "How far a rolling update is, while there is one.",
+        {"groups": array("The worker groups.", group, keys=["name"])},
+    )
+
+
 def cluster_status() -> Schema:
     """`status`; also embedded in the status of RayJobs and RayServices."""
     return struct(
@@ -347,5 +367,6 @@ def cluster_status() -> Schema:
             "stateTransitionTimes": map_of(
                 "When each state was last entered.", {"type": "string", "format": "date-time"}
             ),
+            "upgrade": _upgrade_status(),
         },
     )

@@ -12,8 +12,12 @@ SUSPENDED: Final = "RayClusterSuspended"
 FEATURES_SUPPORTED: Final = "FeaturesSupported"
 DELETION_HELD: Final = "DeletionHeld"
 PODS_UP_TO_DATE: Final = "PodsUpToDate"
+UPGRADING: Final = "Upgrading"
 CHILDREN_AS_SPECIFIED: Final = "ChildrenAsSpecified"
 
 RECREATING: Final = "Recreating"
 """Reason of `PodsUpToDate` while an edited specification replaces all pods: the edit explains it,
 however long it takes."""
+
+UPGRADE_STRATEGY_NONE: Final = "UpgradeStrategyNone"
+"""Reason of `PodsUpToDate` while nothing replaces outdated pods."""

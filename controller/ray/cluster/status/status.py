@@ -32,6 +32,12 @@ from controller.ray.cluster.status.first_cause import (
 from controller.ray.cluster.status.readiness_events import readiness_events
 from controller.ray.cluster.status.resources import desired_resources
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
+from controller.ray.cluster.upgrade.rolling.report import (
+    set_upgrading,
+    upgrade_events,
+    upgrade_status,
+)
+from controller.ray.cluster.upgrade.rolling.stamps import hides_an_edit
 from controller.ray.diagnosis.writes import failure_message
 from controller.runtime.reconcile.plan import Create, Delete, Event, StatusPatch
 
@@ -87,6 +93,11 @@ def cluster_status(
         "head": _head(seen.heads, seen.children.head_service),
         "conditions": _conditions(seen, desired, failures, cause, held, now=now),
     }
+    if hides_an_edit(seen, desired):
+        wanted.pop("observedGeneration")
+    upgrade = upgrade_status(seen, desired)
+    if upgrade is not None or present.get("upgrade") is not None:
+        wanted["upgrade"] = upgrade
     if held is not None or unexplained_number(seen, desired):
         wanted.pop("desiredWorkerReplicas")  # it says what an explained specification asked for
     if state and state != present.get("state"):
@@ -95,6 +106,7 @@ def cluster_status(
     events = (
         *readiness_events(seen.conditions, cause),
         *_held_events(seen, held),
+        *upgrade_events(seen, desired),
         *seen.definition.events(seen.conditions),
     )
     events += unknown_field_events(seen.conditions, seen.unknown_fields)
@@ -229,6 +241,7 @@ def _conditions(
         conditions.set_recreating()
     else:
         conditions.set_up_to_date(outdated_pods(seen, desired), strategy)
+    set_upgrading(conditions, seen, desired)
     return conditions.as_list()
 
 
@@ -263,7 +276,7 @@ def _patch(
 
 def _is_urgent(present: Status, wanted: Status, changed: set[str]) -> bool:
     """Whether more than counters and words moved."""
-    if changed - _COUNTERS - {"conditions"}:
+    if changed - _COUNTERS - {"conditions", "upgrade"}:
         return True
     return "conditions" in changed and _verdicts(present) != _verdicts(wanted)
 

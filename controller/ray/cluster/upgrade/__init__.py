@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.upgrade.outdated_pods import outdated_pods
 from controller.ray.cluster.upgrade.recreate import Recreate
+from controller.ray.cluster.upgrade.rolling.strategy import RollingStrategy
 from controller.ray.cluster.upgrade.strategy import NoUpgrade, UpgradeStrategy
 
 if TYPE_CHECKING:
@@ -14,7 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["UpgradeStrategy", "outdated_pods", "strategy_of"]
 
 _NO_UPGRADE: Final = NoUpgrade()
-_STRATEGIES: Final[dict[str | None, UpgradeStrategy]] = {"Recreate": Recreate()}
+_STRATEGIES: Final[dict[str | None, UpgradeStrategy]] = {
+    "Recreate": Recreate(),
+    ROLLING_UPDATE: RollingStrategy(),
+}
 
 
 def strategy_of(spec: ClusterSpec) -> UpgradeStrategy:

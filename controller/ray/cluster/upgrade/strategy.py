@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from controller.ray.cluster.status.condition_types import UPGRADE_STRATEGY_NONE
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -55,7 +57,7 @@ class UpgradeStrategy(Protocol):
 class NoUpgrade:
     """Running pods stay as they are; the condition says so."""
 
-    reason: str = "UpgradeStrategyNone"
+    reason: str = UPGRADE_STRATEGY_NONE
     outlook: str = (
         "upgradeStrategy does not replace running pods, so the change reaches new ones only"
     )

@@ -79,7 +79,10 @@ def find_missing_pods(
 
 def _may_lack_pods(seen: ClusterObservation, group: WorkerGroup) -> bool:
     replicas = seen.multi_host_replicas.get(group.group_name, ())
-    return len(seen.workers.get(group.group_name, ())) < group.desired_pods or any(
+    wanted = seen.wanted_units(group)
+    if group.group_name in seen.multi_host_replicas:
+        wanted *= group.hosts
+    return len(seen.workers.get(group.group_name, ())) < wanted or any(
         len(each.pods) < group.hosts for each in replicas
     )
 
@@ -89,7 +92,7 @@ def _positions(
 ) -> Sequence[ReplicaPosition | None]:
     pods = seen.workers.get(group.group_name, ())
     owed = count_owed(seen, worker_scope(group.group_name), pods)
-    count = min(batch, max(0, group.desired_pods - len(pods) - owed))
+    count = min(batch, max(0, seen.wanted_units(group) - len(pods) - owed))
     if group.hosts > 1:
         return [None] * count
     return [ReplicaPosition(index) for index in free_indices(pods, count)] if count else ()
@@ -105,6 +108,7 @@ def _hosts(seen: ClusterObservation, group: WorkerGroup, batch: int) -> Sequence
         owner_uid=seen.cluster.metadata.uid,
         revision=seen.pods_revision,
         batch=batch,
+        wanted=seen.wanted_units(group),
     )
 
 

@@ -104,6 +104,7 @@ def pods_to_delete(
     wanted_hash: str,
     may_shrink: bool,
     keep_ended: bool = False,
+    wanted: int | None = None,
 ) -> tuple[PodToDelete, ...]:
     """The pods of the replicas to delete now, replica by replica.
 
@@ -114,13 +115,15 @@ def pods_to_delete(
         wanted_hash: template hash that new pods carry.
         may_shrink: False while the autoscaler decides; then only named or broken ones go.
         keep_ended: whether ended pods stay unless they are named or surplus.
+        wanted: number of replicas, if it is not that of the specification.
     """
+    most = group.desired_replicas if wanted is None else wanted
     named = frozenset(group.scale_strategy.workers_to_delete)
     live = [each for each in replicas if each.live]
-    begun = _still_wanted(group, replicas, begun)
+    begun = _still_wanted(group, replicas, begun, most)
     reasons = {id(each): _why_forced(each, group, begun, named) for each in live}
     forced = sum(reason is not None for reason in reasons.values())
-    surplus = len(live) - group.desired_replicas if may_shrink or group.suspend else 0
+    surplus = len(live) - most if may_shrink or group.suspend else 0
     count = max(forced, surplus)
     ordered = sorted(live, key=lambda each: (each.name, each.pods[0].metadata.name))
     ordered.sort(key=_created, reverse=True)
@@ -154,14 +157,17 @@ def missing_hosts(
     revision: str,
     batch: int,
     owed: int = 0,
+    wanted: int | None = None,
 ) -> list[ReplicaPosition]:
     """The positions of missing pods: first in replicas that are being created, then in new ones.
 
     A replica is begun only if the batch has room for all of it, or if it is the first: then it gets
     as many hosts as the batch has room for. `owed` replicas are not replaced yet.
+    `wanted` is the number of replicas, if it is not that of the specification.
     """
     hosts = group.hosts
-    begun = _still_wanted(group, replicas, begun)
+    most = group.desired_replicas if wanted is None else wanted
+    begun = _still_wanted(group, replicas, begun, most)
     places: list[ReplicaPosition] = []
     for each in replicas:
         if is_unfinished(each, group, begun):
@@ -170,7 +176,7 @@ def missing_hosts(
             places += (
                 ReplicaPosition(index, each.name, host) for host in range(len(each.pods), end)
             )
-    missing = max(0, group.desired_replicas - len(replicas) - owed)
+    missing = max(0, most - len(replicas) - owed)
     room = max(batch - len(places), 0 if places else hosts)
     count = min(missing, room // hosts)
     taken = {each.name for each in replicas}
@@ -201,12 +207,12 @@ def _names(
 
 
 def _still_wanted(
-    group: WorkerGroup, replicas: Sequence[MultiHostReplica], begun: Mapping[str, int]
+    group: WorkerGroup, replicas: Sequence[MultiHostReplica], begun: Mapping[str, int], most: int
 ) -> Mapping[str, int]:
     """The replicas to complete: none while there are enough without them."""
     named = frozenset(group.scale_strategy.workers_to_delete)
     staying = sum(_why_forced(each, group, begun, named) is None for each in replicas)
-    return begun if staying <= group.desired_replicas else {}
+    return begun if staying <= most else {}
 
 
 def _why_forced(

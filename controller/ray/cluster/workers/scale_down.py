@@ -33,6 +33,7 @@ class DeletionCause(Enum):
     NAMED = "the autoscaler, or whoever fills in workersToDelete"
     SURPLUS = "a number of replicas in the specification"
     RESIZED = "the number of hosts in the specification"
+    UPGRADED = "the template in the specification, by the upgrade strategy"
     GROUP_REMOVED = "a group that is not in the specification"
 
 
@@ -52,6 +53,7 @@ def pods_to_delete(
     wanted_hash: str,
     may_shrink: bool,
     keep_ended: bool = False,
+    wanted: int | None = None,
 ) -> tuple[PodToDelete, ...]:
     """Which of the group's pods to delete now, in order.
 
@@ -61,7 +63,9 @@ def pods_to_delete(
         wanted_hash: template hash that new pods carry.
         may_shrink: False while the autoscaler decides: then only named or ended pods go.
         keep_ended: whether ended pods stay unless they are named or surplus.
+        wanted: number of pods, if it is not that of the specification.
     """
+    most = group.desired_pods if wanted is None else wanted
     named = frozenset(group.scale_strategy.workers_to_delete)
     live = [pod for pod in pods if not pod.metadata.terminating]
     forced = [
@@ -69,7 +73,7 @@ def pods_to_delete(
         for pod in live
         if pod.metadata.name in named or (not keep_ended and unhealthy_reason(pod) is not None)
     ]
-    surplus = len(live) - group.desired_pods if may_shrink or group.suspend else 0
+    surplus = len(live) - most if may_shrink or group.suspend else 0
     count = max(len(forced), surplus)
     if not count:
         return ()

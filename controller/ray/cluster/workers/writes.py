@@ -92,25 +92,34 @@ def _of_removed_groups(
 
 def _of_group(
     seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, settings: ClusterSettings
-) -> tuple[scale_down.PodToDelete, ...]:
+) -> Iterator[scale_down.PodToDelete]:
     """Named and broken workers always; surplus ones unless the autoscaler decides on them."""
     wanted_hash = desired.builder.worker_hash(group)
     may_shrink = not desired.spec.autoscaling or settings.delete_unnamed
     keep_ended = is_replacement_held(seen, worker_scope(group.group_name))
     present = seen.multi_host_replicas.get(group.group_name)
+    wanted = seen.wanted_units(group)
     if present is None:
-        pods = seen.workers.get(group.group_name, ())
-        return scale_down.pods_to_delete(
-            group, pods, wanted_hash=wanted_hash, may_shrink=may_shrink, keep_ended=keep_ended
+        yield from scale_down.pods_to_delete(
+            group,
+            seen.workers.get(group.group_name, ()),
+            wanted_hash=wanted_hash,
+            may_shrink=may_shrink,
+            keep_ended=keep_ended,
+            wanted=wanted,
         )
-    return multi_host.pods_to_delete(
-        group,
-        present,
-        seen.incomplete_replicas,
-        wanted_hash=wanted_hash,
-        may_shrink=may_shrink,
-        keep_ended=keep_ended,
-    )
+    else:
+        yield from multi_host.pods_to_delete(
+            group,
+            present,
+            seen.incomplete_replicas,
+            wanted_hash=wanted_hash,
+            may_shrink=may_shrink,
+            keep_ended=keep_ended,
+            wanted=wanted,
+        )
+    if seen.rollout is not None:
+        yield from seen.rollout.workers_to_delete(group.group_name, may_shrink=may_shrink)
 
 
 def _create(

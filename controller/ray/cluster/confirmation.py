@@ -1,0 +1,25 @@
+"""A person's confirmation of deletions that nothing explains (`held_deletions.py`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api import labels
+from controller.ray.pods.template_hash import digest
+
+if TYPE_CHECKING:
+    from controller.ray.api.raycluster import RayCluster
+
+_LENGTH: Final = 8
+
+
+def is_confirmed(cluster: RayCluster) -> bool:
+    """Whether a person has confirmed the deletions of the present specification."""
+    confirmed = (cluster.metadata.annotations or {}).get(labels.CONFIRM_DELETION)
+    return confirmed is not None and confirmed == confirmation_of(cluster)
+
+
+def confirmation_of(cluster: RayCluster) -> str:
+    """What confirms the deletions of this specification: no other one has the same."""
+    _, _, found = digest(cluster.spec).partition("-")
+    return f"{cluster.metadata.generation}-{found[:_LENGTH].lower()}"

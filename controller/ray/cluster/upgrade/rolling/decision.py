@@ -1,0 +1,307 @@
+"""What a rolling update does next: read `decide`, then `_Decision` from top to bottom.
+
+Pure: it follows from the observation and the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.conditions import find_condition, is_true
+from controller.ray.api import labels
+from controller.ray.api.pod_state import is_ready
+from controller.ray.api.upgrade_strategy import RollingUpdate
+from controller.ray.cluster.heads import live_head, must_not_restart
+from controller.ray.cluster.status.condition_types import SUSPENDED, SUSPENDING, UPGRADING
+from controller.ray.cluster.upgrade.rolling.explanation import is_explained
+from controller.ray.cluster.upgrade.rolling.progress import (
+    seconds_until_drained,
+    seconds_until_overdue,
+    waits_for,
+)
+from controller.ray.cluster.upgrade.rolling.rollout import HELD, GroupUpgrade, Rollout, Verdict
+from controller.ray.cluster.upgrade.rolling.stamps import unstamped_pods
+from controller.ray.cluster.upgrade.rolling.units import PodUnits, draining_since, read_units
+from controller.ray.cluster.upgrade.rolling.versions import (
+    Compatibility,
+    RunningRay,
+    image_of_pod,
+    image_of_template,
+)
+from controller.ray.cluster.workers.scale_down import template_hash
+from controller.ray.head.incarnation import is_gcs_fault_tolerant
+from controller.ray.pods.template_hash import is_outdated
+from controller.ray.rolling import Permission, next_moves, rolling_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from controller.kube.objects import ContainerStatus, Pod
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+
+_REMEDY: Final = (
+    "nodes of different versions do not join one cluster: set upgradeStrategy.type to Recreate, or "
+    "bring the new version up as another cluster"
+)
+_HEAD_REMEDY: Final = (
+    "; the workers are up to date. Set spec.gcsFaultToleranceOptions, or upgradeStrategy.type "
+    "Recreate, or delete the head pod when nothing runs"
+)
+
+
+def with_rollout(
+    seen: ClusterObservation, desired: DesiredCluster, now: datetime
+) -> ClusterObservation:
+    """The observation with the state of the rolling update.
+
+    A replica of several hosts that was begun with an older template is not completed with the
+    present one.
+    """
+    if desired.spec.upgrade_strategy.rolling is not None and seen.incomplete_replicas:
+        seen = replace(seen, incomplete_replicas=_completable(seen, desired))
+    return replace(seen, rollout=decide(seen, desired, now))
+
+
+def decide(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Rollout | None:
+    """The state of the rolling update; None without one, and for a cluster that is to have no pods.
+
+    With another strategy, what is draining already cannot be kept.
+    """
+    settings = desired.spec.upgrade_strategy.rolling
+    if not _is_active(seen, desired):
+        return None
+    if settings is None:
+        if not any(draining_since((pod,)) for pod in seen.all_pods):
+            return None
+        settings = RollingUpdate(paused=True)
+    elif not _is_needed(seen, desired):
+        return Rollout(settings, Verdict.COMPLETE)
+    head = live_head(seen)
+    running = RunningRay(seen.ray.version, image_of_pod(head) if head is not None else "")
+    units: list[PodUnits] = []
+    conflicts: list[str] = []
+    for group in desired.spec.worker_group_specs:
+        if group.suspend:
+            continue
+        image = image_of_template(group.template)
+        compatibility, conflict = running.compare(image, desired.spec.ray_version)
+        units.append(
+            read_units(
+                seen,
+                group,
+                settings,
+                wanted_hash=desired.builder.worker_hash(group),
+                unproven=compatibility is Compatibility.UNKNOWN,
+                now=now,
+            )
+        )
+        if conflict and not units[-1].group.is_done:
+            conflicts.append(f"group {group.group_name}: {conflict}")
+    outdated = head is not None and is_outdated(template_hash(head), desired.builder.head_hash)
+    if outdated:
+        image = image_of_template(desired.spec.head_group_spec.template)
+        conflict = running.compare(image, desired.spec.ray_version)[1]
+        conflicts += [f"the head: {conflict}"] * bool(conflict)
+    return _Decision(seen, desired, settings, tuple(units), conflicts, outdated, now).make()
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """Everything that the decision depends on.
+
+    Attributes:
+        seen: the cluster as it is.
+        desired: what it should be.
+        settings: of the rolling update.
+        units: of each group.
+        conflicts: groups whose new template cannot join, and why.
+        head_is_outdated: whether the head was made from another template.
+        now: the time.
+    """
+
+    seen: ClusterObservation
+    desired: DesiredCluster
+    settings: RollingUpdate
+    units: tuple[PodUnits, ...]
+    conflicts: list[str]
+    head_is_outdated: bool
+    now: datetime
+
+    def make(self) -> Rollout:
+        verdict, cause = self._verdict()
+        permitted = self.seen.ray.knows_enough and not (
+            verdict in HELD or self.conflicts or self._awaits_writes()
+        )
+        at_a_time = self.settings.max_parallel_groups if permitted else 0
+        turns = rolling_groups([each.group for each in self.units], at_a_time)
+        return Rollout(
+            self.settings,
+            verdict,
+            cause,
+            {each.group.name: self._group(each, turns) for each in self.units},
+            self.head_is_outdated,
+            replaces_head=permitted and verdict is Verdict.ROLLING and self._head_is_due(),
+            seconds_left=self._seconds_left(verdict),
+        )
+
+    def _group(self, units: PodUnits, turns: frozenset[str]) -> GroupUpgrade:
+        permission = Permission.ROLL if units.group.name in turns else Permission.HOLD
+        drains = self.settings.drain_timeout_seconds > 0
+        moves = next_moves(units.group, permission, drains=drains)
+        return GroupUpgrade(units, moves, _surplus(units, permission))
+
+    def _verdict(self) -> tuple[Verdict, str]:
+        """The first that applies."""
+        return self._end() or self._hindrance() or self._progress()
+
+    def _end(self) -> tuple[Verdict, str] | None:
+        """Nothing is left to replace, or nothing that may be replaced."""
+        if not self._workers_done:
+            return None
+        if self.head_is_outdated:
+            words = self._why_head_stays()
+            return (Verdict.HEAD_NEEDS_FAULT_TOLERANCE, words) if words else None
+        if not is_true(self.seen.conditions, UPGRADING) or self._is_served():
+            return Verdict.COMPLETE, ""
+        return None
+
+    def _hindrance(self) -> tuple[Verdict, str] | None:
+        """Something that time alone does not change."""
+        if not is_explained(self.seen, only_head=self._workers_done):
+            return Verdict.NOT_EXPLAINED, "nobody has edited the specification"
+        if self.settings.paused:
+            return Verdict.PAUSED, "it is paused; set rollingUpdate.paused to false to go on"
+        conflict = "; ".join(self.conflicts) or self._failed_trial()
+        if conflict:
+            return Verdict.INCOMPATIBLE_VERSIONS, f"{conflict}; {_REMEDY}"
+        if self.seen.ray.silence:
+            return Verdict.RAY_DOES_NOT_ANSWER, self.seen.ray.silence
+        return None
+
+    def _progress(self) -> tuple[Verdict, str]:
+        cause = waits_for(self.seen, self.units, head_is_outdated=self.head_is_outdated)
+        if self._overdue_in <= 0:
+            return Verdict.PROGRESS_DEADLINE_EXCEEDED, cause
+        leaving = any(unit.is_leaving for each in self.units for unit in each.group.units)
+        return (Verdict.DRAINING if leaving else Verdict.ROLLING), cause
+
+    @property
+    def _workers_done(self) -> bool:
+        return all(each.group.is_done for each in self.units)
+
+    @property
+    def _overdue_in(self) -> float:
+        return seconds_until_overdue(self.seen, self.units, self.settings, self.now)
+
+    def _seconds_left(self, verdict: Verdict) -> float | None:
+        waits = [seconds_until_drained(self.units, self.settings, self.now)]
+        if verdict in {Verdict.ROLLING, Verdict.DRAINING}:
+            waits.append(self._overdue_in)
+        return min((seconds for seconds in waits if seconds is not None), default=None)
+
+    def _awaits_writes(self) -> bool:
+        """Whether what pods were made from is still to be recorded."""
+        return bool(unstamped_pods(self.seen, self.desired)) or self.seen.awaits_revision
+
+    def _is_served(self) -> bool:
+        """Whether the replacements do their work."""
+        head = live_head(self.seen)
+        return head is not None and is_ready(head) and self._is_served_within(budgets=False)
+
+    def _is_served_within(self, *, budgets: bool) -> bool:
+        return all(
+            sum(unit.serves for unit in each.group.units)
+            >= each.group.desired - each.group.budget.unavailable * budgets
+            for each in self.units
+        )
+
+    def _why_head_stays(self) -> str:
+        """Why an outdated head is not replaced, and what to do; empty if it is."""
+        if not is_gcs_fault_tolerant(self.seen.cluster, self.desired.spec):
+            why = "is not replaced, because without GCS fault tolerance all work ends with it"
+        elif (self.seen.cluster.metadata.annotations or {}).get(
+            labels.DISABLE_HEAD_RESTART
+        ) == "true":
+            why = f"is not replaced, because of the annotation {labels.DISABLE_HEAD_RESTART}"
+        else:
+            return ""
+        return f"it {why}{_HEAD_REMEDY}"
+
+    def _head_is_due(self) -> bool:
+        """Whether all else is done. A head that is gone needs no deletion."""
+        is_last = self.head_is_outdated and self._workers_done and not self._why_head_stays()
+        return is_last and self._is_served_within(budgets=True) and not must_not_restart(self.seen)
+
+    def _failed_trial(self) -> str:
+        """Which pod could not join, of an image of unknown version; empty if none."""
+        for each in self.units:
+            if not each.group.unproven or each.group.is_done:
+                continue
+            for unit in each.group.units:
+                if not (unit.up_to_date and unit.staying) or unit.available:
+                    continue
+                pods = each.pods[unit.name]
+                if any(map(_has_ended, pods)) or self._overdue_in <= 0:
+                    return (
+                        f"pod {pods[0].metadata.name}, the first one of the new template of group "
+                        f"{each.group.name}, could not join the cluster"
+                    )
+        return ""
+
+
+def _is_active(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    suspended = is_true(seen.conditions, SUSPENDED) or is_true(seen.conditions, SUSPENDING)
+    return not (seen.cluster.metadata.terminating or desired.spec.suspend or suspended)
+
+
+def _is_needed(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Whether any pod is outdated or draining, or an update has not been reported as complete."""
+    if (find_condition(seen.conditions, UPGRADING) or {}).get("status") == "True":
+        return True
+    hashes = desired.builder.hashes()
+    return any(
+        draining_since((pod,)) is not None or is_outdated(template_hash(pod), hashes[name])
+        for name, pods in {"": seen.heads, **seen.workers}.items()
+        if name in hashes
+        for pod in pods
+    )
+
+
+def _completable(seen: ClusterObservation, desired: DesiredCluster) -> dict[str, int]:
+    """The replicas that this process creates, without those of older templates."""
+    hashes = desired.builder.hashes()
+    outdated = {
+        each.name
+        for group, replicas in seen.multi_host_replicas.items()
+        for each in replicas
+        if any(is_outdated(template_hash(pod), hashes[group]) for pod in each.pods)
+    }
+    return {name: n for name, n in seen.incomplete_replicas.items() if name not in outdated}
+
+
+def _surplus(units: PodUnits, permission: Permission) -> tuple[str, ...]:
+    """Units that a scale-down leaves no room for.
+
+    While old units are being replaced, the surge is no surplus, and old ones go after a drain.
+    """
+    group = units.group
+    new = [unit.name for unit in group.units if unit.staying and unit.up_to_date]
+    old = [unit.name for unit in group.units if unit.is_old]
+    surplus = new[: max(0, len(new) - group.desired)]
+    if permission is Permission.ROLL:
+        return tuple(surplus)
+    room = group.desired + (group.budget.surge if new and old else 0)
+    more = len(new) + len(old) - len(surplus) - room
+    return (*surplus, *old[: max(0, more)])
+
+
+def _has_ended(pod: Pod) -> bool:
+    """Whether its Ray container has ended, for good or to be restarted."""
+    return any(status.restart_count or status.state.terminated for status in _ray_status(pod))
+
+
+def _ray_status(pod: Pod) -> Iterator[ContainerStatus]:
+    name = pod.spec.containers[0].name if pod.spec.containers else ""
+    return (each for each in pod.status.container_statuses if each.name == name)

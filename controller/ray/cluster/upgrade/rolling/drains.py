@@ -1,0 +1,103 @@
+"""Draining: the time stands on the pod first, then Ray is told, and asked what has become of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.names import suffix
+from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api import labels
+from controller.ray.cluster.drain_memory import DrainMemory
+from controller.ray.cluster.pod_writes import pod_target, scope_of
+from controller.ray.cluster.upgrade.rolling.rollout import AT_REST, Verdict
+from controller.ray.cluster.upgrade.rolling.units import draining_since
+from controller.ray.dashboard import (
+    DrainNodes,
+    HeadCommand,
+    HealthProbe,
+    NodesProbe,
+    ProbeSubscription,
+)
+from controller.runtime.reconcile.plan import Event, MergePatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observation import ClusterObservation
+    from controller.ray.cluster.upgrade.rolling.rollout import Rollout
+    from controller.runtime.reconcile.plan import Plan, Write
+
+
+def drain_writes(seen: ClusterObservation, now: datetime) -> Iterator[Write]:
+    """Record on pods since when they are draining."""
+    if seen.rollout is None:
+        return
+    for each in seen.rollout.groups.values():
+        for pod in each.pods_of(each.moves.drain):
+            scope = scope_of(pod)
+            if scope not in seen.pending_scopes:
+                yield _drain(seen, pod, scope, now)
+
+
+def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
+    """The plan with what it asks and tells Ray; it remembers the nodes that it has told."""
+    rollout, head = seen.rollout, seen.ray.head
+    if rollout is None or head is None or not _is_interested(rollout):
+        return plan
+    plan = replace(
+        plan,
+        subscriptions=(
+            ProbeSubscription(head, NodesProbe()),
+            ProbeSubscription(head, HealthProbe()),
+        ),
+    )
+    memory = seen.history.drains if seen.history is not None else DrainMemory()
+    if memory.head != head:
+        memory = DrainMemory(head)
+    told = memory.commands
+    nodes = _untold(seen, rollout, told)
+    if not nodes or plan.commit is not None or plan.lookups:
+        return plan
+    until = min(nodes.values()) + timedelta(seconds=rollout.settings.drain_timeout_seconds)
+    command = f"drain-{suffix(*sorted(nodes))}"
+    drain = DrainNodes(command, until, tuple(sorted(nodes)), until)
+    kept = replace(plan.memory, drains=DrainMemory(head, {**told, **dict.fromkeys(nodes, command)}))
+    return replace(plan, commands=(HeadCommand(head, drain),), memory=kept)
+
+
+def _is_interested(rollout: Rollout) -> bool:
+    return rollout.is_leaving or rollout.verdict not in AT_REST | {Verdict.PAUSED}
+
+
+def _untold(
+    seen: ClusterObservation, rollout: Rollout, told: Mapping[str, str]
+) -> dict[str, datetime]:
+    """The living nodes of draining pods that Ray was not told of, and since when they drain."""
+    found: dict[str, datetime] = {}
+    for each in rollout.groups.values():
+        leaving = (unit.name for unit in each.group.units if unit.is_leaving)
+        for pod in each.pods_of(leaving):
+            node, since = seen.ray.node_of(pod), draining_since((pod,))
+            if node is not None and node.alive and since is not None and node.id not in told:
+                found[node.id] = since
+    return found
+
+
+def _drain(seen: ClusterObservation, pod: Pod, scope: str, now: datetime) -> MergePatch:
+    meta = pod.metadata
+    return MergePatch(
+        pod_target(seen, meta.name, scope),
+        meta.uid,
+        {"metadata": {"annotations": {labels.DRAINING_SINCE: rfc3339(now)}}},
+        on_success=Event(
+            "Normal",
+            "DrainingWorkerPod",
+            "Update",
+            f"Draining pod {meta.name}, which was made from an older template",
+            aggregate_note="Draining {count} pods that were made from an older template",
+        ),
+    )

@@ -1,0 +1,103 @@
+"""What a rolling update waits for, and for how long nothing has moved."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.conditions import find_condition
+from controller.ray.api.pod_state import condition, is_ready
+from controller.ray.cluster.heads import live_head
+from controller.ray.cluster.status.condition_types import UPGRADING
+from controller.ray.cluster.upgrade.rolling.rollout import Verdict
+from controller.ray.cluster.upgrade.rolling.units import draining_since
+from controller.ray.diagnosis.pod_diagnosis import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+    from controller.ray.api.upgrade_strategy import RollingUpdate
+    from controller.ray.cluster.observation import ClusterObservation
+    from controller.ray.cluster.upgrade.rolling.units import PodUnits
+
+
+def seconds_until_overdue(
+    seen: ClusterObservation, units: Sequence[PodUnits], settings: RollingUpdate, now: datetime
+) -> float:
+    """Seconds until nothing has moved for too long; not positive if it is so.
+
+    It moves when a new pod is created or becomes ready, when a pod begins to drain, and when the
+    update begins or is resumed.
+    """
+    last = max(_moves(seen, units, now))
+    deadline = timedelta(seconds=settings.progress_deadline_seconds)
+    return (min(last, now) + deadline - now).total_seconds()
+
+
+def seconds_until_drained(
+    units: Sequence[PodUnits], settings: RollingUpdate, now: datetime
+) -> float | None:
+    """Seconds until the time of a drain is up, None if nothing drains."""
+    timeout = timedelta(seconds=settings.drain_timeout_seconds)
+    ends = [
+        since + timeout
+        for each in units
+        for unit in each.group.units
+        if unit.is_leaving and (since := draining_since(each.pods[unit.name])) is not None
+    ]
+    waits = ((end - now).total_seconds() for end in ends)
+    return min((seconds for seconds in waits if seconds > 0), default=None)
+
+
+def waits_for(
+    seen: ClusterObservation, units: Sequence[PodUnits], *, head_is_outdated: bool
+) -> str:
+    """What happens next, as a clause; empty if it is about to begin."""
+    for each in units:
+        if cause := _group_waits_for(each):
+            return cause
+    head = live_head(seen)
+    if head is None or not is_ready(head):
+        return "waiting for the head to be ready"
+    return "the head is replaced last" if head_is_outdated else ""
+
+
+def _group_waits_for(each: PodUnits) -> str:
+    leaving = [unit.name for unit in each.group.units if unit.is_leaving]
+    if leaving:
+        return f"{leaving[0]} is being drained"
+    new = [u.name for u in each.group.units if u.up_to_date and u.staying and not u.available]
+    if new:
+        is_known = all(map(is_ready, each.pods[new[0]]))
+        return f"waiting for {new[0]} to be {'listed by Ray as alive' if is_known else 'ready'}"
+    going = [unit.name for unit in each.group.units if unit.gone]
+    return f"waiting for {going[0]} to be gone" if going else ""
+
+
+def _moves(
+    seen: ClusterObservation, units: Sequence[PodUnits], now: datetime
+) -> Iterator[datetime]:
+    upgrading = find_condition(seen.conditions, UPGRADING) or {}
+    began = moment(upgrading.get("lastTransitionTime"))
+    begins_now = upgrading.get("status") != "True" or upgrading.get("reason") == (
+        Verdict.PAUSED.value
+    )
+    yield now if began is None or begins_now else began
+    for each in units:
+        for unit in each.group.units:
+            pods = each.pods[unit.name]
+            since = draining_since(pods)
+            if since is not None:
+                yield since
+            elif unit.up_to_date:
+                yield from filter(None, map(_became, pods))
+
+
+def _became(pod: Pod) -> datetime | None:
+    """When the pod was created, or became ready."""
+    ready = condition(pod, "Ready")
+    if ready is not None and ready.status == "True":
+        return moment(ready.last_transition_time)
+    return moment(pod.metadata.creation_timestamp)

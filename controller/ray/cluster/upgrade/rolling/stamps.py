@@ -1,0 +1,62 @@
+"""Which template a pod was made from, recorded on pods that do not say so.
+
+Pods of another operator, or of one with another algorithm, carry no hash that can be compared with
+ours. As long as the specification is the one that the status has seen, they are taken to be made
+from it. If it was edited meanwhile, they count as outdated, unless an autoscaler may have edited
+it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.custom_object import status_of
+from controller.ray.api import labels
+from controller.ray.cluster.pod_writes import pod_target, scope_of
+from controller.ray.cluster.workers.scale_down import template_hash
+from controller.ray.pods.template_hash import UNKNOWN, is_comparable
+from controller.runtime.reconcile.plan import MergePatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.runtime.reconcile.plan import Write
+
+
+def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tuple[Pod, str]]:
+    """The pods without a comparable hash, each with the hash of the present template."""
+    wanted = desired.builder.hashes()
+    return [
+        (pod, wanted[name])
+        for name, pods in {"": seen.heads, **seen.workers}.items()
+        if name in wanted
+        for pod in pods
+        if not pod.metadata.terminating and not is_comparable(template_hash(pod))
+    ]
+
+
+def hides_an_edit(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Whether the status must not yet say that it has seen the present specification."""
+    is_rolling = desired.spec.upgrade_strategy.rolling is not None
+    return is_rolling and _is_edited(seen, desired) and bool(unstamped_pods(seen, desired))
+
+
+def stamp_writes(
+    seen: ClusterObservation, desired: DesiredCluster, *, batch: int
+) -> Iterator[Write]:
+    """Record on pods, so many at a time, what they were made from."""
+    edited = _is_edited(seen, desired)
+    for pod, wanted in unstamped_pods(seen, desired)[:batch]:
+        scope = scope_of(pod)
+        if scope not in seen.pending_scopes:
+            stamp = {labels.TEMPLATE_HASH: UNKNOWN if edited else wanted}
+            target = pod_target(seen, pod.metadata.name, scope)
+            yield MergePatch(target, pod.metadata.uid, {"metadata": {"annotations": stamp}})
+
+
+def _is_edited(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    recorded = status_of(seen.cluster).get("observedGeneration")
+    is_newer = recorded is not None and recorded != seen.cluster.metadata.generation
+    return is_newer and not desired.spec.autoscaling

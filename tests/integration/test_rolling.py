@@ -1,0 +1,357 @@
+"""Rolling updates of RayClusters, from the edit to the end."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS, labels
+from controller.ray.cluster.confirmation import confirmation_of
+from controller.ray.dashboard import JobStatus
+from tests.integration.harness import embedded_world
+from tests.integration.rolling import RollingWorld, rolling_manifest
+from tests.ray.dashboard.simulated import Course, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from controller.kube.objects import Pod
+
+pytestmark = pytest.mark.embedded_only
+
+
+@asynccontextmanager
+async def a_cluster(*groups: int, **options: Any) -> AsyncIterator[RollingWorld]:
+    """A ready cluster with an operator, in which nothing may break a promise."""
+    async with embedded_world() as world:
+        rolling = RollingWorld(world, rolling_manifest(*groups, **options))
+        rolling.start_operator()
+        await rolling.create()
+        yield rolling
+        assert rolling.referee.wrong == []
+
+
+def uids(pods: list[Pod]) -> set[str]:
+    return {pod.metadata.uid for pod in pods}
+
+
+async def test_workers_of_two_groups_are_replaced_once_and_within_the_budget() -> None:
+    async with a_cluster(3, 2) as rolling:
+        before = uids(rolling.workers())
+        await rolling.edit("new")
+        await rolling.completes()
+        await rolling.world.settle(30)
+        after = uids(rolling.workers())
+        assert len(after) == 5
+        assert not before & after
+        assert rolling.world.journal.workers_created() == 10
+        events = await rolling.events()
+        assert events.count("UpgradeStarted") == 1
+        assert events.count("UpgradeComplete") == 1
+        assert (await rolling.condition())["status"] == "False"
+        assert "upgrade" not in (await rolling.world.cluster()).status
+
+
+async def test_without_surge_workers_are_drained_before_others_come() -> None:
+    async with a_cluster(3, maxSurge=0, maxUnavailable=1) as rolling:
+        await rolling.edit("new")
+        await rolling.completes()
+        assert rolling.world.journal.workers_created() == 6
+
+
+async def test_only_the_group_that_changed_is_replaced() -> None:
+    async with a_cluster(2, 2) as rolling:
+        before = {pod.metadata.name for pod in rolling.workers()}
+        await rolling.edit("new", 1)
+        await rolling.completes()
+        kept = before & {pod.metadata.name for pod in rolling.workers()}
+        assert len(kept) == 2
+        assert all("group-0" in name for name in kept)
+
+
+async def test_nothing_is_asked_of_ray_at_rest() -> None:
+    async with a_cluster(2) as rolling:
+        await rolling.edit("new")
+        await rolling.completes()
+        asked = rolling.rays.ray.requests()
+        await rolling.world.settle(600)
+        assert rolling.rays.ray.requests() - asked <= 2
+
+
+async def test_each_worker_is_drained_before_its_pod_goes() -> None:
+    async with a_cluster(2, drainTimeoutSeconds=100) as rolling:
+        nodes = rolling.nodes()
+        busy = {pod.metadata.uid: 1e9 for pod in rolling.workers()}
+        nodes.work.update(busy)
+        began = rolling.world.loop.time()
+        await rolling.edit("new")
+        await rolling.completes()
+        assert rolling.world.loop.time() - began > 200  # two drains that take all their time
+        assert len(nodes.drained) == 2
+
+
+async def test_an_idle_worker_goes_as_soon_as_it_is_drained() -> None:
+    async with a_cluster(2, drainTimeoutSeconds=1000) as rolling:
+        began = rolling.world.loop.time()
+        await rolling.edit("new")
+        await rolling.completes()
+        assert rolling.world.loop.time() - began < 120
+
+
+async def test_an_old_ray_that_cannot_drain_is_not_waited_for() -> None:
+    async with a_cluster(2, drainTimeoutSeconds=1000) as rolling:
+        rolling.rays.ray.drain_course = Course(1.0, 1.0, JobStatus.FAILED)
+        began = rolling.world.loop.time()
+        await rolling.edit("new")
+        await rolling.completes()
+        assert rolling.world.loop.time() - began < 200
+
+
+async def test_without_a_drain_time_pods_are_deleted_at_once() -> None:
+    async with a_cluster(2, drainTimeoutSeconds=0) as rolling:
+        await rolling.edit("new")
+        await rolling.completes()
+        assert not rolling.nodes().drained
+
+
+async def test_a_paused_update_replaces_nothing_and_goes_on_when_it_is_resumed() -> None:
+    async with a_cluster(3, paused=True) as rolling:
+        before = uids(rolling.workers())
+        await rolling.edit("new")
+        await rolling.world.settle(900)
+        assert uids(rolling.workers()) == before
+        assert (await rolling.condition())["reason"] == "Paused"
+        await rolling.settings(paused=False)
+        await rolling.world.settle(1)
+        assert (await rolling.condition())["reason"] == "Rolling"
+        await rolling.completes()
+        assert not before & uids(rolling.workers())
+        events = await rolling.events()
+        assert {"UpgradePaused", "UpgradeResumed", "UpgradeComplete"} <= set(events)
+
+
+async def test_a_pause_half_way_stops_and_a_rollback_goes_back() -> None:
+    async with a_cluster(4) as rolling:
+        world = rolling.world
+        before = uids(rolling.workers())
+        await rolling.edit("new")
+        await world.eventually(lambda: len(before - uids(rolling.workers())) == 2, seconds=300)
+        await rolling.settings(paused=True)
+        await world.settle(60)
+        half = uids(rolling.workers())
+        await world.settle(300)
+        assert uids(rolling.workers()) == half
+        await rolling.patch({"workerGroupSpecs": rolling.manifest["spec"]["workerGroupSpecs"]})
+        await rolling.settings(paused=False)
+        await rolling.completes()
+        assert len(rolling.workers()) == 4
+        assert len(before & uids(rolling.workers())) >= 1, "what was never touched stays"
+
+
+async def test_a_third_template_replaces_the_second_one_at_any_moment() -> None:
+    async with a_cluster(3) as rolling:
+        await rolling.edit("second")
+        await rolling.world.settle(7)
+        await rolling.edit("third")
+        await rolling.completes()
+        wanted = {pod.metadata.annotations[labels.TEMPLATE_HASH] for pod in rolling.workers()}
+        assert len(wanted) == 1
+        assert len(rolling.workers()) == 3
+
+
+async def test_a_suspension_in_the_middle_deletes_everything_and_resuming_brings_the_new() -> None:
+    async with a_cluster(3) as rolling:
+        await rolling.edit("new")
+        await rolling.world.settle(7)
+        await rolling.patch({"suspend": True})
+        await rolling.world.eventually(lambda: not rolling.world.journal.present, seconds=120)
+        await rolling.patch({"suspend": False})
+        await rolling.completes()
+        await rolling.world.settle(60)
+        assert len(rolling.workers()) == 3
+
+
+async def test_groups_of_nothing_and_lone_heads_are_done_at_once() -> None:
+    async with a_cluster(0) as rolling:
+        await rolling.edit("new")
+        await rolling.world.settle(5)
+        assert await rolling.is_complete()
+
+
+async def test_groups_that_are_added_and_removed_meanwhile() -> None:
+    async with a_cluster(2, 2) as rolling:
+        await rolling.edit("new")
+        await rolling.world.settle(7)
+        groups = (await rolling.world.cluster()).spec["workerGroupSpecs"]
+        added = {**groups[0], "groupName": "group-9", "replicas": 1}
+        await rolling.patch({"workerGroupSpecs": [groups[0], added]})
+        await rolling.completes()
+        await rolling.world.settle(60)
+        names = sorted(pod.metadata.labels[labels.GROUP] for pod in rolling.workers())
+        assert names == ["group-0", "group-0", "group-9"]
+
+
+async def test_a_scale_down_in_the_middle_is_carried_out() -> None:
+    async with a_cluster(5) as rolling:
+        await rolling.edit("new")
+        await rolling.world.settle(10)
+        await rolling.world.scale(2)
+        await rolling.completes()
+        await rolling.world.settle(60)
+        assert len(rolling.workers()) == 2
+
+
+async def test_a_worker_that_is_lost_in_the_middle_is_made_up_for() -> None:
+    async with a_cluster(3) as rolling:
+        world = rolling.world
+        await rolling.edit("new")
+        await world.settle(5)
+        victim = rolling.workers()[0].metadata.name
+        rolling.referee.spared.add(victim)
+        await world.user.delete(PODS, world.namespace, victim)
+        await rolling.completes()
+        await world.settle(30)
+        assert len(rolling.workers()) == 3
+
+
+async def test_replicas_of_several_hosts_are_replaced_whole() -> None:
+    async with a_cluster(2, hosts=2) as rolling:
+        await rolling.edit("new")
+        await rolling.completes()
+        await rolling.world.settle(30)
+        replicas = [pod.metadata.labels[labels.REPLICA_NAME] for pod in rolling.workers()]
+        assert sorted(map(replicas.count, set(replicas))) == [2, 2]
+        assert rolling.world.journal.workers_created() == 8
+
+
+async def test_the_head_is_replaced_last_with_fault_tolerance() -> None:
+    async with a_cluster(2, fault_tolerant=True) as rolling:
+        world = rolling.world
+        (head,) = rolling.rays.heads()
+        await rolling.edit("new", head=True)
+        await rolling.completes()
+        await world.eventually(world.is_ready)
+        assert head.metadata.uid in world.journal.marked
+        newest = max(p.metadata.creation_timestamp or "" for p in rolling.workers())
+        (other,) = (pod for pod in rolling.rays.heads() if not pod.metadata.terminating)
+        assert (other.metadata.creation_timestamp or "") >= newest
+        assert world.journal.workers_created() == 4, "workers stay when the head goes"
+
+
+async def test_without_fault_tolerance_the_head_stays_and_the_condition_says_what_to_do() -> None:
+    async with a_cluster(2) as rolling:
+        before = uids(rolling.workers())
+        await rolling.edit("new", head=True)
+        await rolling.world.settle(120)
+        condition = await rolling.condition()
+        assert condition["reason"] == "HeadNeedsFaultTolerance"
+        assert "gcsFaultToleranceOptions" in condition["message"]
+        assert not before & uids(rolling.workers())
+        assert rolling.world.journal.most_live_heads == 1
+        assert len(rolling.rays.heads()) == 1
+
+
+async def test_another_version_of_ray_is_refused_before_anything_is_replaced() -> None:
+    async with a_cluster(2) as rolling:
+        before = uids(rolling.workers())
+        spec = (await rolling.world.cluster()).spec
+        for group in spec["workerGroupSpecs"]:
+            group["template"]["spec"]["containers"][0]["image"] = "rayproject/ray:2.61.0"
+        await rolling.patch(spec)
+        await rolling.world.settle(120)
+        condition = await rolling.condition()
+        assert condition["reason"] == "IncompatibleVersions"
+        assert "Recreate" in condition["message"]
+        assert uids(rolling.workers()) == before
+        assert rolling.world.journal.workers_created() == 2
+
+
+async def test_an_image_of_unknown_version_that_cannot_join_stops_after_one_pod() -> None:
+    async with a_cluster(3, maxSurge=3, progressDeadlineSeconds=60) as rolling:
+        before = uids(rolling.workers())
+        spec = (await rolling.world.cluster()).spec
+        spec["rayVersion"] = ""
+        for group in spec["workerGroupSpecs"]:
+            template = group["template"]
+            template["spec"]["containers"][0]["image"] = "example.com/mine:1"
+            template["metadata"] = {"annotations": {"sim.manta.dev/outcome": "crash"}}
+        await rolling.patch(spec)
+        await rolling.world.settle(200)
+        condition = await rolling.condition()
+        assert condition["reason"] == "IncompatibleVersions", condition
+        assert uids(rolling.workers()) >= before
+        assert len(rolling.workers()) == 4
+        await rolling.patch({"workerGroupSpecs": rolling.manifest["spec"]["workerGroupSpecs"]})
+        await rolling.completes()
+        assert uids(rolling.workers()) == before
+
+
+async def test_what_makes_no_progress_is_said_after_the_deadline() -> None:
+    async with a_cluster(2, progressDeadlineSeconds=60) as rolling:
+        spec = (await rolling.world.cluster()).spec
+        annotations = {"sim.manta.dev/outcome": "never-ready"}
+        spec["workerGroupSpecs"][0]["template"]["metadata"] = {"annotations": annotations}
+        await rolling.patch(spec)
+        await rolling.world.settle(90)
+        condition = await rolling.condition()
+        assert condition["reason"] == "ProgressDeadlineExceeded"
+        assert "waiting for" in condition["message"]
+        assert "UpgradeStuck" in await rolling.events()
+
+
+async def test_while_ray_does_not_answer_nothing_is_replaced() -> None:
+    async with a_cluster(2) as rolling:
+        before = uids(rolling.workers())
+        rolling.rays.ray.fault(Fault.SILENT)
+        await rolling.edit("new")
+        await rolling.world.settle(300)
+        assert uids(rolling.workers()) == before
+        assert (await rolling.condition())["reason"] == "RayDoesNotAnswer"
+        rolling.rays.ray.fault(None)
+        await rolling.completes()
+
+
+async def test_outdated_pods_that_nobody_has_edited_are_held_and_said() -> None:
+    async with a_cluster(2) as rolling:
+        world = rolling.world
+        before = uids(rolling.workers())
+        for pod in rolling.workers():
+            patch = {"metadata": {"annotations": {labels.TEMPLATE_HASH: "1-of-a-former-operator"}}}
+            await world.user.merge_patch(PODS, world.namespace, pod.metadata.name, patch)
+        await world.settle(120)
+        assert uids(rolling.workers()) == before
+        assert (await rolling.condition("DeletionHeld"))["status"] == "True"
+        assert (await rolling.condition())["reason"] == "NotExplained"
+        token = confirmation_of(await world.cluster())
+        confirm = {"metadata": {"annotations": {labels.CONFIRM_DELETION: token}}}
+        await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", confirm)
+        await rolling.completes()
+        assert not before & uids(rolling.workers())
+
+
+async def test_with_another_strategy_what_drains_already_still_goes() -> None:
+    async with a_cluster(2) as rolling:
+        await rolling.edit("new")
+        drained = rolling.nodes().drained
+        await rolling.world.eventually(lambda: drained)
+        await rolling.patch({"upgradeStrategy": {"type": "None", "rollingUpdate": None}})
+        await rolling.world.settle(600)
+        assert await rolling.condition() == {}
+        annotations = [pod.metadata.annotations or {} for pod in rolling.workers()]
+        assert len(annotations) == 2
+        assert not any(labels.DRAINING_SINCE in each for each in annotations)
+
+
+async def test_status_and_condition_count_what_is_done() -> None:
+    async with a_cluster(3) as rolling:
+        await rolling.edit("new")
+        await rolling.world.settle(3)
+        status = (await rolling.world.cluster()).status
+        (group,) = status["upgrade"]["groups"]
+        assert group["name"] == "group-0"
+        assert group["desired"] == 3
+        assert group["updated"] + group["outdated"] in {3, 4}
+        assert "outdated" in (await rolling.condition())["message"]

@@ -1,0 +1,144 @@
+"""Crash at every write of a rolling update, lose every answer: each pod is replaced exactly once.
+
+Every Pod watch event is ten seconds late, and a referee checks the budget after every transition of
+the store. The scenario is played once; at each write a forked process goes on with a fault there.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.faults.faulty_transport import LostRequest, LostResponse
+from tests.integration.forks import Forks, InEachFork
+from tests.integration.harness import embedded_world
+from tests.integration.rolling import RollingWorld, rolling_manifest
+from tests.integration.test_crashes import all_but, in_shards, lag
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.faults.journal import JournalEntry
+    from tests.integration.harness import RunningOperator
+
+pytestmark = [
+    pytest.mark.embedded_only,
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("silence"),
+]
+
+FEW, MANY = (2, 1), (12, 8)
+STEP = 8
+"""In each shard every so many writes have a fault."""
+
+
+class Outcome(NamedTuple):
+    """What an update came to."""
+
+    created: int
+    kept: int
+    present: int
+    wrong: tuple[str, ...] = ()
+
+
+def expected(groups: tuple[int, ...]) -> Outcome:
+    """Each worker is replaced once."""
+    return Outcome(created=sum(groups), kept=0, present=sum(groups))
+
+
+@asynccontextmanager
+async def a_cluster(
+    *groups: int, late: bool = True
+) -> AsyncIterator[tuple[RollingWorld, RunningOperator]]:
+    """A ready cluster whose operator sees its pods ten seconds late."""
+    surge = max(1, max(groups) // 4)
+    async with embedded_world() as world:
+        manifest = rolling_manifest(*groups, maxSurge=surge, maxParallelGroups=2)
+        rolling = RollingWorld(world, manifest)
+        operator = rolling.start_operator(rules=[lag()] if late else [])
+        await rolling.create()
+        await world.settle(60)
+        yield rolling, operator
+
+
+async def play(rolling: RollingWorld) -> Outcome:
+    """Edit all groups, and wait for the end."""
+    world = rolling.world
+    before = {pod.metadata.uid for pod in rolling.workers()}
+    await rolling.edit("new")
+    await rolling.completes(7200)
+    await world.settle(60)
+    after = {pod.metadata.uid for pod in rolling.workers()}
+    made = world.journal.workers_created() - len(before)
+    return Outcome(made, len(before & after), len(after), tuple(rolling.referee.wrong))
+
+
+def kill_when(
+    rolling: RollingWorld,
+    operator: RunningOperator,
+    strikes: Callable[[], bool],
+    *,
+    applied: bool,
+) -> None:
+    """Kill the operator at the write at which `strikes` says so, and start another one."""
+
+    async def restart() -> None:
+        await operator.kill()
+        rolling.start_operator(rules=[lag()])
+
+    def strike(entry: JournalEntry) -> None:
+        if entry.attributes.writes and strikes():
+            operator.transport.sever()
+            rolling.world.background(restart())
+
+    hooks = operator.transport.on_answer if applied else operator.transport.on_request
+    hooks.append(strike)
+
+
+async def test_twenty_workers_in_two_groups_are_replaced_within_the_budget() -> None:
+    async with a_cluster(*MANY) as (rolling, _):
+        assert await play(rolling) == expected(MANY)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@in_shards
+async def test_killed_at_any_single_write_each_worker_is_replaced_once(
+    applied: bool, shard: int
+) -> None:
+    forks = Forks[Outcome](shard, STEP)
+    async with a_cluster(*FEW) as (rolling, operator):
+        kill_when(rolling, operator, forks.strikes, applied=applied)
+        assert await forks.play(play(rolling)) == expected(FEW)
+    assert forks.places > STEP
+    assert all_but(expected(FEW), forks) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@in_shards
+async def test_with_any_single_answer_lost_each_worker_is_replaced_once(
+    fault: LostResponse | LostRequest, shard: int
+) -> None:
+    forks = Forks[Outcome](shard, STEP)
+    async with a_cluster(*FEW) as (rolling, operator):
+        verbs = frozenset({"create", "patch", "update", "delete"})
+        operator.transport.rules.append(InEachFork(fault, verbs=verbs, strikes=forks.strikes))
+        assert await forks.play(play(rolling)) == expected(FEW)
+    assert forks.places > STEP
+    assert all_but(expected(FEW), forks) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@in_shards
+async def test_twenty_workers_survive_a_kill_at_a_sample_of_all_writes(
+    applied: bool, shard: int
+) -> None:
+    forks = Forks[Outcome](shard, 4 * STEP)
+    async with a_cluster(*MANY) as (rolling, operator):
+        kill_when(rolling, operator, forks.strikes, applied=applied)
+        assert await forks.play(play(rolling)) == expected(MANY)
+    assert all_but(expected(MANY), forks) == {}
