@@ -63,8 +63,10 @@ class Forks(Generic[T]):
                 raise
             outcome = repr(error)
         if self._to_parent is not None:
-            os.write(self._to_parent, pickle.dumps(outcome))
-            os._exit(0)
+            try:
+                os.write(self._to_parent, pickle.dumps(outcome))
+            finally:  # the parent may be gone; what is left of the test run is not for this process
+                os._exit(0)
         return outcome
 
     def _fork(self, number: int) -> bool:

@@ -145,6 +145,28 @@ class Services:
             raise AssertionError(f"not reached within {seconds} s: {status}") from None
         return await self.status(name)
 
+    async def deployed(
+        self, manifest: dict[str, Any] | None = None, *, seconds: float = 180
+    ) -> str:
+        """Create a RayService and wait until it serves; the name of its cluster."""
+        created = await self.create(manifest)
+        return await self.serving(created.metadata.name, seconds=seconds)
+
+    async def serving(self, name: str = "svc", *, seconds: float = 180) -> str:
+        """Wait until it serves; the name of its cluster."""
+        await self.reaches(_runs, name, seconds=seconds)
+        return await self.active(name)
+
+    async def taken_over(self, old: str, *, seconds: float = 180) -> str:
+        """Wait until another cluster than `old` is the active one; its name."""
+
+        def has_taken_over(status: dict[str, Any]) -> bool:
+            active = status.get("activeServiceStatus") or {}
+            return active.get("rayClusterName", "") not in {"", old}
+
+        await self.reaches(has_taken_over, seconds=seconds)
+        return await self.active()
+
     async def clusters(self) -> list[str]:
         found = await self.world.user.list(RAYCLUSTERS, self.world.namespace)
         return sorted(each.metadata.name for each in found.items)
@@ -265,14 +287,11 @@ async def live_and_die(services: Services) -> None:
     """A RayService's main ways: served, edited in place, upgraded, suspended, resumed, deleted."""
     world = services.world
     manifest = service_manifest(rayClusterDeletionDelaySeconds=1)
-    await services.create(manifest)
-    await services.reaches(_runs)
-    first = await services.active()
+    first = await services.deployed(manifest)
     await services.patch(serveConfigV2=serve_config("hello"))
     await world.eventually(lambda: len(services.serve_of(first).puts) == 2, seconds=60)
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
-    await services.reaches(lambda s: s["activeServiceStatus"].get("rayClusterName") != first)
-    second = await services.active()
+    second = await services.taken_over(first)
 
     async def is_alone() -> bool:
         return await services.clusters() == [second]
@@ -281,7 +300,7 @@ async def live_and_die(services: Services) -> None:
     await services.patch(suspend=True)
     await services.reaches(lambda s: condition(s, "Suspended") == "True")
     await services.patch(suspend=False)
-    await services.reaches(_runs)
+    await services.serving()
     await world.user.delete(RAYSERVICES, world.namespace, "svc")
 
     async def is_gone() -> bool:

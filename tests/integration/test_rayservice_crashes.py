@@ -1,9 +1,9 @@
 """Crash at every write about a RayService, lose every answer: the same end, and no failed request.
 
-The scenario is one RayService whose image and config are edited together, and whose config is
-edited once more when the new cluster serves. It is played once to count the writes, then with a
-fault at a sample of them: so many that a test takes a minute of processor time at most. A client
-asks all the while, and the referee checks the invariants after every transition of the store.
+There are two scenarios, one for each strategy of upgrades; see `replace_at_once` and
+`move_step_by_step`. Each is played once undisturbed; at each write, or event, a forked process goes
+on with a fault in that place. A client asks all the while, and the referee checks the invariants
+after every transition of the store.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controller.ray.dashboard.client.client import TIMEOUT
-from tests.faults.faulty_transport import Gone, LostRequest, LostResponse, Rule, watch_lag
+from tests.fakes.gateways import SimulatedListeners, install_gateway_api, simulated_gateways
+from tests.faults.faulty_transport import Gone, LostRequest, LostResponse, watch_lag
+from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
-from tests.integration.measuring import measured_once
+from tests.integration.incremental import incremental_manifest, third, watched, with_resources
 from tests.integration.rayservices import (
     Services,
     asked,
@@ -26,28 +28,28 @@ from tests.integration.rayservices import (
     service_manifest,
     with_image,
 )
-from tests.integration.test_rayjob_crashes import kill_at
+from tests.integration.steady_referee import SteadyReferee
+from tests.integration.test_crashes import all_but
+from tests.integration.test_rayjob_crashes import kill_when
 from tests.ray.dashboard.simulated import Fault
-from tests.simulation.service_referee import ServiceReferee
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.faults.faulty_transport import JournalEntry
 
 pytestmark = [
     pytest.mark.embedded_only,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(3600),
     pytest.mark.usefixtures("silence"),
 ]
 
-PLACES = 8
-"""Places in which a test tries a fault, spread evenly over all there are."""
-
 NEW_IMAGE = "rayproject/ray:2.53.0"
 SERVICE, CLUSTERS = "rayservices.ray.io", "rayclusters.ray.io"
-STABLE = ("svc-head-svc", "svc-serve-svc")
+ROUTING = {"gateways.gateway.networking.k8s.io", "httproutes.gateway.networking.k8s.io"}
 WRITES = frozenset({"create", "patch", "update", "delete"})
+PATIENCE = 900.0
+"""Seconds for one step, faults included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,52 +63,108 @@ class Outcome:
     """
 
     served: tuple[tuple[str, ...], ...]
-    clusters_left: int
+    clusters_left: int = 1
     wrong: tuple[str, ...] = ()
 
 
-EXPECTED = Outcome((("first",), ("second", "third")), clusters_left=1)
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a scenario is played."""
+
+    services: Services
+    listeners: SimulatedListeners
+    referee: SteadyReferee
+
+    async def outcome(self, *failures: str) -> Outcome:
+        """What there is a while after the last edit took effect."""
+        services = self.services
+        await services.world.eventually(self._only_one, seconds=PATIENCE, pause=1)
+        await services.world.settle(20)
+        assert await services.is_ready()
+        for uid, puts in services.puts():
+            self.referee.check_puts(uid, puts)
+        served = tuple(tuple(dict.fromkeys(each)) for each in services.told())
+        wrong = (*failures, *self.referee.violations)
+        return Outcome(served, len(await services.clusters()), wrong)
+
+    async def _only_one(self) -> bool:
+        return len(await self.services.clusters()) == 1
 
 
-@asynccontextmanager
-async def a_world() -> AsyncIterator[tuple[Services, ServiceReferee]]:
-    async with embedded_world() as world:
-        services, referee = Services(world), ServiceReferee([])
-        assert world.server is not None
-        world.server.on_write.append(referee)
-        yield services, referee
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What the user does while the operator runs, and how it ends.
+
+    Attributes:
+        play: plays it.
+        expected: how it ends.
+        step: every so many answers are lost, and events replaced, one in each fork.
+    """
+
+    play: Callable[[Stage], Awaitable[Outcome]]
+    expected: Outcome
+    step: int = 1
 
 
-async def play(services: Services, referee: ServiceReferee) -> Outcome:
-    """The scenario, its operator running already."""
+async def replace_at_once(stage: Stage) -> Outcome:
+    """Image and config are edited together, and the config again when the new cluster serves."""
+    services = stage.services
     manifest = service_manifest(
         serveConfigV2=serve_config("first"), rayClusterDeletionDelaySeconds=5
     )
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running", seconds=600)
-    old = await services.active()
+    old = await services.deployed(manifest, seconds=PATIENCE)
     failures: list[str] = []
     async with asked(services, failures):
         edited = with_image(manifest, NEW_IMAGE)
         edited["spec"]["serveConfigV2"] = serve_config("second")
         await services.edit(edited)
-        await services.reaches(
-            lambda s: s["activeServiceStatus"]["rayClusterName"] != old, seconds=600
-        )
+        await services.taken_over(old, seconds=PATIENCE)
         edited["spec"]["serveConfigV2"] = serve_config("third")
         await services.edit(edited)
-        await services.world.eventually(lambda: services.told()[-1][-1] == "third", seconds=300)
-        await services.world.eventually(lambda: only_one(services), seconds=300)
-        await services.world.settle(60)
-    assert await services.is_ready()
-    for uid, puts in services.puts():
-        referee.check_puts(uid, puts)
-    served = tuple(tuple(dict.fromkeys(each)) for each in services.told())
-    return Outcome(served, len(await services.clusters()), (*failures, *referee.violations))
+        await services.world.eventually(
+            lambda: services.told()[-1][-1] == "third", seconds=PATIENCE
+        )
+        return await stage.outcome(*failures)
 
 
-async def only_one(services: Services) -> bool:
-    return len(await services.clusters()) == 1
+async def move_step_by_step(stage: Stage) -> Outcome:
+    """An upgrade is reverted when half of the requests have moved; then another one completes."""
+    services = stage.services
+    manifest = incremental_manifest(maxSurgePercent=50, stepSizePercent=50, intervalSeconds=5)
+    manifest["spec"]["rayClusterDeletionDelaySeconds"] = 5
+    old = await services.deployed(manifest, seconds=PATIENCE)
+    async with watched(services, stage.listeners) as upgrades:
+        await services.edit(with_resources(manifest, replicas=4))
+        await services.reaches(has_moved_half, seconds=PATIENCE)
+        await services.edit(manifest)
+        await services.reaches(lambda s: not s.get("pendingServiceStatus"), seconds=PATIENCE)
+        await services.edit(third(manifest))
+        await services.taken_over(old, seconds=PATIENCE)
+        return await stage.outcome(*upgrades.unanswered)
+
+
+def has_moved_half(status: dict[str, Any]) -> bool:
+    return (status.get("pendingServiceStatus") or {}).get("trafficRoutedPercent", 0) >= 50
+
+
+AT_ONCE = Scenario(replace_at_once, Outcome((("first",), ("second", "third"))))
+STEP_BY_STEP = Scenario(move_step_by_step, Outcome((("hi",), ("hello",), ("third",))), step=4)
+
+either_strategy = pytest.mark.parametrize(
+    "scenario", [AT_ONCE, STEP_BY_STEP], ids=["at-once", "step-by-step"]
+)
+
+
+@asynccontextmanager
+async def a_stage() -> AsyncIterator[Stage]:
+    async with embedded_world() as world:
+        await install_gateway_api(world)
+        services = Services(world)
+        referee = SteadyReferee(lambda name: services.serve_of(name).ready(world.loop.time()))
+        assert world.server is not None
+        world.server.on_write.append(referee)
+        async with simulated_gateways(world) as listeners:
+            yield Stage(services, listeners, referee)
 
 
 def is_ours(entry: JournalEntry) -> bool:
@@ -116,84 +174,68 @@ def is_ours(entry: JournalEntry) -> bool:
         return about.writes and about.subresource != "status"
     if about.resource == "pods":
         return about.verb == "patch"
-    return about.writes and (about.resource == SERVICE or about.name.startswith(STABLE))
-
-
-@measured_once
-async def entries_of() -> tuple[list[JournalEntry], int]:
-    """All requests of the operator, and its number of events, when nothing disturbs it."""
-    async with a_world() as (services, referee):
-        operator = services.start_operator()
-        assert await play(services, referee) == EXPECTED
-        return operator.transport.journal.entries, len(operator.transport.journal.events)
-
-
-def sample(count: int) -> Iterator[int]:
-    """Some of so many places."""
-    assert count > PLACES
-    yield from sorted({round(each * (count - 1) / (PLACES - 1)) for each in range(PLACES)})
+    ours = about.resource in {SERVICE, *ROUTING} or about.name.endswith(("-head-svc", "-serve-svc"))
+    return about.writes and ours
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
-async def test_killed_at_a_write_the_end_is_the_same(applied: bool):
-    entries, _ = await entries_of()
-    wrong: dict[int, Outcome] = {}
-    for number in sample(sum(map(is_ours, entries))):
-        async with a_world() as (services, referee):
-            operator = services.start_operator()
-            kill_at(services, operator, number, applied=applied, ours=is_ours)
-            if (outcome := await play(services, referee)) != EXPECTED:
-                wrong[number] = outcome
-    assert wrong == {}
+@either_strategy
+async def test_killed_at_any_single_write_the_end_is_the_same(scenario: Scenario, applied: bool):
+    forks = Forks[Outcome]()
+    async with a_stage() as stage:
+        operator = stage.services.start_operator()
+        kill_when(stage.services, operator, forks.strikes, applied=applied, ours=is_ours)
+        assert await forks.play(scenario.play(stage)) == scenario.expected
+    assert forks.places > 32
+    assert all_but(scenario.expected, forks) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
-async def test_with_an_answer_lost_the_end_is_the_same(fault: LostResponse | LostRequest):
-    entries, _ = await entries_of()
-    wrong: dict[int, Outcome] = {}
-    ours = [
-        number
-        for number, entry in enumerate(each for each in entries if each.attributes.writes)
-        if is_ours(entry)
-    ]
-    for place in sample(len(ours)):
-        rule = Rule(fault, verbs=WRITES, skip=ours[place], times=1)
-        if (outcome := await played([rule])) != EXPECTED:
-            wrong[place] = outcome
-    assert wrong == {}
+@either_strategy
+async def test_with_any_single_answer_lost_the_end_is_the_same(
+    scenario: Scenario, fault: LostResponse | LostRequest
+):
+    forks = Forks[Outcome](0, scenario.step)
+    async with a_stage() as stage:
+        rules = [InEachFork(fault, verbs=WRITES, strikes=forks.strikes)]
+        stage.services.start_operator(rules=rules)
+        assert await forks.play(scenario.play(stage)) == scenario.expected
+    assert forks.places > 64
+    assert all_but(scenario.expected, forks) == {}
 
 
 @pytest.mark.slow
-async def test_with_a_410_in_place_of_an_event_the_end_is_the_same():
-    _, events = await entries_of()
-    wrong: dict[int, Outcome] = {}
-    for number in sample(events):
-        if (outcome := await played([Rule(Gone(), skip=number, times=1)])) != EXPECTED:
-            wrong[number] = outcome
-    assert wrong == {}
+@either_strategy
+async def test_with_a_410_in_place_of_any_single_event_the_end_is_the_same(scenario: Scenario):
+    forks = Forks[Outcome](0, scenario.step)
+    async with a_stage() as stage:
+        stage.services.start_operator(rules=[InEachFork(Gone(), strikes=forks.strikes)])
+        assert await forks.play(scenario.play(stage)) == scenario.expected
+    assert forks.places > 64
+    assert all_but(scenario.expected, forks) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("resource", [SERVICE, CLUSTERS, "pods", "services", ""])
-async def test_with_late_watches_the_end_is_the_same(resource: str):
-    assert await played([watch_lag(resource, 10)]) == EXPECTED
-
-
-async def played(rules: list[Rule]) -> Outcome:
-    async with a_world() as (services, referee):
-        services.start_operator(rules=rules)
-        return await play(services, referee)
+@either_strategy
+async def test_with_late_watches_the_end_is_the_same(scenario: Scenario, resource: str):
+    async with a_stage() as stage:
+        stage.services.start_operator(rules=[watch_lag(resource, 10)])
+        assert await scenario.play(stage) == scenario.expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
-async def test_with_dashboards_that_misbehave_half_of_the_time_the_end_is_the_same(fault: Fault):
-    async with a_world() as (services, referee):
-        services.start_operator()
-        services.world.background(misbehave(services, fault))
-        assert await play(services, referee) == EXPECTED
+@either_strategy
+async def test_with_dashboards_that_misbehave_half_of_the_time_the_end_is_the_same(
+    scenario: Scenario, fault: Fault
+):
+    async with a_stage() as stage:
+        stage.services.start_operator()
+        stage.services.world.background(misbehave(stage.services, fault))
+        assert await scenario.play(stage) == scenario.expected
 
 
 async def misbehave(services: Services, fault: Fault) -> None:
@@ -204,8 +246,9 @@ async def misbehave(services: Services, fault: Fault) -> None:
 
 
 @pytest.mark.slow
-async def test_with_dashboards_that_answer_late_the_end_is_the_same():
-    async with a_world() as (services, referee):
-        services.ray.latency = lambda _head: TIMEOUT - 0.1
-        services.start_operator()
-        assert await play(services, referee) == EXPECTED
+@either_strategy
+async def test_with_dashboards_that_answer_late_the_end_is_the_same(scenario: Scenario):
+    async with a_stage() as stage:
+        stage.services.ray.latency = lambda _head: TIMEOUT - 0.1
+        stage.services.start_operator()
+        assert await scenario.play(stage) == scenario.expected

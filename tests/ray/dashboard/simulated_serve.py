@@ -31,6 +31,11 @@ class Deployment:
             return self.target
         return self.before
 
+    def ready(self, capacity: float, now: float, starting: float) -> float:
+        """The largest capacity, in percent, for which the replicas that run are enough."""
+        running = self.running(now, starting)
+        return capacity if running >= self.target else (running + 0.5) * 100 / self.replicas
+
     def scale(self, capacity: float | None, now: float, starting: float) -> None:
         target = scaled(self.replicas, capacity)
         if target != self.target:
@@ -96,6 +101,16 @@ class SimulatedServe:
         for each in found.deployments.values():
             each.scale(self.capacity, now, self.starting)
         return found
+
+    def ready(self, now: float) -> float:
+        """How much of its full size runs, in percent, by the deployment that has the least."""
+        capacity = 100.0 if self.capacity is None else self.capacity
+        shares = (
+            deployment.ready(capacity, now, self.starting)
+            for application in self.applications.values()
+            for deployment in application.deployments.values()
+        )
+        return min(shares, default=0.0)
 
     def proxy_health(self, address: str) -> DashboardResponse | None:
         """None if there is no proxy yet."""
