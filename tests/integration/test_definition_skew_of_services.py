@@ -49,8 +49,7 @@ async def test_what_serves_survives_a_definition_that_drops_a_field(
 ):
     services = Services(world)
     operator = services.start_operator()
-    await services.create(service_manifest(rayClusterDeletionDelaySeconds=0))
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.deployed(service_manifest(rayClusterDeletionDelaySeconds=0))
     await world.settle(10)  # no write is under way that would store what is read then
     cluster = await services.active()
     await drop_fields(world, field, name=name)
@@ -85,8 +84,7 @@ async def test_only_an_edit_asks_for_a_new_cluster_not_a_definition_that_drops_m
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=0)
     manifest["spec"]["rayClusterConfig"]["headGroupSpec"]["serviceType"] = "NodePort"
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.deployed(manifest)
     await world.settle(10)
     cluster = await services.active()
     field = "spec.rayClusterConfig.headGroupSpec.serviceType"
@@ -98,7 +96,7 @@ async def test_only_an_edit_asks_for_a_new_cluster_not_a_definition_that_drops_m
     await world.settle(60)
     assert await services.clusters() == [await services.active()] == [cluster]
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
-    await services.reaches(lambda s: s["activeServiceStatus"].get("rayClusterName") != cluster)
+    await services.taken_over(cluster)
 
 
 async def test_a_suspended_service_is_not_resumed_by_a_definition_without_suspend(world: World):
@@ -113,14 +111,13 @@ async def test_a_suspended_service_is_not_resumed_by_a_definition_without_suspen
     await world.settle(60)
     assert await services.clusters() == []
     await services.patch(suspend=False)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.serving()
 
 
 async def test_a_deleted_service_goes_whatever_its_definition_lacks(world: World):
     services = Services(world)
     services.start_operator()
-    await services.create()
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.deployed()
     await drop_fields(world, "status.activeServiceStatus", name=RAYSERVICES_CRD)
     await world.settle(20)
     await world.user.delete(RAYSERVICES, world.namespace, "svc")

@@ -83,12 +83,11 @@ async def test_a_write_that_fails_costs_few_requests_is_named_and_harms_no_other
         operator.transport.rules = [rule]
         await services.create(manifest)
     else:
-        await services.create(manifest)
-        await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+        await services.deployed(manifest)
         operator.transport.rules = [rule]
         await services.edit(failure.edit(manifest))
     await services.create(service_manifest("other"))
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running", "other", seconds=60)
+    await services.serving("other", seconds=60)
     await world.settle(30)
     since = len(operator.transport.journal.entries)
     await world.settle(TEN_MINUTES)

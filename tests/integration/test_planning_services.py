@@ -36,10 +36,9 @@ async def planned(services: Services, manifest: dict[str, Any]) -> ObjectPlan:
 async def running(services: Services, manifest: dict[str, Any]) -> str:
     """Create it and wait until it serves; the name of its cluster."""
     services.start_operator()
-    await services.create(manifest)
-    await services.reaches(lambda status: status.get("serviceStatus") == "Running")
+    name = await services.deployed(manifest)
     await services.world.settle(5)
-    return await services.active()
+    return name
 
 
 def sized(**spec: Any) -> dict[str, Any]:
@@ -90,6 +89,11 @@ async def test_a_new_image_is_planned_as_another_cluster_that_takes_over(service
     assert plan.count("delete") >= 3  # the cluster and its pods
     assert plan.refusals == ()
     assert (await services.service()).metadata.resource_version == before.metadata.resource_version
+
+    await services.edit(edited)
+    new = await services.taken_over(old)
+    await services.world.settle(60)
+    assert await services.clusters() == [new]
 
 
 async def test_an_edit_of_the_config_alone_is_planned_in_place(services: Services):

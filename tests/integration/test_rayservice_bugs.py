@@ -34,17 +34,10 @@ async def services(world: World) -> Services:
     return Services(world)
 
 
-async def running(services: Services) -> str:
-    """Wait until it serves; the name of its cluster."""
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    return await services.active()
-
-
 async def test_bug_42_a_cluster_that_a_service_selects_is_not_deleted(services: Services):
     operator = services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
-    await services.create(manifest)
-    old = await running(services)
+    old = await services.deployed(manifest)
     failures: list[str] = []
     async with asked(services, failures):
         refused = ErrorResponse(403, "Forbidden", "not now, {n}")
@@ -53,9 +46,7 @@ async def test_bug_42_a_cluster_that_a_service_selects_is_not_deleted(services: 
         await services.world.settle(300)
         assert old in await services.clusters()
         operator.transport.rules = []
-        await services.reaches(
-            lambda s: s["activeServiceStatus"]["rayClusterName"] != old, seconds=120
-        )
+        await services.taken_over(old, seconds=120)
         await services.world.settle(60)
     assert failures == []
     assert await services.clusters() == [await services.active()]
@@ -64,10 +55,9 @@ async def test_bug_42_a_cluster_that_a_service_selects_is_not_deleted(services: 
 async def test_an_invalid_edit_keeps_no_cluster_that_was_replaced_before(services: Services):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=100)
-    await services.create(manifest)
-    old = await running(services)
+    old = await services.deployed(manifest)
     await services.edit(with_image(manifest, IMAGE))
-    await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+    await services.taken_over(old)
     await services.world.settle(5)
     await services.patch(serveConfigV2="applications: 1")
     await services.world.settle(60)
@@ -81,8 +71,7 @@ async def test_a_suspension_that_has_begun_ends_whatever_the_specification_says(
     services: Services,
 ):
     operator = services.start_operator()
-    await services.create()
-    await running(services)
+    await services.deployed()
     refused = ErrorResponse(403, "Forbidden", "not now, {n}")
     operator.transport.rules = [Rule(refused, "services", frozenset({"delete"}))]
     await services.patch(suspend=True)
@@ -96,8 +85,7 @@ async def test_a_suspension_that_has_begun_ends_whatever_the_specification_says(
 
 async def test_bug_47_a_head_without_memory_is_given_the_applications_again(services: Services):
     services.start_operator()
-    await services.create()
-    name = await running(services)
+    name = await services.deployed()
     (lost,) = services.heads()
     puts = services.serve_of(name).puts
     await delete(services, lost)
@@ -124,7 +112,7 @@ async def test_bug_48_clusters_are_suspended_and_resumed_as_kueue_asks(services:
     await services.world.settle(30)
     assert services.world.journal.created == {}
     await services.patch(rayClusterConfig={"suspend": False})
-    name = await running(services)
+    name = await services.serving()
 
     await services.patch(rayClusterConfig={"suspend": True})
     await services.world.eventually(lambda: not services.world.journal.present, seconds=60)
@@ -153,7 +141,7 @@ async def test_bug_54_of_a_service_that_is_gone_nothing_is_kept(services: Servic
     operator = services.start_operator()
     for number in range(3):
         created = await services.create(service_manifest(f"svc-{number}"))
-        await services.reaches(lambda s: s.get("serviceStatus") == "Running", f"svc-{number}")
+        await services.serving(f"svc-{number}")
         meta = created.metadata
         await services.world.user.delete(
             RAYSERVICES, services.world.namespace, meta.name, uid=meta.uid
@@ -172,4 +160,4 @@ async def test_bug_55_the_time_to_initialize_begins_anew_with_a_resumption(servi
     await services.create(manifest)
     await services.world.settle(300)
     await services.patch(suspend=False)
-    assert await running(services)
+    assert await services.serving()

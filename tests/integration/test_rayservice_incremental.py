@@ -52,19 +52,14 @@ async def listeners(services: Services) -> AsyncIterator[SimulatedListeners]:
 async def serving(services: Services, manifest: dict[str, Any]) -> str:
     """Deploy and wait until the route leads to the first cluster; its name."""
     services.start_operator()
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    name = await services.deployed(manifest)
     await services.world.settle(10)
-    return await services.active()
+    return name
 
 
 async def upgraded(services: Services, old: str) -> str:
     """Wait until another cluster has taken over; its name."""
-    await services.reaches(
-        lambda s: s.get("activeServiceStatus", {}).get("rayClusterName") not in {"", old},
-        seconds=600,
-    )
-    return await services.active()
+    return await services.taken_over(old, seconds=600)
 
 
 async def test_gateway_route_and_services_are_those_of_kuberay(
@@ -404,7 +399,7 @@ async def test_a_suspension_in_an_upgrade_deletes_gateway_and_route_too(
     assert not (await user.list(GATEWAYS, namespace)).items
     assert not (await user.list(HTTP_ROUTES, namespace)).items
     await services.patch(suspend=False)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.serving()
     await services.world.eventually(lambda: listeners.weights.get(ROUTE))
 
 

@@ -72,14 +72,13 @@ async def test_there_is_always_an_endpoint_and_the_old_head_stays_for_the_delay(
     """Requests that were under way when the service moved have the delay to end."""
     operator = services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=DELAY)
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.deployed(manifest)
     old, uids = await services.active(), await uids_of_services(services)
     await services.world.eventually(lambda: ready_endpoints(services))
     switch = Switch(services)
     watching = asyncio.create_task(switch.watch(old))
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
-    await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+    await services.taken_over(old)
     await services.world.settle(DELAY / 2)
     await operator.kill()
     await services.world.settle(5)
@@ -103,9 +102,7 @@ async def uids_of_services(services: Services) -> list[str]:
 async def test_bug_50_bounds_of_replicas_change_in_the_running_cluster(services: Services):
     services.start_operator()
     manifest = service_manifest()
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    name = await services.active()
+    name = await services.deployed(manifest)
     manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["maxReplicas"] = 7
     await services.edit(manifest)
 
@@ -131,8 +128,7 @@ def config_with(text: str) -> str:
 async def test_a_config_of_300_kib_is_served_if_it_compresses_well(services: Services):
     services.start_operator()
     text = "all work and no play makes jack a dull boy " * 7300
-    await services.create(service_manifest(serveConfigV2=config_with(text)))
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.deployed(service_manifest(serveConfigV2=config_with(text)))
     (put,) = services.serve_of(await services.active()).puts
     assert put["applications"][0]["deployments"][0]["user_config"]["text"] == text
 
@@ -141,9 +137,7 @@ async def test_a_config_of_300_kib_that_does_not_compress_is_refused_and_nothing
     services: Services,
 ):
     services.start_operator()
-    await services.create()
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    name = await services.active()
+    name = await services.deployed()
     large = config_with(random.Random(1).randbytes(150 * 1024).hex())
     await services.edit(service_manifest(serveConfigV2=large))
     status = await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
@@ -163,9 +157,7 @@ async def test_a_cluster_taken_over_gets_no_config_while_its_ray_does_not_say_wh
     services: Services,
 ):
     operator = services.start_operator()
-    await services.create()
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    name = await services.active()
+    name = await services.deployed()
     await operator.kill()
     own = ("serve-config", "serve-config-hash", "serve-config-applied", "made-from")
     forgotten = {"metadata": {"annotations": {f"manta.dev/{key}": None for key in own}}}
@@ -188,8 +180,7 @@ async def test_a_cluster_taken_over_gets_no_config_while_its_ray_does_not_say_wh
 
 async def test_applications_that_somebody_shut_down_are_deployed_again(services: Services):
     services.start_operator()
-    await services.create()
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.deployed()
     serve = services.serve_of(await services.active())
     for count in (2, 3):
         serve.applications.clear()
@@ -213,12 +204,9 @@ async def test_events_tell_an_upgrade_from_its_preparation_to_the_deletion_each_
 ):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    old = await services.active()
+    old = await services.deployed(manifest)
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
-    await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
-    new = await services.active()
+    new = await services.taken_over(old)
     await services.world.settle(60)
     assert await notes(services, "PreparedRayCluster") == [
         f"Cluster {new} is to replace cluster {old}",

@@ -55,18 +55,13 @@ async def test_bug_36_image_and_config_changed_together_reach_the_new_cluster_on
 ):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=30)
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    old = await services.active()
+    old = await services.deployed(manifest)
     failures: list[str] = []
     async with asked(services, failures):
         edited = with_image(manifest, "rayproject/ray:2.53.0")
         edited["spec"]["serveConfigV2"] = serve_config("hello")
         await services.edit(edited)
-        await services.reaches(
-            lambda s: s.get("activeServiceStatus", {}).get("rayClusterName") not in {"", old}
-        )
-        new = await services.active()
+        new = await services.taken_over(old)
         old_puts = services.serve_of(old).puts
         await services.world.eventually(lambda: _only(services, new), seconds=120)
         await services.world.settle(10)
@@ -77,9 +72,7 @@ async def test_bug_36_image_and_config_changed_together_reach_the_new_cluster_on
 
 async def test_a_config_alone_reaches_the_cluster_that_is_there(services: Services):
     services.start_operator()
-    await services.create()
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    name = await services.active()
+    name = await services.deployed()
     await services.edit(service_manifest(serveConfigV2=serve_config("hello")))
     serve = services.serve_of(name)
     await services.world.eventually(lambda: len(serve.puts) == 2)
@@ -90,9 +83,7 @@ async def test_a_config_alone_reaches_the_cluster_that_is_there(services: Servic
 
 async def test_bug_52_a_service_at_rest_writes_and_puts_nothing(services: Services):
     services.start_operator()
-    await services.create()
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    name = await services.active()
+    name = await services.deployed()
     await services.world.settle(20)
     before = (await services.service()).metadata.resource_version
     puts = len(services.serve_of(name).puts)
@@ -104,7 +95,7 @@ async def test_bug_52_a_service_at_rest_writes_and_puts_nothing(services: Servic
 async def test_a_deleted_service_leaves_nothing(services: Services):
     services.start_operator()
     created = await services.create()
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.serving()
     await services.world.user.delete(
         RAYSERVICES, services.world.namespace, "svc", uid=created.metadata.uid
     )
@@ -114,8 +105,7 @@ async def test_a_deleted_service_leaves_nothing(services: Services):
 
 async def test_a_suspended_service_leaves_nothing_and_comes_back(services: Services):
     services.start_operator()
-    await services.create()
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.deployed()
     await services.patch(suspend=True)
     await services.reaches(lambda s: condition(s, "Suspended") == "True")
     assert await services.clusters() == []
@@ -141,9 +131,7 @@ async def test_edits_of_a_suspended_service_are_seen(services: Services):
 async def test_bug_41_a_reverted_edit_makes_nothing_new(services: Services):
     services.start_operator()
     manifest = service_manifest()
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    name = await services.active()
+    name = await services.deployed(manifest)
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
     await services.reaches(lambda s: s.get("pendingServiceStatus", {}).get("rayClusterName"))
     await services.edit(manifest)
@@ -155,9 +143,7 @@ async def test_bug_41_a_reverted_edit_makes_nothing_new(services: Services):
 async def test_bug_51_a_third_specification_replaces_the_pending_cluster(services: Services):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    first = await services.active()
+    first = await services.deployed(manifest)
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
     second = (
         await services.reaches(lambda s: s.get("pendingServiceStatus", {}).get("rayClusterName"))
@@ -173,9 +159,7 @@ async def test_bug_51_a_third_specification_replaces_the_pending_cluster(service
 async def test_an_upgrade_goes_on_after_the_operator_was_killed(services: Services):
     operator = services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    old = await services.active()
+    old = await services.deployed(manifest)
     failures: list[str] = []
     async with asked(services, failures):
         edited = with_image(manifest, "rayproject/ray:2.53.0")
@@ -185,7 +169,7 @@ async def test_an_upgrade_goes_on_after_the_operator_was_killed(services: Servic
         await operator.kill()
         await services.world.settle(5)
         services.start_operator()
-        await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+        await services.taken_over(old)
         await services.world.settle(60)
     assert not failures
     assert [greeting(put) for put in services.serve_of(await services.active()).puts] == ["hello"]
@@ -205,15 +189,13 @@ async def test_bug_55_a_service_that_does_not_serve_in_time_is_given_up_until_it
     assert not status.get("pendingServiceStatus")
     await services.world.eventually(lambda: _only(services), seconds=120)
     await services.edit(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.serving()
 
 
 async def test_no_request_goes_to_a_cluster_whose_proxy_does_not_answer(services: Services):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    old = await services.active()
+    old = await services.deployed(manifest)
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
     await services.world.eventually(lambda: len(services.heads()) == 2)
     (head,) = (each for each in services.heads() if cluster_of(each) != old)
@@ -223,7 +205,7 @@ async def test_no_request_goes_to_a_cluster_whose_proxy_does_not_answer(services
     assert status["pendingServiceStatus"]["applicationStatuses"]["hello"]["status"] == "RUNNING"
     assert (await services.active(), await services.selected()) == (old, old)
     services.ray.fault(None, proxy=head.metadata.uid)
-    await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+    await services.taken_over(old)
 
 
 async def test_a_head_whose_proxy_has_died_gets_no_requests_until_it_is_back(services: Services):
@@ -240,9 +222,7 @@ async def test_a_head_whose_proxy_has_died_gets_no_requests_until_it_is_back(ser
 
 async def test_a_cluster_of_another_operator_keeps_the_config_that_ray_has(services: Services):
     services.start_operator()
-    await services.create()
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    name = await services.active()
+    name = await services.deployed()
     own = ("serve-config", "serve-config-hash", "made-from")
     forgotten = {"metadata": {"annotations": {f"manta.dev/{key}": None for key in own}}}
     await services.world.user.merge_patch(RAYCLUSTERS, services.world.namespace, name, forgotten)

@@ -52,12 +52,12 @@ async def leave_as_kuberay(services: Services, *, differing: bool = False) -> No
         await world.user.merge_patch(RAYCLUSTERS, world.namespace, name, body)
 
 
-async def forbidden_changes(services: Services) -> list[str]:
-    """What `manta take-over` would stop for: Manta would create, replace or delete something."""
+async def forbidden_changes(services: Services, *more: Action) -> list[str]:
+    """What `manta take-over` would stop for: something would be replaced or deleted."""
     plans = await plans_for_all(services)
     assert {plan.kind for plan in plans} >= {"RayCluster", "RayService"}
     assert not [plan.problem for plan in plans if plan.problem]
-    actions: tuple[Action, ...] = ("create", "replace", "delete")
+    actions: tuple[Action, ...] = ("replace", "delete", *more)
     return [f"{each.name}: {action}" for each in plans for action in actions if each.begins(action)]
 
 
@@ -73,8 +73,7 @@ async def left_by_kuberay(
 ) -> None:
     """The manifest's RayService serves, and its operator is gone."""
     former = services.start_operator()
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.deployed(manifest)
     await services.world.settle(10)
     await former.kill()
     await leave_as_kuberay(services, differing=differing)
@@ -91,7 +90,7 @@ async def test_what_serves_is_adopted_with_the_config_that_ray_has(world: World,
     await left_by_kuberay(services, service_manifest(), differing=differing)
     name, pods = await services.active(), set(world.journal.created)
     uid = await uid_of(services, "svc-serve-svc")
-    assert await forbidden_changes(services) == []
+    assert await forbidden_changes(services, "create") == []
 
     services.start_operator()
     await world.settle(REST)
@@ -113,9 +112,7 @@ async def test_an_upgrade_that_was_half_done_goes_on(world: World, differing: bo
     services = Services(world)
     former = services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    old = await services.active()
+    old = await services.deployed(manifest)
     failures: list[str] = []
     async with asked(services, failures):
         edited = with_image(manifest, "rayproject/ray:2.53.0")
@@ -141,11 +138,9 @@ async def test_a_replaced_cluster_that_waits_for_its_deletion_stops_no_take_over
     services = Services(world)
     former = services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=600)
-    await services.create(manifest)
-    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
-    old = await services.active()
+    old = await services.deployed(manifest)
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
-    await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+    await services.taken_over(old)
     await world.settle(5)
     await former.kill()
     await leave_as_kuberay(services)
@@ -163,7 +158,7 @@ async def test_an_edit_that_no_operator_has_seen_stops_a_take_over(world: World)
     manifest = service_manifest()
     await left_by_kuberay(services, manifest)
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
-    assert await forbidden_changes(services) == ["svc: create", "svc: delete"]
+    assert await forbidden_changes(services) == ["svc: delete"]
 
 
 async def test_a_cluster_that_would_be_given_up_stops_a_take_over(world: World):
