@@ -73,6 +73,9 @@ with open("results", "w") as out:
 
 def trial(folder: Path, tests: str, *mutants: str) -> dict[str, int]:
     (folder / "test_it.py").write_text(tests)
+    (folder / "beside").mkdir()
+    (folder / "beside" / "conftest.py").touch()  # pytest then compares plugins
+    (folder / "beside" / "test_more.py").write_text("def test_more(): pass")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *(f"test_it.x_{each}" for each in mutants)],
         cwd=folder,

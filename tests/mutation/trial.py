@@ -29,7 +29,7 @@ SURVIVED, KILLED, SEGFAULT, NO_TESTS, TIMEOUT = 0, 1, -11, 33, 36
 MEMORY = 4 << 30  # bytes: a mutant that appends for ever ends before the machine does
 
 
-@dataclass
+@dataclass(eq=False)
 class Trial:
     """A plugin of pytest that runs the tests once as they are, and then for each mutant.
 
