@@ -216,7 +216,8 @@ class RollingWorld:
 
 
 def _budgets(manifest: Json) -> Any:
-    settings = manifest["spec"]["upgradeStrategy"].get("rollingUpdate") or {}
+    strategy = manifest["spec"].get("upgradeStrategy") or {}
+    settings = strategy.get("rollingUpdate") or {}
     for group in manifest["spec"]["workerGroupSpecs"]:
         hosts = group.get("numOfHosts", 1)
         unavailable, surge = settings.get("maxUnavailable", 0), settings.get("maxSurge", 1)

@@ -26,8 +26,7 @@ class Permission(Enum):
     """How far a group may be replaced now."""
 
     ROLL = "replace units"
-    CREATE = "nothing may be said of units now: create new ones, but touch no present one"
-    HOLD = "replace nothing: paused, or not the group's turn"
+    HOLD = "replace nothing: paused, not the group's turn, or the state of units is not known"
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,12 +83,6 @@ def test_held_groups_only_make_up_for_lost_units() -> None:
     assert next_moves(group(*THREE_OLD[:1]), Permission.HOLD) == Moves(create=2)
 
 
-def test_without_an_answer_of_ray_new_units_come_and_no_present_one_is_touched() -> None:
-    pending = Unit("p", up_to_date=False)
-    assert next_moves(group(*THREE_OLD), Permission.CREATE) == Moves(create=1)
-    assert next_moves(group(*THREE_OLD[:2], pending), Permission.CREATE).delete == ()
-
-
 def test_a_large_surge_replaces_several_at_a_time() -> None:
     assert next_moves(group(*THREE_OLD, budget=Budget(0, 3))) == Moves(create=3)
     both = group(*THREE_OLD, new("n"), new("m"), budget=Budget(0, 3))

@@ -1,0 +1,167 @@
+"""Rolling updates beside others: KubeRay's definitions, clusters that KubeRay made, autoscalers."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.ray.api import RAYCLUSTERS, labels
+from tests.integration.definitions import put_in_place
+from tests.integration.harness import embedded_world
+from tests.integration.kuberay import Legacy
+from tests.integration.rolling import IMAGE, RollingWorld, rolling_manifest
+from tests.simulation.autoscaler import Autoscaler
+
+pytestmark = pytest.mark.embedded_only
+
+KUBERAY_CRD = (
+    Path(os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[3] / "shared" / "crds"))
+    / "ray.io_rayclusters.yaml"
+)
+ANNOTATED = {"metadata": {"annotations": {labels.UPGRADE_STRATEGY: "RollingUpdate"}}}
+
+
+def uids(rolling: RollingWorld) -> set[str]:
+    return {pod.metadata.uid for pod in rolling.workers()}
+
+
+async def annotate(rolling: RollingWorld) -> None:
+    """Ask for rolling updates as KubeRay's definition allows."""
+    world = rolling.world
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", ANNOTATED)
+
+
+def without_strategy(*groups: int, **more: Any) -> dict[str, Any]:
+    manifest = rolling_manifest(*groups, **more)
+    del manifest["spec"]["upgradeStrategy"]
+    return manifest
+
+
+async def test_with_kuberays_definition_an_annotation_asks_for_the_same() -> None:
+    if not KUBERAY_CRD.exists():
+        pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's definitions are not at {KUBERAY_CRD.parent}")
+    async with embedded_world() as world:
+        await put_in_place(world, yaml.load(KUBERAY_CRD.read_text(), Loader=yaml.CSafeLoader))
+        await world.settle(2)
+        rolling = RollingWorld(world, without_strategy(2, 1))
+        operator = rolling.start_operator()
+        await rolling.create()
+        before = uids(rolling)
+        await annotate(rolling)
+        await rolling.edit("new")
+        await rolling.completes()
+        assert not before & uids(rolling)
+        assert world.journal.workers_created() == 6
+        assert rolling.referee.wrong == []
+        await world.settle(60)
+        written = len(operator.transport.journal.writes)
+        await world.settle(600)
+        later = operator.transport.journal.writes[written:]
+        assert [str(e) for e in later if "events" not in e.attributes.resource] == []
+
+
+async def test_the_annotation_reaches_pods_that_an_earlier_edit_has_outdated() -> None:
+    async with embedded_world() as world:
+        rolling = RollingWorld(world, without_strategy(2))
+        rolling.start_operator()
+        await rolling.create()
+        before = uids(rolling)
+        await rolling.edit("new")
+        await world.settle(30)
+        assert uids(rolling) == before
+        await annotate(rolling)
+        await rolling.completes()
+        assert not before & uids(rolling)
+
+
+def legacy_manifest() -> dict[str, Any]:
+    manifest = without_strategy(3)
+    manifest["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = IMAGE
+    return manifest
+
+
+async def taken_over(rolling: RollingWorld) -> Legacy:
+    """A cluster as KubeRay leaves it."""
+    legacy = Legacy(rolling.world, copy.deepcopy(rolling.manifest))
+    await legacy.create()
+    await legacy.add_head()
+    await legacy.add_workers(3)
+    await legacy.all_ready()
+    return legacy
+
+
+ROLL = {"upgradeStrategy": {"type": "RollingUpdate"}}
+
+
+async def test_a_cluster_taken_over_from_kuberay_is_rolled_once_and_only_after_an_edit() -> None:
+    async with embedded_world() as world:
+        rolling = RollingWorld(world, legacy_manifest())
+        await taken_over(rolling)
+        before = uids(rolling)
+        rolling.start_operator()
+        await world.settle(60)
+        await rolling.patch(ROLL)
+        await world.settle(120)
+        assert uids(rolling) == before, "nothing but the strategy has changed"
+        await rolling.edit("new")
+        await rolling.completes()
+        await world.settle(60)
+        assert not before & uids(rolling)
+        assert world.journal.workers_created() == 6
+
+
+async def test_an_edit_while_no_operator_ran_is_rolled_out_once() -> None:
+    async with embedded_world() as world:
+        rolling = RollingWorld(world, legacy_manifest())
+        await taken_over(rolling)
+        before = uids(rolling)
+        await rolling.patch(ROLL)
+        rolling.start_operator()
+        await world.settle(200)
+        condition = await rolling.condition()
+        assert condition["reason"] == "HeadNeedsFaultTolerance", "nobody knows what was edited"
+        assert not before & uids(rolling)
+        assert world.journal.workers_created() == 6
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+async def test_rays_autoscaler_decides_how_many_there_are_all_the_while(version: str) -> None:
+    async with embedded_world() as world:
+        manifest = rolling_manifest(2)
+        manifest["spec"]["enableInTreeAutoscaling"] = True
+        manifest["spec"]["autoscalerOptions"] = {"version": version}
+        rolling = RollingWorld(world, manifest)
+        rolling.start_operator()
+        await rolling.create()
+        demand = {"group-0": 2}
+        autoscaler = Autoscaler(
+            world.client("autoscaler"), world.namespace, "example", version=version, demand=demand
+        )
+
+        async def scaled(workers: int) -> None:
+            demand["group-0"] = workers
+
+            async def reached() -> bool:
+                await autoscaler.update()
+                return len(rolling.workers()) == workers == len(world.journal.ready_workers())
+
+            await world.eventually(reached, seconds=600, pause=0.5)
+
+        await scaled(4)
+        before = uids(rolling)
+        await rolling.edit("new")
+        for _ in range(20):
+            await autoscaler.update()
+            await world.settle(1)
+        await scaled(3)
+        await rolling.completes()
+        await scaled(3)
+        await world.settle(60)
+        assert not before & uids(rolling)
+        assert len(rolling.workers()) == 3
+        assert autoscaler.returned == []
