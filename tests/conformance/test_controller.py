@@ -133,7 +133,7 @@ async def test_T250_no_reconcile_before_every_handler_has_seen_the_initial_objec
 
     await widgets.create(size=1)
     operator = widgets.start()
-    operator.operator.caches._registrations.append(Slow())
+    operator.operator.caches._registrations[Slow()] = CONFIG_MAPS
     await widgets.settle(30)
     assert operator.kind.seen == []
     seen.set()

@@ -372,6 +372,7 @@ TABLE = list(
 )
 
 
+@pytest.mark.slow
 def test_every_situation_has_exactly_one_next_step():
     """Finalizer, deletion, specification, switch, head, Job, refusal: all combinations."""
     steps: set[str] = set()

@@ -62,6 +62,7 @@ async def test_a_command_overtakes_all_questions():
         assert it.ray.now() - told < 0.5
 
 
+@pytest.mark.slow
 async def test_dead_dashboards_that_once_answered_take_a_quarter_of_the_slots():
     ray = SimulatedRay(recording=False)
     async with world(ray) as it:

@@ -47,7 +47,7 @@ STATUSES = st.dictionaries(st.sampled_from(FIELDS), ODD, max_size=4)
 ANSWERS = st.sampled_from([None, NoSuchJob(), *(JobInfo(JOB_ID, each) for each in JobStatus)])
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(
     state=st.sampled_from([each.value for each in State]) | st.text(max_size=4),
     status=STATUSES,
