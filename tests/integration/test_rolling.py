@@ -355,3 +355,15 @@ async def test_status_and_condition_count_what_is_done() -> None:
         assert group["desired"] == 3
         assert group["updated"] + group["outdated"] in {3, 4}
         assert "outdated" in (await rolling.condition())["message"]
+
+
+async def test_a_cluster_with_surge_is_ready_all_the_while() -> None:
+    async with a_cluster(3) as rolling:
+        world = rolling.world
+        before = await rolling.condition("Ready")
+        await rolling.edit("new")
+        await rolling.completes()
+        await world.settle(5)
+        assert (await rolling.condition("Ready"))["status"] == "True"
+        after = await rolling.condition("Ready")
+        assert after["lastTransitionTime"] == before["lastTransitionTime"]

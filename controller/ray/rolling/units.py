@@ -84,6 +84,12 @@ class UnitGroup:
     unproven: bool = False
 
     @property
+    def has_enough(self) -> bool:
+        """Whether as many units are available as the budget demands."""
+        serving = sum(unit.serves for unit in self.units)
+        return serving >= self.desired - self.budget.unavailable
+
+    @property
     def is_done(self) -> bool:
         """Whether nothing is left to replace. Units that are being deleted need not be gone."""
         return not any(unit.is_old or unit.is_leaving for unit in self.units)

@@ -67,3 +67,33 @@ def test_the_owner_kind_is_what_made_the_cluster(origin: str | None, owner_kind:
 
 def test_nothing_is_left_of_a_cluster_that_is_gone():
     assert [sample for family in registry().collect() for sample in family.samples] == []
+
+
+def test_a_cluster_that_is_being_upgraded_says_so_with_its_pods_by_group_and_state() -> None:
+    raw = manifest()
+    condition = {
+        "type": "Upgrading",
+        "status": "True",
+        "reason": "Draining",
+        "lastTransitionTime": "1970-01-01T00:01:00Z",
+    }
+    groups = [{"name": "workers", "desired": 3, "updated": 1, "ready": 3, "outdated": 2}, "odd"]
+    raw["status"] = {"conditions": [condition], "upgrade": {"groups": groups}}
+    made = registry(cluster(raw))
+    reason = IDENTITY | {"reason": "Draining"}
+    assert made.get_sample_value("manta_upgrade_in_progress", reason) == 1
+    assert made.get_sample_value("manta_upgrade_start_time_seconds", IDENTITY) == 60
+    for state, count in (("desired", 3), ("updated", 1), ("ready", 3), ("outdated", 2)):
+        labels = IDENTITY | {"group": "workers", "state": state}
+        assert made.get_sample_value("manta_upgrade_pods", labels) == count
+
+
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+def test_a_cluster_that_is_not_being_upgraded_has_no_metric_of_it(status: str) -> None:
+    raw = manifest()
+    condition = {"type": "Upgrading", "status": status, "reason": "Complete"}
+    raw["status"] = {"conditions": [condition]}
+    names = {
+        sample.name for family in registry(cluster(raw)).collect() for sample in family.samples
+    }
+    assert not any(name.startswith("manta_upgrade") for name in names)

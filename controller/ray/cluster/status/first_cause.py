@@ -109,7 +109,7 @@ def diagnose_pods(seen: ClusterObservation, now: datetime) -> PodCauses:
     """What is wrong with each of the pods that exist."""
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
     found = ((pod, diagnose_pod(pod, now, head_ready=head_ready)) for pod in seen.all_pods)
-    return [(pod, cause) for pod, cause in found if cause is not None]
+    return _without_excused(seen, [(pod, cause) for pod, cause in found if cause is not None])
 
 
 def _that_matter(pod_causes: PodCauses, *, short: Collection[str]) -> Iterator[Cause]:
@@ -117,6 +117,19 @@ def _that_matter(pod_causes: PodCauses, *, short: Collection[str]) -> Iterator[C
     for pod, cause in pod_causes:
         if not pod.metadata.terminating or component_of_pod(pod) in short:
             yield cause
+
+
+def _without_excused(seen: ClusterObservation, pod_causes: PodCauses) -> PodCauses:
+    """Without pods that are being drained, and new ones that start beside enough others."""
+    if seen.rollout is None:
+        return pod_causes
+    draining, new = seen.rollout.leaving_pods, seen.rollout.spare_pods
+    return [
+        (pod, cause)
+        for pod, cause in pod_causes
+        if pod.metadata.uid not in draining
+        and (pod.metadata.uid not in new or cause.reason.severity is not Severity.IN_PROGRESS)
+    ]
 
 
 def _lost_again(seen: ClusterObservation, now: datetime) -> Iterator[tuple[Pod, Cause]]:

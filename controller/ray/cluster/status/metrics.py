@@ -14,6 +14,7 @@ from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.timestamps import parse_rfc3339
 from controller.ray.api import labels
 from controller.ray.cluster.status.condition_types import PROVISIONED
+from controller.ray.cluster.status.upgrade_metrics import upgrade_metrics
 from controller.runtime.collectors import ObjectCollector
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ _IDENTITY = ("name", "namespace", "uid")
 
 
 class ClusterCollector(ObjectCollector["RayCluster"]):
-    """`kuberay_cluster_*`."""
+    """`kuberay_cluster_*`, and `manta_upgrade_*`."""
 
     def metrics(self, current: Iterable[RayCluster], /) -> Iterable[Metric]:
         """One sample a cluster and family."""
+        current = list(current)
         info, provisioned, duration = families = _families()
         for cluster in current:
             meta = cluster.metadata
@@ -41,7 +43,7 @@ class ClusterCollector(ObjectCollector["RayCluster"]):
             seconds = _provisioning_seconds(cluster) if is_provisioned else None
             if seconds is not None:
                 duration.add_metric(identity, seconds)
-        return families
+        return [*families, *upgrade_metrics(current)]
 
 
 def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:

@@ -208,13 +208,13 @@ class _Decision:
     def _is_served(self) -> bool:
         """Whether the replacements do their work."""
         head = live_head(self.seen)
-        return head is not None and is_ready(head) and self._is_served_within(budgets=False)
-
-    def _is_served_within(self, *, budgets: bool) -> bool:
-        return all(
-            sum(unit.serves for unit in each.group.units)
-            >= each.group.desired - each.group.budget.unavailable * budgets
-            for each in self.units
+        return (
+            head is not None
+            and is_ready(head)
+            and all(
+                sum(unit.serves for unit in each.group.units) >= each.group.desired
+                for each in self.units
+            )
         )
 
     def _why_head_stays(self) -> str:
@@ -232,7 +232,8 @@ class _Decision:
     def _head_is_due(self) -> bool:
         """Whether all else is done. A head that is gone needs no deletion."""
         is_last = self.head_is_outdated and self._workers_done and not self._why_head_stays()
-        return is_last and self._is_served_within(budgets=True) and not must_not_restart(self.seen)
+        enough = all(each.group.has_enough for each in self.units)
+        return is_last and enough and not must_not_restart(self.seen)
 
     def _failed_trial(self) -> str:
         """Which pod could not join, of an image of unknown version; empty if none."""

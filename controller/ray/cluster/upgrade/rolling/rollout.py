@@ -123,6 +123,25 @@ class Rollout:
         """Whether any pod is draining."""
         return any(each.is_leaving for each in self.groups.values())
 
+    @property
+    def leaving_pods(self) -> frozenset[str]:
+        """Uids of the pods that are draining."""
+        return frozenset(
+            pod.metadata.uid
+            for each in self.groups.values()
+            for pod in each.pods_of(unit.name for unit in each.group.units if unit.is_leaving)
+        )
+
+    @property
+    def spare_pods(self) -> frozenset[str]:
+        """Uids of new pods in groups that have as many available ones as they must have."""
+        return frozenset(
+            pod.metadata.uid
+            for each in self.groups.values()
+            if each.group.has_enough
+            for pod in each.pods_of(u.name for u in each.group.units if u.up_to_date and u.staying)
+        )
+
     def workers_to_delete(self, group: str, *, may_shrink: bool) -> Iterator[PodToDelete]:
         """Pods of the group to delete besides those that are named or broken."""
         if group in self.groups:

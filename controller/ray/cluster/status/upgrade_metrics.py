@@ -1,0 +1,65 @@
+"""Metrics of rolling updates: `manta_upgrade_*`, only of clusters that are being upgraded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from prometheus_client.core import GaugeMetricFamily
+
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.custom_object import conditions_of, dig, mapping
+from controller.ray.cluster.status.condition_types import UPGRADING
+from controller.ray.diagnosis.pod_diagnosis import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from controller.ray.api.raycluster import RayCluster
+
+_IDENTITY: Final = ("name", "namespace", "uid")
+_STATES: Final = ("desired", "updated", "ready", "outdated")
+
+
+def upgrade_metrics(clusters: Iterable[RayCluster]) -> Iterator[GaugeMetricFamily]:
+    """One sample a cluster that is being upgraded, and one for each group and state of pods.
+
+    With KubeRay's definition, which drops `status.upgrade`, there are no numbers of pods.
+    """
+    under_way = GaugeMetricFamily(
+        "manta_upgrade_in_progress",
+        "1 for a RayCluster that is being upgraded, with the reason of its condition Upgrading",
+        labels=[*_IDENTITY, "reason"],
+    )
+    started = GaugeMetricFamily(
+        "manta_upgrade_start_time_seconds",
+        "When the upgrade of a RayCluster began, or was resumed, in seconds since 1970",
+        labels=list(_IDENTITY),
+    )
+    pods = GaugeMetricFamily(
+        "manta_upgrade_pods",
+        "Worker pods of a RayCluster that is being upgraded, by group and state",
+        labels=[*_IDENTITY, "group", "state"],
+    )
+    for cluster in clusters:
+        condition = find_condition(conditions_of(cluster), UPGRADING) or {}
+        if condition.get("status") != "True":
+            continue
+        meta = cluster.metadata
+        identity = [meta.name, meta.namespace, meta.uid]
+        under_way.add_metric([*identity, str(condition.get("reason"))], 1)
+        began = moment(condition.get("lastTransitionTime"))
+        if began is not None:
+            started.add_metric(identity, began.timestamp())
+        for group, state, count in _counts(dig(cluster.status, "upgrade", "groups")):
+            pods.add_metric([*identity, group, state], count)
+    yield from (under_way, started, pods)
+
+
+def _counts(groups: Any) -> Iterator[tuple[str, str, int]]:
+    """Group, state and number of pods; nothing of what is malformed."""
+    found = cast("list[Any]", groups) if isinstance(groups, list) else []
+    for group in map(mapping, found):
+        for state in _STATES:
+            count = group.get(state)
+            if isinstance(count, int):
+                yield str(group.get("name")), state, count
