@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = {
     kind: Path(__file__).parents[3] / "examples" / f"{kind}.yaml"
-    for kind in ("autoscaling", "raycluster", "rayjob", "rayservice", "rayservice-incremental")
+    for kind in (
+        "autoscaling",
+        "raycluster",
+        "rayjob",
+        "rayservice",
+        "rayservice-incremental",
+        "rolling",
+    )
 }
 
 
@@ -34,8 +41,8 @@ def add(commands: Commands) -> None:
         choices=sorted(EXAMPLES),
         default="raycluster",
         help="a RayCluster with simulated pods (default), or with real Ray a RayJob, a RayService "
-        "that is upgraded, or a RayCluster that scales itself; the environment of Ray (about "
-        "500 MB) is made once",
+        "that is upgraded, or a RayCluster that scales itself or whose workers are replaced while "
+        "a job runs on them; the environment of Ray (about 500 MB) is made once",
     )
     demo.add_argument(
         "--chart",
@@ -55,12 +62,18 @@ def _start(options: argparse.Namespace) -> int:
         cluster_demo,
         incremental_demo,
         job_demo,
+        rolling_demo,
         service_demo,
     )
     from controller.command.signals import interruptible  # noqa: PLC0415
 
     manifest = options.file or EXAMPLES[options.kind]
-    with_ray = {"rayjob": job_demo, "autoscaling": autoscaling_demo, "rayservice": service_demo}
+    with_ray = {
+        "rayjob": job_demo,
+        "autoscaling": autoscaling_demo,
+        "rayservice": service_demo,
+        "rolling": rolling_demo,
+    }
     if options.kind == "rayservice-incremental":
         demo = incremental_demo(manifest, options.images, options.isolation, options.chart)
     elif options.chart:

@@ -7,6 +7,7 @@ plain line. Both read the same informers.
 from controller.command.development.view.cluster import ClusterView
 from controller.command.development.view.job import JobView, in_short
 from controller.command.development.view.object_handler import ObjectHandler
+from controller.command.development.view.rolling import RollingView
 from controller.command.development.view.screens import Screen, screen_for
 from controller.command.development.view.service import ServiceView
 
@@ -14,6 +15,7 @@ __all__ = [
     "ClusterView",
     "JobView",
     "ObjectHandler",
+    "RollingView",
     "Screen",
     "ServiceView",
     "in_short",

@@ -49,6 +49,10 @@ class ClusterView:
         """Wait until the state satisfies `reached`. The caller sets the time limit."""
         await self._changes.until(lambda: reached(self))
 
+    def refresh(self) -> None:
+        """Something else that the caller waits for has changed."""
+        self._changes.notify()
+
     def state(self) -> str:
         """`status.state` of the cluster, empty if there is none yet."""
         return str(self.cluster.status.get("state", "")) if self.cluster else ""

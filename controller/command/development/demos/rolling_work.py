@@ -1,0 +1,141 @@
+"""What a job did on which worker, as its log tells, and when each worker was to be free of work."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+
+class Record(msgspec.Struct, array_like=True, frozen=True):
+    """One task, or one call of an actor, that has ended. Times are seconds since 1970.
+
+    Attributes:
+        kind: which of both.
+        number: its own.
+        address: IP address of the worker where it ran.
+        began: when.
+        ended: when.
+    """
+
+    kind: Literal["task", "call"]
+    number: int
+    address: str
+    began: float
+    ended: float
+
+
+class Result(msgspec.Struct, frozen=True):
+    """The last line of the job.
+
+    Attributes:
+        begun: how many tasks and calls there were.
+        sums: of what they returned.
+    """
+
+    begun: dict[str, int]
+    sums: dict[str, int]
+
+
+@dataclass(slots=True)
+class Work:
+    """All that the job has printed.
+
+    Attributes:
+        records: of what has ended.
+        result: the sums; None while it runs.
+    """
+
+    records: list[Record] = field(default_factory=list[Record])
+    result: Result | None = None
+    _read: int = 0
+
+    def saw_log(self, log: str) -> None:
+        """Read what the log has more than before; lines that are not the job's do not count."""
+        whole = log[self._read :].rpartition("\n")[0]
+        self._read += len(whole)
+        for line in whole.splitlines():
+            with suppress(msgspec.DecodeError):
+                if line.startswith("["):
+                    self.records.append(msgspec.json.decode(line, type=Record))
+                else:
+                    self.result = msgspec.json.decode(line, type=Result)
+
+    def count(self, kind: str) -> int:
+        """How many tasks or calls have ended."""
+        return sum(record.kind == kind for record in self.records)
+
+    def wrong_result(self) -> list[str]:
+        """Sentences about sums that are wrong, or missing."""
+        if self.result is None:
+            return ["the job printed no result"]
+        tasks, calls = self.result.begun["task"], self.result.begun["call"]
+        right = {"task": tasks, "call": sum(number * number for number in range(calls))}
+        wrong = [
+            f"the sum of each {kind} is {self.result.sums[kind]}, not {value}"
+            for kind, value in right.items()
+            if self.result.sums[kind] != value
+        ]
+        for kind, begun in self.result.begun.items():
+            numbers = sorted(record.number for record in self.records if record.kind == kind)
+            if numbers != list(range(begun)):
+                wrong.append(f"of {begun} {kind}s {len(numbers)} were told, or some of them twice")
+        return wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A worker that was drained.
+
+    Attributes:
+        pod: its name.
+        address: its IP address, which no other worker has had.
+        since: when the drain began.
+        deadline: when it had to be free of work.
+    """
+
+    pod: str
+    address: str
+    since: datetime
+    deadline: datetime
+
+
+def late_work(
+    records: Iterable[Record], drains: Iterable[Drain], *, call_grace: float
+) -> list[str]:
+    """Sentences about tasks, and calls of actors, that ran on a worker after its drain deadline.
+
+    Args:
+        records: of all work.
+        drains: of all workers that were drained.
+        call_grace: seconds for which an actor, which never ends by itself, may go on: until the
+            pod that is deleted at the deadline is killed.
+    """
+    deadlines = {drain.address: drain for drain in drains}
+    grace = {"task": 0.0, "call": call_grace}
+    return [
+        f"{record.kind} {record.number} ran on {drain.pod} "
+        f"{record.ended - drain.deadline.timestamp():.1f} s after its drain deadline"
+        for record in records
+        if (drain := deadlines.get(record.address))
+        and record.ended > drain.deadline.timestamp() + grace[record.kind]
+    ]
+
+
+def last_task(records: Iterable[Record], drain: Drain) -> float:
+    """Seconds from the beginning of a drain to that of the last task on the worker; 0 if none."""
+    since = drain.since.timestamp()
+    return max(
+        (
+            record.began - since
+            for record in records
+            if (record.address, record.kind) == (drain.address, "task") and record.began > since
+        ),
+        default=0.0,
+    )

@@ -1,0 +1,36 @@
+"""`make demo KIND=rolling`: workers of real Ray are replaced while a job runs on them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
+from tests.e2e.processes import manta
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(3000)]
+
+
+def test_a_job_counts_right_while_its_workers_are_replaced_and_half_of_an_upgrade_is_taken_back(
+    tmp_path: Path,
+):
+    with turn_of_ray(), manta(tmp_path, "demo", "--kind", "rolling") as demo:
+        traces = traces_of(demo.popen.pid)
+        assert demo.wait(2900) == 0, demo.text()
+    told = demo.out.read_text()
+    assert "operator killed: exit status -9" in told
+    assert "small: 1 v1 draining" in told
+    summary = told.rpartition("\n\n")[2]
+    counts = dict(re.findall(r"^(\w[\w ]+?) +(\d+)$", summary, re.MULTILINE))
+    assert int(counts["workers drained"]) >= 6
+    assert int(counts["tasks that ended"]) > 100
+    assert counts["ran after a drain deadline"] == "0"
+    assert re.search(r"^workers of small at most +4, that took", summary, re.MULTILINE)
+    assert "left on this machine: nothing" in summary
+    assert "everything worked" in summary
+    traces.go()
