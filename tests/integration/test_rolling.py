@@ -13,7 +13,7 @@ from controller.ray.cluster.confirmation import confirmation_of
 from controller.ray.dashboard import JobStatus
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
-from tests.ray.dashboard.simulated import Course, Fault
+from tests.ray.dashboard.simulated import NEVER, Course, Fault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -367,3 +367,24 @@ async def test_a_cluster_with_surge_is_ready_all_the_while() -> None:
         assert (await rolling.condition("Ready"))["status"] == "True"
         after = await rolling.condition("Ready")
         assert after["lastTransitionTime"] == before["lastTransitionTime"]
+
+
+async def test_an_actor_that_never_ends_keeps_its_worker_until_the_deadline() -> None:
+    async with a_cluster(1, drainTimeoutSeconds=120) as rolling:
+        (old,) = rolling.workers()
+        rolling.nodes().work[old.metadata.uid] = NEVER
+        await rolling.edit("new")
+
+        async def drains() -> bool:
+            return (await rolling.condition()).get("reason") == "Draining"
+
+        await rolling.world.eventually(drains)
+        assert (
+            f"{old.metadata.name} is being drained; actors cannot be migrated"
+            in (await rolling.condition())["message"]
+        )
+        await rolling.world.settle(100)
+        assert old.metadata.uid in uids(rolling.workers())
+        await rolling.world.settle(30)
+        assert old.metadata.uid not in uids(rolling.workers())
+        await rolling.completes()

@@ -67,7 +67,10 @@ def waits_for(
 def _group_waits_for(each: PodUnits) -> str:
     leaving = [unit.name for unit in each.group.units if unit.is_leaving]
     if leaving:
-        return f"{leaving[0]} is being drained"
+        return (
+            f"{leaving[0]} is being drained; actors cannot be migrated: those that do not end by "
+            "themselves end with its pod"
+        )
     new = [u.name for u in each.group.units if u.up_to_date and u.staying and not u.available]
     if new:
         is_known = all(map(is_ready, each.pods[new[0]]))
