@@ -81,12 +81,14 @@ class ServiceReferee:
     Attributes:
         lost: names of clusters that somebody else deletes; their end is nobody's fault.
         configs: hashes of all configs that were ever stored on a cluster, by its uid.
+        clusters: uids of the clusters that there are, by name.
     """
 
     def __init__(self, violations: list[str]) -> None:
         self.violations = violations
         self.lost: set[str] = set()
         self.configs: dict[str, list[str]] = {}
+        self.clusters: dict[str, str] = {}
         self._services: dict[str, ServiceHistory] = {}  # by uid
         self._stable: dict[str, Json] = {}  # services of RayServices, by key
         self._pods: dict[str, dict[str, Json]] = {}  # by name of their cluster and uid
@@ -152,6 +154,10 @@ class ServiceReferee:
         if owner is None:
             return
         meta = object_["metadata"]
+        if event.type == "DELETED":
+            self.clusters.pop(meta["name"], None)
+        else:
+            self.clusters[meta["name"]] = meta["uid"]
         stored = (meta.get("annotations") or {}).get(CONFIG_HASH, "")
         history = self.configs.setdefault(meta["uid"], [])
         if event.previous is None and meta["name"] not in owner.named:

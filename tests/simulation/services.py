@@ -12,6 +12,7 @@ from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service import RayServiceKind
 from tests.fakes.gateways import install_gateway_api, simulated_gateways
 from tests.integration.rayservices import Services
+from tests.simulation.route_referee import ReadyCapacity, RouteReferee
 from tests.simulation.service_outcome import service_shortcomings
 from tests.simulation.service_referee import ServiceReferee
 from tests.simulation.troubled_rays import TroubledRays
@@ -49,6 +50,8 @@ class ServicesOfLife(TroubledRays):
         self.ray.recording = False
         self.ray.on_put = lambda place, body: self._referee.check_puts(place[0], [body])
         self._gateway = gateway
+        self._ready = ReadyCapacity(self.ray, world.loop.time)
+        self._routes = RouteReferee(violations, self._ready, self._referee.clusters)
         self._actors: list[DashboardActors] = []
 
     async def open(self) -> None:
@@ -65,6 +68,9 @@ class ServicesOfLife(TroubledRays):
         """A transition of the store."""
         self._referee(event)
         super().saw(event)
+        if self._gateway:
+            self._ready.look()
+            self._routes(event)
 
     def kind(self, wall: Callable[[], datetime]) -> RayServiceKind:
         """For an operator that starts now and has this clock; it has its own actors."""
