@@ -40,6 +40,7 @@ def autoscaled(manifest: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
+@pytest.mark.slow
 async def test_an_incremental_upgrade_is_planned_and_done_in_the_same_steps(services: Services):
     edited = with_image(autoscaled(stepwise()), "rayproject/ray:2.53.0")
     async with simulated_gateways(services.world):

@@ -107,7 +107,7 @@ async def test_what_serves_is_adopted_with_the_config_that_ray_has(world: World,
     assert await services.clusters() == [name]
 
 
-@pytest.mark.parametrize("differing", [False, True])
+@pytest.mark.parametrize("differing", [False, pytest.param(True, marks=pytest.mark.slow)])
 async def test_an_upgrade_that_was_half_done_goes_on(world: World, differing: bool):
     services = Services(world)
     former = services.start_operator()
