@@ -137,15 +137,16 @@ class RollingWorld:
     Args:
         world: the world.
         manifest: of the cluster.
+        refereed: whether a referee watches.
     """
 
-    def __init__(self, world: World, manifest: Json) -> None:
+    def __init__(self, world: World, manifest: Json, *, refereed: bool = True) -> None:
         self.world = world
         self.manifest = manifest
         self.rays = Rays(world)
         self.rays.ray.pods = RayNodesOfWorld(world)
-        self.referee = Referee(dict(_budgets(manifest)))
-        if world.server is not None:
+        self.referee = Referee(dict(_budgets(manifest)) if refereed else {})
+        if world.server is not None and refereed:
             world.server.on_write.append(self.referee)
 
     def start_operator(self, **more: Any) -> RunningOperator:

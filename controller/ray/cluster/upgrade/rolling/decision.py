@@ -104,7 +104,10 @@ def decide(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> 
         image = image_of_template(desired.spec.head_group_spec.template)
         conflict = running.compare(image, desired.spec.ray_version)[1]
         conflicts += [f"the head: {conflict}"] * bool(conflict)
-    return _Decision(seen, desired, settings, tuple(units), conflicts, outdated, now).make()
+    overdue_in = seconds_until_overdue(seen, units, settings, now)
+    return _Decision(
+        seen, desired, settings, tuple(units), conflicts, outdated, now, overdue_in
+    ).make()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ class _Decision:
         conflicts: groups whose new template cannot join, and why.
         head_is_outdated: whether the head was made from another template.
         now: the time.
+        overdue_in: seconds until nothing has moved for too long.
     """
 
     seen: ClusterObservation
@@ -128,6 +132,7 @@ class _Decision:
     conflicts: list[str]
     head_is_outdated: bool
     now: datetime
+    overdue_in: float
 
     def make(self) -> Rollout:
         verdict, cause = self._verdict()
@@ -182,7 +187,7 @@ class _Decision:
 
     def _progress(self) -> tuple[Verdict, str]:
         cause = waits_for(self.seen, self.units, head_is_outdated=self.head_is_outdated)
-        if self._overdue_in <= 0:
+        if self.overdue_in <= 0:
             return Verdict.PROGRESS_DEADLINE_EXCEEDED, cause
         leaving = any(unit.is_leaving for each in self.units for unit in each.group.units)
         return (Verdict.DRAINING if leaving else Verdict.ROLLING), cause
@@ -191,14 +196,10 @@ class _Decision:
     def _workers_done(self) -> bool:
         return all(each.group.is_done for each in self.units)
 
-    @property
-    def _overdue_in(self) -> float:
-        return seconds_until_overdue(self.seen, self.units, self.settings, self.now)
-
     def _seconds_left(self, verdict: Verdict) -> float | None:
         waits = [seconds_until_drained(self.units, self.settings, self.now)]
         if verdict in {Verdict.ROLLING, Verdict.DRAINING}:
-            waits.append(self._overdue_in)
+            waits.append(self.overdue_in)
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def _awaits_writes(self) -> bool:
@@ -244,7 +245,7 @@ class _Decision:
                 if not (unit.up_to_date and unit.staying) or unit.available:
                     continue
                 pods = each.pods[unit.name]
-                if any(map(_has_ended, pods)) or self._overdue_in <= 0:
+                if any(map(_has_ended, pods)) or self.overdue_in <= 0:
                     return (
                         f"pod {pods[0].metadata.name}, the first one of the new template of group "
                         f"{each.group.name}, could not join the cluster"
