@@ -129,7 +129,7 @@ class Trial:
             for test in tests:
                 os.write(begun, f"{test}\n".encode())
                 signal.setitimer(signal.ITIMER_PROF, 1 + 5 * self.seconds[test])
-                signal.alarm(int(600 + 100 * self.seconds[test]))
+                signal.alarm(int(60 + 100 * self.seconds[test]))
                 self._run(test)
             code = SURVIVED
         finally:
