@@ -103,9 +103,15 @@ async def test_an_idle_worker_goes_as_soon_as_it_is_drained() -> None:
 
 async def test_an_old_ray_that_cannot_drain_is_not_waited_for() -> None:
     async with a_cluster(2, drainTimeoutSeconds=1000) as rolling:
-        rolling.rays.ray.drain_course = Course(1.0, 1.0, JobStatus.FAILED)
+        rolling.rays.ray.drain_course = Course(1.0, 1.0, JobStatus.FAILED, "no such command")
         began = rolling.world.loop.time()
         await rolling.edit("new")
+
+        async def said() -> bool:
+            message = (await rolling.condition())["message"]
+            return "go without having been drained" in message and "no such command" in message
+
+        await rolling.world.eventually(said)
         await rolling.completes()
         assert rolling.world.loop.time() - began < 200
 

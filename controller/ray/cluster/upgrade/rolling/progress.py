@@ -11,6 +11,7 @@ from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.status.condition_types import UPGRADING
 from controller.ray.cluster.upgrade.rolling.rollout import Verdict
 from controller.ray.cluster.upgrade.rolling.units import draining_since
+from controller.ray.dashboard import CommandRefused
 from controller.ray.diagnosis.pod_diagnosis import moment
 
 if TYPE_CHECKING:
@@ -54,14 +55,22 @@ def seconds_until_drained(
 def waits_for(
     seen: ClusterObservation, units: Sequence[PodUnits], *, head_is_outdated: bool
 ) -> str:
-    """What happens next, as a clause; empty if it is about to begin."""
-    for each in units:
-        if cause := _group_waits_for(each):
-            return cause
-    head = live_head(seen)
-    if head is None or not is_ready(head):
-        return "waiting for the head to be ready"
-    return "the head is replaced last" if head_is_outdated else ""
+    """What happens next, and what went wrong with drains, as clauses; may be empty."""
+    causes = [cause for each in units if (cause := _group_waits_for(each))]
+    if not causes:
+        head = live_head(seen)
+        if head is None or not is_ready(head):
+            causes.append("waiting for the head to be ready")
+        elif head_is_outdated:
+            causes.append("the head is replaced last")
+    return "; ".join((*causes[:1], *_refused_drains(seen)))
+
+
+def _refused_drains(seen: ClusterObservation) -> list[str]:
+    """Why Ray could not drain nodes, the same for all of them."""
+    outcomes = seen.ray.drains.values()
+    refused = sorted(each.message for each in outcomes if isinstance(each, CommandRefused))
+    return [f"workers go without having been drained: {message}" for message in refused[:1]]
 
 
 def _group_waits_for(each: PodUnits) -> str:
