@@ -125,13 +125,18 @@ async def test_without_an_earlier_revision_nothing_is_undone(world: World):
     await started(world)
     with pytest.raises(RolloutError, match="has only one revision"):
         await run(world, "undo")
-    other = edition(upgradeStrategy={})
-    other["metadata"]["name"] = "other"
-    await world.user.create(RAYCLUSTERS, world.namespace, other)
-    with pytest.raises(RolloutError, match="has no history"):
-        await run(world, "undo", "raycluster/other")
     with pytest.raises(RolloutError, match="does not exist in namespace"):
         await run(world, "history", "raycluster/missing")
+
+
+async def test_without_an_operator_or_rolling_updates_nothing_is_undone(world: World):
+    await world.user.create(RAYCLUSTERS, world.namespace, edition())
+    with pytest.raises(RolloutError, match="has no history"):
+        await run(world, "undo")
+    await apply(world, edition(upgradeStrategy={"type": "Recreate"}))
+    for action in ("undo", "status", "pause"):
+        with pytest.raises(RolloutError, match="is Recreate, so that there is no rolling update"):
+            await run(world, action)
 
 
 async def test_pause_and_resume_change_the_field(world: World):

@@ -15,6 +15,7 @@ from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.upgrade_strategy import (
     ROLLING_UPDATE,
     RayClusterUpgradeStrategy,
+    RollingUpdate,
     strategy_in_force,
 )
 from controller.ray.pods.template_set import groups_only_in, templates_of, with_templates
@@ -44,7 +45,12 @@ class RayClusterRollout:
     resource: Resource[Any] = RAYCLUSTERS
 
     def progress(self, obj: Json) -> Progress:
-        """From the condition `Upgrading`, and `status.upgrade` if the definition keeps it."""
+        """From the condition `Upgrading`, and `status.upgrade` if the definition keeps it.
+
+        Raises:
+            RolloutError: it has no rolling updates.
+        """
+        _settings(obj)
         status, generation = mapping(obj.get("status")), obj["metadata"].get("generation", 0)
         conditions: list[Mapping[str, Any]] = status.get("conditions") or []
         groups = tuple(_group(each) for each in dig(status, "upgrade", "groups") or ())
@@ -66,19 +72,11 @@ class RayClusterRollout:
 
     def is_paused(self, obj: Json) -> bool:
         """Whether the strategy in force says so."""
-        settings = _strategy(obj).rolling
-        if settings is None:
-            given = dig(obj, "spec", "upgradeStrategy", "type") or "not set"
-            raise RolloutError(
-                f"spec.upgradeStrategy.type is {given}, so that there is no rolling update; set it "
-                f"to {ROLLING_UPDATE}, or with KubeRay's definitions the annotation "
-                f"{labels.UPGRADE_STRATEGY}"
-            )
-        return settings.paused
+        return _settings(obj).paused
 
     def with_pause(self, obj: Json, *, paused: bool) -> Json:
         """With `paused` where the strategy was given: in the field, the annotation or both."""
-        self.is_paused(obj)
+        _settings(obj)
         spec, meta = obj["spec"], obj["metadata"]
         annotations: dict[str, str] = meta.get("annotations") or {}
         text = annotations.get(labels.UPGRADE_STRATEGY, "").strip()
@@ -121,11 +119,11 @@ class RayClusterRollout:
         return list(dict.fromkeys(image for image in images if image))
 
 
-def _strategy(obj: Json) -> RayClusterUpgradeStrategy:
-    """The strategy in force.
+def _settings(obj: Json) -> RollingUpdate:
+    """Those of the strategy in force.
 
     Raises:
-        RolloutError: nobody can tell.
+        RolloutError: it is no rolling update, or cannot be read.
     """
     given = without_nulls(obj["spec"].get("upgradeStrategy") or {})
     try:
@@ -135,7 +133,13 @@ def _strategy(obj: Json) -> RayClusterUpgradeStrategy:
     found = strategy_in_force(strategy, obj["metadata"].get("annotations") or {})
     if isinstance(found, Problem):
         raise RolloutError(str(found))
-    return found
+    if found.rolling is None:
+        raise RolloutError(
+            f"spec.upgradeStrategy.type is {found.type or 'not set'}, so that there is no rolling "
+            f"update; set it to {ROLLING_UPDATE}, or with KubeRay's definitions the annotation "
+            f"{labels.UPGRADE_STRATEGY}"
+        )
+    return found.rolling
 
 
 def _with_pause(strategy: Json, *, paused: bool) -> Json:

@@ -9,7 +9,7 @@ from controller.command.rollout.change import read
 from controller.command.rollout.errors import RolloutError
 
 if TYPE_CHECKING:
-    from controller.command.rollout.progress import GroupProgress, Progress
+    from controller.command.rollout.progress import Progress
     from controller.command.rollout.report import Report
     from controller.command.rollout.workload import Workload
     from controller.kube.client import Client
@@ -54,32 +54,18 @@ async def follow(
 def sentence(workload: Workload, progress: Progress) -> str:
     """One line, in kubectl's words where it has some."""
     name = f'{workload.kind.resource.kind.lower()} "{workload.name}"'
-    counts = "; ".join(_counts(each) for each in progress.groups if _is_news(each))
-    details = "; ".join(filter(None, (counts, progress.message)))
     match progress.state:
         case "complete":
             return f"{name} successfully rolled out"
         case "failed":
-            return f"{name} cannot be rolled out: {details}"
+            return f"{name} cannot be rolled out: {progress.message}"
         case "unobserved":
             return f"Waiting for {name} spec update to be observed..."
         case "paused":
             remedy = f"resume it with `manta rollout resume {workload.argument}`"
-            return f"{name} is paused: {details}; {remedy}"
+            return f"{name} is paused: {progress.message}; {remedy}"
         case "rolling":
-            return f"Waiting for {name} rollout to finish: {details}..."
-
-
-def _counts(group: GroupProgress) -> str:
-    what = f"group {group.name}" if group.name else "head"
-    return (
-        f"{what}: {group.updated} out of {group.desired} new pods have been updated, "
-        f"{group.ready} are ready"
-    )
-
-
-def _is_news(group: GroupProgress) -> bool:
-    return bool(group.outdated) or group.updated < group.desired
+            return f"Waiting for {name} rollout to finish: {progress.message}..."
 
 
 def _style(progress: Progress) -> str:

@@ -35,9 +35,10 @@ async def undo(
         dry_run: whether only to report what would change.
 
     Raises:
-        RolloutError: there is no such revision.
+        RolloutError: there is no such revision, or there are no rolling updates.
     """
     kind, present = workload.kind, await read(client, workload)
+    paused = kind.is_paused(present)
     chosen = choose(await revisions_of(client, workload, present), revision, workload)
     wanted = kind.with_templates(present, chosen.templates)
     edits = list(differences(kind.templates_of(present), kind.templates_of(wanted)))
@@ -50,11 +51,9 @@ async def undo(
         report.result(f"would be rolled back to revision {number}", edits=edits)
         _show(report, edits)
     else:
-        stored = await change(
-            client, workload, lambda obj: kind.with_templates(obj, chosen.templates)
-        )
+        await change(client, workload, lambda obj: kind.with_templates(obj, chosen.templates))
         report.result(f"rolled back to revision {number}")
-        if kind.is_paused(stored):
+        if paused:
             remedy = f"manta rollout resume {workload.argument}"
             sys.stderr.write(f"note: it is paused; no pod is replaced before `{remedy}`\n")
 

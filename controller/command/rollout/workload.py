@@ -26,7 +26,11 @@ class RolloutKind(Protocol):
         ...
 
     def progress(self, obj: Json) -> Progress:
-        """How far the rollout of an object is."""
+        """How far the rollout of an object is.
+
+        Raises:
+            RolloutError: it has no rolling updates.
+        """
         ...
 
     def is_paused(self, obj: Json) -> bool:
