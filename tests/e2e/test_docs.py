@@ -27,6 +27,7 @@ pytestmark = pytest.mark.timeout(180)
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ROLLOUT = "manta rollout "
 CHART = ("helm install ", "helm upgrade ")
 PROGRAMS = (
     "scripts/", "make", "manta", ".venv/bin/manta", "kubectl", "export", "pip", "python",
@@ -81,7 +82,7 @@ def test_there_are_commands_and_all_are_known():
         command
         for command in found
         if command not in RUN_ELSEWHERE
-        and not command.startswith(("kubectl", "manta crds", *CHART))
+        and not command.startswith(("kubectl", "manta crds", ROLLOUT, *CHART))
         and command not in commands_of("docs/debugging.md")  # tests/docs/test_contributing.py
     ]
     assert unknown == []
@@ -97,7 +98,7 @@ def test_make_knows_the_targets_that_the_readme_names(target: str):
 
 @pytest.mark.slow
 @needs_kubectl
-def test_the_kubectl_commands_of_every_page_work_in_their_order(tmp_path: Path):
+def test_the_commands_of_every_page_work_in_their_order(tmp_path: Path):
     with manta_dev(tmp_path) as (process, kubectl):
         for page in PAGES:
             if page.name not in WITH_RAY:
@@ -124,18 +125,23 @@ def test_the_commands_of_the_pages_for_laptops_work_with_real_ray(tmp_path: Path
 
 
 def run_page(page: str, kubectl: Kubectl, folder: Path) -> str:
-    """Run the kubectl commands of a page in their order; returns what they print."""
+    """Run the commands of a page that use the cluster, in their order; returns what they print."""
     told = [
         run(kubectl, command, folder)
         for name, command in commands()
-        if name == page and command.startswith("kubectl")
+        if name == page and command.startswith(("kubectl", ROLLOUT))
     ]
     return "".join(told)
 
 
 def run(kubectl: Kubectl, command: str, folder: Path) -> str:
     """Run one command as it stands; one that watches is stopped at its first line."""
-    arguments = shlex.split(command)[1:]
+    program, *arguments = shlex.split(command)
+    if program == "manta":
+        environment = os.environ | {"KUBECONFIG": str(kubectl.kubeconfig)}
+        return subprocess.run(
+            [*MANTA, *arguments], env=environment, check=True, capture_output=True, text=True
+        ).stdout
     if "-w" not in arguments:
         return kubectl(*arguments)
     out = folder / "watch.out"
