@@ -30,7 +30,8 @@ def add(commands: Commands) -> None:
         "planner. Nothing is written: the API server is only asked for dry runs, of the manifest "
         "and of every object that the operator would write, and what it would refuse is shown. "
         "For a RayService the order in which its clusters come and go is shown, with the most "
-        "pods, CPUs and GPUs that they ask for on the way.",
+        "pods, CPUs and GPUs that they ask for on the way; for a RayCluster under RollingUpdate, "
+        "the steps in which its pods are replaced, and how long new ones need to be ready.",
         epilog="Exit status: 0 planned, 1 an object would be refused, 2 unusable input, "
         "3 something forbidden would happen.",
     )

@@ -40,6 +40,10 @@ class Recorder(Protocol):
         """
         ...
 
+    def settled(self) -> None:
+        """All pods that were created become ready now."""
+        ...
+
 
 class NeverSettlesError(RuntimeError):
     """Plans for an object keep writing: a bug of its kind."""
@@ -104,7 +108,11 @@ class DryRun:
             primary = kinds[0], key
             objects = [*(each for each in self._touched(kinds) if each != primary), primary]
             changed = [self.reconcile(kind, each) for kind, each in objects]
-            if any(changed) or self.snapshot.run_pods():
+            if any(changed):
+                continue
+            if self.snapshot.run_pods():
+                if self._recorder is not None:
+                    self._recorder.settled()
                 continue
             later = self._now + timedelta(seconds=self._requeue_after or 0)
             if not self._requeue_after or later - self._begin > patience:

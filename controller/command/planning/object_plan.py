@@ -8,6 +8,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from controller.command.planning.differences import Difference
+    from controller.command.planning.rolling import Rolling
     from controller.command.planning.rollout import Rollout
 
 Action = Literal["create", "change", "replace", "delete"]
@@ -73,6 +74,8 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         edits: what the manifest changes in the object itself.
         items: what the operator does about it.
         rollout: of a RayService, what happens to its clusters, in order; None if nothing does.
+        rolling: of a RayCluster under RollingUpdate, the steps in which its pods are replaced; None
+            if none is.
         refusals: which of that the API server would refuse.
         notes: what a user would not expect, or what is not yet reached.
     """
@@ -85,6 +88,7 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     edits: tuple[Difference, ...] = ()
     items: tuple[ObjectChange, ...] = ()
     rollout: Rollout | None = None
+    rolling: Rolling | None = None
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
 

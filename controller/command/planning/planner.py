@@ -11,6 +11,7 @@ from controller.command.planning.dry_run import DryRun
 from controller.command.planning.net_changes import edits_of, name_patterns, net_changes
 from controller.command.planning.object_plan import ObjectPlan
 from controller.command.planning.refusals import ask_server
+from controller.command.planning.rolling import RollingRecorder, rolling_update
 from controller.command.planning.rollout import RolloutRecorder
 from controller.command.planning.snapshot import Snapshot
 from controller.command.planning.under_way import replaced_objects
@@ -40,6 +41,7 @@ _NOTED_CONDITIONS: Final = {
     ("FieldsKnown", "False"),
     ("PodsUpToDate", "False"),
     ("UpgradeInProgress", "True"),
+    ("Upgrading", "True"),
 }
 """Types and statuses of the conditions that become a note."""
 
@@ -110,10 +112,11 @@ class Planner:
         seen = kind.observe(key, snapshot)
         problem = kind.problem(seen) if seen is not None else None
         recorder = _recorder(snapshot, wanted) if kind.primary is RAYSERVICES else None
-        dry_run = DryRun(snapshot, self._now, recorder)
+        rolling = _rolling_recorder(snapshot, present, wanted)
+        dry_run = DryRun(snapshot, self._now, recorder or rolling)
         if recorder is not None:
             dry_run.reconcile_with_created(kinds, key, patience=_PATIENCE)
-        elif present is None:
+        elif present is None or rolling is not None:
             dry_run.reconcile_with_created(kinds, key)
         else:
             dry_run.reconcile(kind, key)
@@ -137,6 +140,7 @@ class Planner:
                 if rollout is not None and rollout.steps
                 else None
             ),
+            rolling=rolling.rolling() if rolling is not None else None,
             refusals=verdict.refusals,
             notes=(*notes, *verdict.notes),
         )
@@ -161,6 +165,18 @@ def _recorder(snapshot: Snapshot, service: Json) -> RolloutRecorder:
     contents = snapshot.contents()
     clusters, pods = contents[RAYCLUSTERS].values(), contents[PODS].values()
     return RolloutRecorder(service, list(clusters), list(pods))
+
+
+def _rolling_recorder(
+    snapshot: Snapshot, present: Json | None, wanted: Json
+) -> RollingRecorder | None:
+    """A recorder of the steps of an existing RayCluster; None if its pods are not rolled."""
+    if present is None or wanted.get("kind") != RAYCLUSTERS.kind:
+        return None
+    settings = rolling_update(wanted)
+    if settings is None:
+        return None
+    return RollingRecorder(wanted, settings, snapshot.contents()[PODS].values())
 
 
 def _under_way(dry_run: DryRun, owner: Json) -> set[str]:

@@ -13,7 +13,7 @@ from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.published_schemas import by_document, read_schemas
 from controller.kube.content_types import JSON, MERGE_PATCH
 from controller.kube.discovery import openapi_documents
-from controller.kube.errors import KubeError, NotFound, PathNotFound
+from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound
 from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
@@ -86,6 +86,10 @@ async def list_children(
             )
         except PathNotFound:
             continue  # the server lacks this API
+        except Forbidden:
+            if owned.optional:
+                continue  # as the operator does without it
+            raise
         found[owned.resource] = listed.get("items") or []
     return found
 

@@ -108,6 +108,9 @@ class RolloutRecorder:
             if not self._steps or self._steps[-1] != step:
                 self._steps.append(step)
 
+    def settled(self) -> None:
+        """Pods change nothing about the order of the steps."""
+
     def rollout(self) -> Rollout:
         """What was recorded."""
         return Rollout(tuple(self._steps), self._before, self._peak, self._now, self._autoscaled)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from controller.command.planning.rolling_text import rolling_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import TextIO
@@ -55,6 +57,7 @@ def text_of(plan: ObjectPlan) -> Iterator[Line]:
         yield style, f"    {sign} {_change(item)}"
         yield from ((style, f"        {_difference(each)}") for each in item.differences)
     yield from _rollout(plan.rollout)
+    yield from rolling_lines(plan.rolling)
     for refusal in plan.refusals:
         yield "red", f"  ! {_refusal(refusal)}"
     for note in plan.notes:

@@ -25,6 +25,7 @@ from controller.ray.cluster.upgrade.rolling.stamps import unstamped_pods
 from controller.ray.cluster.upgrade.rolling.units import PodUnits, draining_since, read_units
 from controller.ray.cluster.upgrade.rolling.versions import (
     Compatibility,
+    ImageVersion,
     RunningRay,
     image_of_pod,
     image_of_template,
@@ -79,7 +80,9 @@ def decide(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> 
     elif not _is_needed(seen, desired):
         return Rollout(settings, Verdict.COMPLETE)
     head = live_head(seen)
-    running = RunningRay(seen.ray.version, image_of_pod(head) if head is not None else "")
+    image = image_of_pod(head) if head is not None else ""
+    version = ImageVersion.of(image).ray if seen.ray.assumed else seen.ray.version
+    running = RunningRay(version, image)
     units: list[PodUnits] = []
     conflicts: list[str] = []
     for group in desired.spec.worker_group_specs:

@@ -1,0 +1,129 @@
+"""`manta plan` for RayClusters under RollingUpdate: which pods each step replaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.command.kinds import KindSettings, kinds_to_plan
+from controller.command.planning.planner import Planner
+from controller.command.planning.text import text_of
+from controller.command.planning.usage import Usage
+from controller.ray.api import RAYCLUSTERS, labels
+from tests.integration.harness import example_cluster
+
+if TYPE_CHECKING:
+    from controller.command.planning.object_plan import ObjectPlan
+    from tests.integration.harness import World
+
+NEW = "rayproject/ray:2.52.0-cpu"
+INCOMPATIBLE = "rayproject/ray:2.60.0"
+
+
+def edition(image: str = "", replicas: int = 3, **settings: Any) -> dict[str, Any]:
+    """A head of 1 CPU and workers of 2 CPUs and a GPU; with the image in the workers."""
+    raw = example_cluster(replicas=replicas)
+    spec = raw["spec"]
+    spec["upgradeStrategy"] = {"type": "RollingUpdate", "rollingUpdate": settings}
+    head, worker = spec["headGroupSpec"], spec["workerGroupSpecs"][0]
+    for group, limits in ((head, {"cpu": "1"}), (worker, {"cpu": "2", "nvidia.com/gpu": "1"})):
+        group["template"]["spec"]["containers"][0]["resources"] = {"limits": limits}
+    if image:
+        worker["template"]["spec"]["containers"][0]["image"] = image
+    return raw
+
+
+async def planned(world: World, manifest: dict[str, Any]) -> ObjectPlan:
+    planner = Planner(world.user, kinds_to_plan(KindSettings()), world.wall())
+    return await planner.for_manifest(manifest, world.namespace)
+
+
+async def running(world: World, manifest: dict[str, Any]) -> None:
+    world.start_operator()
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(world.is_ready)
+
+
+def shapes(plan: ObjectPlan) -> list[tuple[tuple[str, int, int, int], ...]]:
+    assert plan.rolling is not None, plan
+    return [step.shape for step in plan.rolling.steps]
+
+
+async def test_with_a_surge_a_new_pod_comes_first_and_an_old_one_goes_when_it_is_ready(
+    world: World,
+):
+    await running(world, edition())
+    plan = await planned(world, edition(NEW))
+    swap = (("workers", 1, 1, 1),)
+    assert shapes(plan) == [(("workers", 0, 0, 1),), swap, swap, (("workers", 1, 1, 0),)]
+    assert plan.rolling is not None
+    assert (plan.rolling.before, plan.rolling.peak, plan.rolling.after) == (
+        Usage(4, 7, 3),
+        Usage(5, 9, 4),
+        Usage(4, 7, 3),
+    )
+    deleted = [name for step in plan.rolling.steps for g in step.groups for name in g.deleted]
+    assert sorted(deleted) == sorted(pod.metadata.name for pod in world.journal.workers())
+    text = "\n".join(line for _, line in text_of(plan))
+    assert "1. group workers: create 1 Pod\n" in text
+    assert "2. to 3., each: group workers: drain and delete 1 Pod, create 1 Pod\n" in text
+    assert "at its peak 5 Pods, 9 CPUs, 4 GPUs; 4 Pods, 7 CPUs, 3 GPUs before" in text
+
+
+async def test_without_a_surge_old_pods_go_first(world: World):
+    await running(world, edition())
+    plan = await planned(world, edition(NEW, maxSurge=0, maxUnavailable=2, drainTimeoutSeconds=0))
+    assert shapes(plan) == [(("workers", 0, 2, 2),), (("workers", 0, 1, 1),)]
+    assert plan.rolling is not None
+    assert plan.rolling.peak == plan.rolling.before
+    assert plan.rolling.drains == 0
+
+
+async def test_the_time_is_measured_from_the_present_pods(world: World):
+    await running(world, edition())
+    plan = await planned(world, edition(NEW))
+    assert plan.rolling is not None
+    seconds = [step.seconds for step in plan.rolling.steps]
+    assert seconds[-1] == 0
+    assert seconds[0] == seconds[1] == seconds[2]
+    assert plan.rolling.seconds == sum(filter(None, seconds))
+    assert 0 < plan.rolling.seconds < 60
+    text = "\n".join(line for _, line in text_of(plan))
+    assert "drains come on top, at most 5 min in each of the steps that drain" in text
+
+
+async def test_an_edit_that_replaces_nothing_has_no_steps(world: World):
+    await running(world, edition())
+    assert (await planned(world, edition(replicas=2))).rolling is None
+    assert (await planned(world, edition(replicas=5))).rolling is None
+    assert (await planned(world, edition(maxSurge=2))).rolling is None
+    paused = await planned(world, edition(NEW, paused=True))
+    assert paused.rolling is None
+    assert any("paused" in note for note in paused.notes)
+
+
+async def test_another_version_of_ray_is_said_to_replace_nothing(world: World):
+    await running(world, edition())
+    plan = await planned(world, edition(INCOMPATIBLE))
+    assert plan.rolling is None
+    assert not [item for item in plan.items if item.kind == "Pod"]
+    assert any("says Ray 2.60.0, and the cluster runs Ray 2.52.0" in each for each in plan.notes)
+
+
+async def test_the_annotation_is_planned_for_too(world: World):
+    first, second = edition(), edition(NEW)
+    for each in (first, second):
+        each["spec"]["upgradeStrategy"] = {}
+        each["metadata"]["annotations"] = {labels.UPGRADE_STRATEGY: "RollingUpdate"}
+    await running(world, first)
+    assert len(shapes(await planned(world, second))) == 4
+
+
+@pytest.mark.parametrize("strategy", ["None", "Recreate"])
+async def test_other_strategies_have_no_steps(world: World, strategy: str):
+    first, second = edition(), edition(NEW)
+    for each in (first, second):
+        each["spec"]["upgradeStrategy"] = {"type": strategy}
+    await running(world, first)
+    assert (await planned(world, second)).rolling is None
