@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,7 @@ class Referee:
     spared: set[str] = field(default_factory=set)
     _groups: dict[str, Json] = field(default_factory=dict)
     _pods: dict[str, Json] = field(default_factory=dict)
+    _members: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def __call__(self, event: StoredEvent) -> None:
         """A transition of the store."""
@@ -87,6 +89,7 @@ class Referee:
             self._pods.pop(name, None)
         else:
             self._pods[name] = body
+            self._members[body["metadata"]["labels"].get(labels.REPLICA_NAME, "")].add(name)
         if group not in self._groups:
             return
         desired = self._groups[group]["replicas"] * self._groups[group].get("numOfHosts", 1)
@@ -98,7 +101,8 @@ class Referee:
             after = self._available(group)
             if after < min(before, desired - unavailable):
                 self.wrong.append(f"{after} of {desired} pods of {group} left when {name} is taken")
-            if self._is_current(body) and not _drains(body) and _is_ready(previous or body):
+            is_of_use = _is_ready(previous or body) and self._is_whole(body)
+            if self._is_current(body) and not _drains(body) and is_of_use:
                 self.wrong.append(f"{name} was ready and up to date")
 
     def _of(self, group: str) -> list[Json]:
@@ -106,6 +110,14 @@ class Referee:
 
     def _available(self, group: str) -> int:
         return sum(_is_ready(each) and not _taken(each) for each in self._of(group))
+
+    def _is_whole(self, body: Json) -> bool:
+        """Whether its replica has ever had all hosts; one that was begun by a dead process goes."""
+        replica = body["metadata"]["labels"].get(labels.REPLICA_NAME)
+        if replica is None:
+            return True
+        hosts = self._groups[_group(body)].get("numOfHosts", 1)
+        return len(self._members[replica]) >= hosts
 
     def _is_current(self, body: Json) -> bool:
         annotations = body["metadata"].get("annotations") or {}

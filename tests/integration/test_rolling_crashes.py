@@ -7,7 +7,7 @@ the store. The scenario is played once; at each write a forked process goes on w
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -50,24 +50,24 @@ def expected(groups: tuple[int, ...]) -> Outcome:
 
 @asynccontextmanager
 async def a_cluster(
-    *groups: int, late: bool = True
+    *groups: int, **options: Any
 ) -> AsyncIterator[tuple[RollingWorld, RunningOperator]]:
     """A ready cluster whose operator sees its pods ten seconds late."""
     surge = max(1, max(groups) // 4)
     async with embedded_world() as world:
-        manifest = rolling_manifest(*groups, maxSurge=surge, maxParallelGroups=2)
+        manifest = rolling_manifest(*groups, maxSurge=surge, maxParallelGroups=2, **options)
         rolling = RollingWorld(world, manifest)
-        operator = rolling.start_operator(rules=[lag()] if late else [])
+        operator = rolling.start_operator(rules=[lag()])
         await rolling.create()
         await world.settle(60)
         yield rolling, operator
 
 
-async def play(rolling: RollingWorld) -> Outcome:
+async def play(rolling: RollingWorld, *, head: bool = False) -> Outcome:
     """Edit all groups, and wait for the end."""
     world = rolling.world
     before = {pod.metadata.uid for pod in rolling.workers()}
-    await rolling.edit("new")
+    await rolling.edit("new", head=head)
     await rolling.completes(7200)
     await world.settle(60)
     after = {pod.metadata.uid for pod in rolling.workers()}
@@ -142,3 +142,26 @@ async def test_twenty_workers_survive_a_kill_at_a_sample_of_all_writes(
         kill_when(rolling, operator, forks.strikes, applied=applied)
         assert await forks.play(play(rolling)) == expected(MANY)
     assert all_but(expected(MANY), forks) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@in_shards
+async def test_killed_at_any_single_write_whole_replicas_and_the_head_are_replaced(
+    applied: bool, shard: int
+) -> None:
+    """A replica whose hosts were being created is given up: its pods are made once more."""
+    wanted = Outcome(created=0, kept=0, present=4)
+    forks = Forks[Outcome](shard, STEP)
+    async with a_cluster(2, hosts=2, fault_tolerant=True) as (rolling, operator):
+        (head,) = rolling.rays.heads()
+        kill_when(rolling, operator, forks.strikes, applied=applied)
+
+        async def scenario() -> Outcome:
+            outcome = await play(rolling, head=True)
+            assert head.metadata.uid in rolling.world.journal.marked
+            assert rolling.world.journal.most_live_heads == 1
+            return outcome._replace(created=0)
+
+        assert await forks.play(scenario()) == wanted
+    assert all_but(wanted, forks) == {}
