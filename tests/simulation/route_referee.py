@@ -56,7 +56,7 @@ class ReadyCapacity:
         ready = {
             place[0]: serve.ready(now)
             for place, serve in self._ray.serves()
-            if self._ray.has_head(place)
+            if self._ray.has_ready_head(place)
         }
         if not self._samples or self._samples[-1].ready != ready:
             self._samples.append(Sample(now, ready))

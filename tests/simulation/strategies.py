@@ -167,8 +167,10 @@ ray_troubles = [
     "late", "loses answers", "silent", "refuses", "error", "error json", "html", "truncated",
     "forbidden",
 ]  # fmt: skip
-ray_faults = st.builds(
-    s.RayFault, st.sampled_from(ray_troubles), st.sampled_from([5.0, 20.0, 70.0])
+trouble_lasts = st.sampled_from([5.0, 20.0, 70.0])
+ray_faults = st.builds(s.RayFault, st.sampled_from(ray_troubles), trouble_lasts)
+serve_faults = st.builds(
+    s.RayFault, st.sampled_from([*ray_troubles, "unhealthy", "deploy failed"]), trouble_lasts
 )
 job_lives = st.one_of(
     st.builds(s.SuspendJob, which_job, st.sampled_from([True, False])),
@@ -178,12 +180,13 @@ job_lives = st.one_of(
     st.builds(s.LoseRayJobs),
 )
 which_service = st.integers(0, MOST_SERVICES - 1)
+incremental = "NewClusterWithIncrementalUpgrade"
 services = st.builds(
     s.RayService,
     config=st.integers(0, 2),
     image=st.sampled_from([0, 0, 1, 2]),
     workers=st.sampled_from([1, 0, 2]),
-    upgrade=st.sampled_from(["NewCluster", "NewCluster", "NewCluster", "None"]),
+    upgrade=st.sampled_from(["NewCluster", "NewCluster", incremental, incremental, "None"]),
     delay=st.sampled_from([5, 0, 30]),
 )
 service_edits = st.builds(s.EditRayService, which_service, services)
@@ -214,7 +217,7 @@ job_actions = st.one_of(
     ray_faults, job_lives, restarts, accidents, job_lags, job_writes, faults, job_lives, others
 )
 service_actions = st.one_of(
-    service_edits, ray_faults, service_lives, restarts, accidents, service_lags, service_writes,
+    service_edits, serve_faults, service_lives, restarts, accidents, service_lags, service_writes,
     faults, service_edits, others,
 )  # fmt: skip
 single_steps = st.builds(s.Step, delays, actions).map(lambda step: (step,))
@@ -238,7 +241,7 @@ job_together = st.one_of(
 service_together = st.one_of(
     st.tuples(service_lags, restarts),
     st.tuples(service_edits, accidents),
-    st.tuples(service_edits, ray_faults, restarts),
+    st.tuples(service_edits, serve_faults, restarts),
     st.tuples(service_writes, service_edits),
     st.tuples(service_lags, service_edits, service_edits),
 )

@@ -23,7 +23,7 @@ class Rays:
     def serves(self) -> list[tuple[tuple[str, str, int], SimulatedServe]]:
         return [((uid, "head", 0), serve(running)) for uid, running in self.running.items()]
 
-    def has_head(self, _place: Any) -> bool:
+    def has_ready_head(self, _place: Any) -> bool:
         return True
 
 

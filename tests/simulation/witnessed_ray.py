@@ -67,6 +67,7 @@ class WitnessedRay(SimulatedRay):
     forgot: bool = False
     _failing: dict[str, tuple[str, str]] = field(default_factory=dict)
     _alive: dict[str, int] = field(default_factory=dict)  # restarts of living heads, by pod uid
+    _ready: set[str] = field(default_factory=set)  # uids of the pods of ready heads
     _died: dict[Incarnation, float] = field(default_factory=dict)
 
     def misbehave(self, kinds: list[str]) -> None:
@@ -100,6 +101,9 @@ class WitnessedRay(SimulatedRay):
             self._alive.pop(uid, None)
         else:
             self._alive[uid] = restarts
+        conditions = pod.get("status", {}).get("conditions", ())
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        (self._ready.add if ready and restarts is not None else self._ready.discard)(uid)
         for place in {run.place for run in self.history if run.place[1] == uid}:
             if place[2] != restarts:
                 self._died.setdefault(place, self.now())
@@ -107,6 +111,10 @@ class WitnessedRay(SimulatedRay):
     def has_head(self, place: Incarnation) -> bool:
         """Whether this head is there and runs."""
         return self._alive.get(place[1]) == place[2]
+
+    def has_ready_head(self, place: Incarnation) -> bool:
+        """Whether this head runs on a node that is there, as far as anybody can know."""
+        return self.has_head(place) and place[1] in self._ready
 
     def is_alive(self, run: Run) -> bool:
         """Whether the head still runs on which it was accepted."""

@@ -11,6 +11,7 @@ import yaml
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Pod
 from controller.ray.api import RayCluster
+from controller.ray.api.pod_state import is_ready
 from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.rayservice import RayService
 from controller.ray.dashboard import (
@@ -110,6 +111,7 @@ def scene(
     goal = read_goal(service, SETTINGS)
     annotations = {} if isinstance(goal, Problem) else dict(goal.annotations)
     ready = {"type": "Ready", "status": str(not cluster_message), "message": cluster_message}
+    head_ready = {"type": "HeadPodReady", "status": str(is_ready(head))}
     body = {
         "metadata": {
             "name": "svc-a",
@@ -118,7 +120,7 @@ def scene(
             "annotations": annotations,
         },
         "spec": config,
-        "status": {"conditions": [ready]},
+        "status": {"conditions": [ready, head_ready]},
     }
     cluster = msgspec.convert(body, RayCluster)
     pods = (head, *workers)

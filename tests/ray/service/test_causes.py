@@ -57,6 +57,18 @@ def test_a_dashboard_out_of_reach_is_named_with_its_address_and_what_to_look_at(
     )
 
 
+@pytest.mark.parametrize(("head_is_ready", "ready"), [(True, None), (False, 0)])
+def test_a_silent_dashboard_says_nothing_of_capacity_as_long_as_the_kubelet_finds_the_head_ready(
+    *, head_is_ready: bool, ready: int | None
+):
+    silent = replace(RUNNING, failing_since=NOW, error="connection refused")
+    message = "" if head_is_ready else "pod svc-a-head is not ready"
+    head = pod("head", serve="true", ready=head_is_ready)
+    facts = collect_facts(scene(head, answer=silent, cluster_message=message), SETTINGS)
+    assert facts.active.ready is ready
+    assert not facts.active.serves
+
+
 def test_an_application_that_failed_to_deploy_has_rays_error_and_a_remedy():
     assert cause(scene(HEAD, answer=reported("DEPLOY_FAILED", TRACEBACK))) == (
         "cluster svc-a: application hello is DEPLOY_FAILED: Deploying app 'hello' failed with "

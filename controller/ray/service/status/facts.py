@@ -139,12 +139,12 @@ def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> Cluste
     readiness = readiness_of(seen, cluster)
     failing = cluster.answer is not None and cluster.answer.failing_since is not None
     lost = cluster.head is None or cluster.head.terminating
-    ready = 0 if lost or failing else None if readiness is None else readiness.ready
+    has_head = not lost and _head_is_ready(cluster)
     return ClusterFacts(
         recorded=True,
         exists=cluster.exists,
-        has_head=not lost and _head_is_ready(cluster),
-        ready=ready,
+        has_head=has_head,
+        ready=_ready(None if failing else readiness, has_head=has_head, failing=lost or failing),
         serves=(
             not (lost or failing)
             and readiness is not None
@@ -152,6 +152,17 @@ def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> Cluste
             and accepts_requests(seen, cluster)
         ),
     )
+
+
+def _ready(readiness: Readiness | None, *, has_head: bool, failing: bool) -> int | None:
+    """Percent of the full size that is ready; None if it is not known.
+
+    A dashboard that this process cannot reach says nothing about the applications behind it, as
+    long as the kubelet finds the head ready.
+    """
+    if failing and not has_head:
+        return 0
+    return None if readiness is None else readiness.ready
 
 
 def _head_is_ready(cluster: ServingCluster) -> bool:
