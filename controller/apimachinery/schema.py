@@ -60,6 +60,11 @@ def int_or_string(description: str) -> Schema:
     }
 
 
+def int_or_percentage(description: str) -> Schema:
+    """A number, or a percentage such as 25%."""
+    return int_or_string(description) | {"pattern": "^[0-9]{1,9}%$"}
+
+
 def quantity(description: str) -> Schema:
     """A quantity: `500m`, `1Gi`, `2`."""
     return {**int_or_string(description), "pattern": _QUANTITY}

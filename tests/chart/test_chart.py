@@ -65,8 +65,10 @@ def settings_of(container: dict[str, Any]) -> Any:
 
 @pytest.mark.slow
 def test_the_chart_ships_the_definitions_that_manta_prints():
-    shipped = list(yaml.safe_load_all((CHART / "crds" / "ray.io.yaml").read_text()))
+    files = [CHART / "crds" / f"{group}.yaml" for group in ("ray.io", "manta.dev")]
+    shipped = [each for file in files for each in yaml.safe_load_all(file.read_text())]
     assert shipped == list(custom_resource_definitions())
+    assert sorted((CHART / "crds").iterdir()) == sorted(files)
 
 
 def test_the_chart_has_the_version_of_the_package():

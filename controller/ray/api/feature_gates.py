@@ -1,4 +1,4 @@
-"""Feature gates under KubeRay's names.
+"""Feature gates under KubeRay's names, and those of what only Manta has.
 
 A feature that Manta implements completely is enabled by default, even if it is alpha in KubeRay. A
 gate whose value has no effect is accepted, so that KubeRay's settings can be kept, and reported.
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CRON_JOB: Final = "RayCronJob"
+CLUSTER_FLEET: Final = "RayClusterFleet"
 EMBEDDED_STORAGE: Final = "GCSFaultToleranceEmbeddedStorage"
 INCREMENTAL_UPGRADE: Final = "RayServiceIncrementalUpgrade"
 JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
@@ -26,7 +27,7 @@ class Gate:
     """One gate.
 
     Attributes:
-        stage: KubeRay's stage, to which `AllAlpha` and `AllBeta` refer.
+        stage: KubeRay's stage, or Manta's own, to which `AllAlpha` and `AllBeta` refer.
         default: the value if the gate is not set.
         fixed: what Manta does whatever the value; None if the gate decides.
     """
@@ -40,6 +41,7 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
     {
         EMBEDDED_STORAGE: Gate("Alpha", default=True),
         "KubernetesWAS": Gate("Alpha", default=False, fixed=False),
+        CLUSTER_FLEET: Gate("Alpha", default=False),
         "RayClusterHistoryServer": Gate("Alpha", default=False, fixed=False),
         "RayClusterMTLS": Gate("Alpha", default=False, fixed=False),
         "RayClusterNetworkPolicy": Gate("Alpha", default=False, fixed=False),

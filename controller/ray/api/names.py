@@ -18,6 +18,9 @@ MAX_SERVICE_NAME: Final = 47
 MAX_CRON_JOB_NAME: Final = 36
 """Maximum length of a RayCronJob's name, to which RayJobs add a dash and the tick's minute."""
 
+MAX_FLEET_NAME: Final = 39
+"""Maximum length of a RayClusterFleet's name, to which its clusters add index and template."""
+
 
 def checked_name(name: str) -> str:
     """KubeRay's CheckName: the last 50 characters; a leading digit or punctuation becomes `r`."""

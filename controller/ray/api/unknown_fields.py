@@ -70,6 +70,8 @@ def pod_templates(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any
     for name in ("rayClusterSpec", "rayClusterConfig", "jobTemplate"):
         if name in spec:
             yield from pod_templates(mapping(spec[name]), f"{path}.{name}")
+    if "template" in spec:
+        yield from pod_templates(mapping(dig(spec, "template", "spec")), f"{path}.template.spec")
 
 
 def describe(fields: Sequence[UnknownField]) -> str:

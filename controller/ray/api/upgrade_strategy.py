@@ -15,6 +15,7 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import malformed
 from controller.kube.objects import View
 from controller.ray.api import labels
+from controller.ray.api.replica_budget import ReplicaBudget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,12 +33,10 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 _Seconds = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
-class RollingUpdate(View, frozen=True):
-    """`spec.upgradeStrategy.rollingUpdate`.
+class RollingUpdate(ReplicaBudget, frozen=True):
+    """`spec.upgradeStrategy.rollingUpdate`; the budget is that of each group.
 
     Attributes:
-        max_unavailable: replicas of a group that may be missing, or their percentage.
-        max_surge: replicas of a group that may exist above the desired number, or their percentage.
         max_parallel_groups: groups that may be replaced at the same time.
         drain_timeout_seconds: how long Ray may drain a worker before its pod is deleted; 0 turns
             draining off.
@@ -45,24 +44,10 @@ class RollingUpdate(View, frozen=True):
         paused: whether nothing further is replaced.
     """
 
-    max_unavailable: int | str = 0
-    max_surge: int | str = 1
     max_parallel_groups: _Count = 1
     drain_timeout_seconds: _Seconds = 300
     progress_deadline_seconds: _Count = 600
     paused: bool = False
-
-    def surge_of(self, desired: int) -> int:
-        """Replicas that a group of so many may have above its number; percentages round up."""
-        return _share(self.max_surge, desired, round_up=True)
-
-    def unavailable_of(self, desired: int) -> int:
-        """Replicas that a group of so many may lack; percentages round down.
-
-        If nothing could move because both percentages come to 0, it is 1, as for a Deployment.
-        """
-        share = _share(self.max_unavailable, desired, round_up=False)
-        return share if share or self.surge_of(desired) else min(1, desired)
 
 
 class RayClusterUpgradeStrategy(View, frozen=True):
@@ -113,20 +98,6 @@ def strategy_in_force(
     if given.rolling == annotated.rolling or (given.rolling and not annotated.rolling_update):
         return given
     return Problem(ANNOTATION, f"is {text}, which contradicts {_words(given)}; remove one of them")
-
-
-def rolling_percentage(amount: str) -> int | None:
-    """The number before the percent sign; None if this is no percentage."""
-    digits = amount.removesuffix("%")
-    is_percentage = digits != amount and digits.isascii() and digits.isdigit() and len(digits) < 10
-    return int(digits) if is_percentage else None
-
-
-def _share(amount: int | str, desired: int, *, round_up: bool) -> int:
-    if isinstance(amount, int):
-        return max(0, amount)
-    hundredths = (rolling_percentage(amount) or 0) * desired
-    return -(-hundredths // 100) if round_up else hundredths // 100
 
 
 def _read(text: str) -> RayClusterUpgradeStrategy | Problem:

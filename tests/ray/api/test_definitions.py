@@ -13,6 +13,7 @@ import yaml
 
 from controller.ray.api.definitions.crds import (
     raycluster_definition,
+    rayclusterfleet_definition,
     raycronjob_definition,
     rayjob_definition,
     rayservice_definition,
@@ -49,6 +50,7 @@ DEFINITIONS = {
     "RayJob": rayjob_definition,
     "RayService": rayservice_definition,
 }
+OWN = DEFINITIONS | {"RayClusterFleet": rayclusterfleet_definition}
 ADDED_COLUMNS = {
     "RayCluster": ['.status.conditions[?(@.type=="Ready")].reason'],
     "RayCronJob": ['.status.conditions[?(@.type=="Ready")].reason'],
@@ -63,10 +65,11 @@ ADDED_COLUMNS = {
 DECIDED = {".upgradeStrategy.type: enum is": "RollingUpdate"}
 """Differences of values that are on purpose: where, and a word of ours; docs/compatibility.md."""
 each_kind = pytest.mark.parametrize("kind", DEFINITIONS)
+each_own_kind = pytest.mark.parametrize("kind", OWN)
 
 
 def definition(kind: str = "RayCluster") -> Schema:
-    return DEFINITIONS[kind]()
+    return OWN[kind]()
 
 
 def version(crd: Schema, name: str) -> Schema:
@@ -74,7 +77,8 @@ def version(crd: Schema, name: str) -> Schema:
 
 
 def schema(crd: Schema) -> Schema:
-    return version(crd, "v1")["schema"]["openAPIV3Schema"]
+    (stored,) = [each for each in crd["spec"]["versions"] if each["storage"]]
+    return stored["schema"]["openAPIV3Schema"]
 
 
 def children(node: Schema) -> Iterator[tuple[str, Schema]]:
@@ -171,12 +175,12 @@ def test_the_comparison_notices_what_it_is_for():
     assert list(differences(field, {"type": "array", PRESERVED: True}))
 
 
-@each_kind
+@each_own_kind
 def test_the_definition_is_small_enough_for_client_side_apply(kind: str):
     assert len(msgspec.json.encode(definition(kind))) < CLIENT_SIDE_APPLY_LIMIT / 2
 
 
-@each_kind
+@each_own_kind
 def test_every_field_is_described(kind: str):
     described_elsewhere = (".metadata", ".[]", ".{}")
     bare = [
@@ -187,7 +191,7 @@ def test_every_field_is_described(kind: str):
     assert bare == []
 
 
-@each_kind
+@each_own_kind
 def test_the_schema_is_structural(kind: str):
     for path, node in walk(schema(definition(kind))):
         assert node.get("type") or node.get("x-kubernetes-int-or-string"), path
@@ -249,3 +253,18 @@ def test_each_call_gives_data_of_its_own():
     schema(first)["properties"].clear()
     assert definition()["spec"]["group"] == "ray.io"
     assert schema(definition())["properties"]
+
+
+def test_a_fleet_can_be_scaled_and_is_of_our_own_group():
+    fleet = definition("RayClusterFleet")
+    assert fleet["metadata"]["name"] == "rayclusterfleets.manta.dev"
+    (only,) = fleet["spec"]["versions"]
+    assert only["name"] == "v1alpha1"
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    assert only["subresources"] == {"status": {}, "scale": scale}
+
+
+def test_the_clusters_of_a_fleet_have_every_field_of_a_cluster():
+    template = schema(definition("RayClusterFleet"))["properties"]["spec"]["properties"]["template"]
+    spec = schema(definition())["properties"]["spec"]
+    assert template["properties"]["spec"] == spec

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.children.in_place import in_place_operations
 from controller.ray.dashboard import ServeState
-from controller.ray.service.cluster.body import cluster_body, in_place_operations
+from controller.ray.service.cluster.body import cluster_body
 from controller.ray.service.rollout.facts import ClusterFacts, Facts, Goal, Options, Selection
 from controller.ray.service.rollout.shares import FULL, Shares
 from controller.ray.service.rollout.steps import (

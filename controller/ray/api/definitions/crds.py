@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api.definitions.custom_resource import custom_resource
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status
+from controller.ray.api.definitions.rayclusterfleet import fleet_spec, fleet_status
 from controller.ray.api.definitions.raycronjob import cron_job_spec, cron_job_status
 from controller.ray.api.definitions.rayjob import job_spec, job_status
 from controller.ray.api.definitions.rayservice import service_spec, service_status
@@ -78,14 +79,24 @@ _RAYCRONJOB_COLUMNS: Final = (
 )
 """KubeRay's columns in its order, then the reason why no jobs are created."""
 
+_RAYCLUSTERFLEET_COLUMNS: Final = (
+    ("desired", "integer", ".spec.replicas", 0),
+    ("updated", "integer", ".status.updatedReplicas", 0),
+    ("ready", "integer", ".status.readyReplicas", 0),
+    ("upgrading", "string", '.status.conditions[?(@.type=="Upgrading")].reason', 0),
+    _AGE,
+    _READY_REASON,
+)
+
 
 def custom_resource_definitions() -> list[Definition]:
-    """All definitions, as plain data ready to be created."""
+    """All definitions, as plain data ready to be created; those of KubeRay's kinds first."""
     return [
         raycluster_definition(),
         rayjob_definition(),
         rayservice_definition(),
         raycronjob_definition(),
+        rayclusterfleet_definition(),
     ]
 
 
@@ -122,25 +133,44 @@ def raycronjob_definition() -> Definition:
     return _definition("RayCronJob", schema, _RAYCRONJOB_COLUMNS)
 
 
+def rayclusterfleet_definition() -> Definition:
+    """The definition of RayClusterFleet, which is Manta's own."""
+    description = "Copies of one RayCluster, which are replaced one after the other."
+    schema = custom_resource("RayClusterFleet", description, fleet_spec(), fleet_status())
+    stored = _stored("v1alpha1", schema, _RAYCLUSTERFLEET_COLUMNS)
+    stored["subresources"]["scale"] = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+    }
+    return _of_versions("manta.dev", "RayClusterFleet", stored)
+
+
 def _definition(
     kind: str, schema: Schema, columns: Sequence[Column], *others: Definition
 ) -> Definition:
-    """A definition with version `v1` and others."""
-    v1: Definition = {
-        "name": "v1",
+    """A definition of `ray.io` with version `v1` and others."""
+    return _of_versions("ray.io", kind, _stored("v1", schema, columns), *others)
+
+
+def _stored(version: str, schema: Schema, columns: Sequence[Column]) -> Definition:
+    return {
+        "name": version,
         "served": True,
         "storage": True,
         **_printed(columns),
         "schema": {"openAPIV3Schema": schema},
         "subresources": {"status": {}},
     }
+
+
+def _of_versions(group: str, kind: str, *versions: Definition) -> Definition:
     plural = f"{kind.lower()}s"
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.ray.io"},
+        "metadata": {"name": f"{plural}.{group}"},
         "spec": {
-            "group": "ray.io",
+            "group": group,
             "names": {
                 "categories": ["all"],
                 "kind": kind,
@@ -149,7 +179,7 @@ def _definition(
                 "singular": kind.lower(),
             },
             "scope": "Namespaced",
-            "versions": [v1, *others],
+            "versions": list(versions),
         },
     }
 

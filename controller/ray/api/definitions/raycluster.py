@@ -22,7 +22,7 @@ from controller.apimachinery.schema import (
     boolean,
     int32,
     int64,
-    int_or_string,
+    int_or_percentage,
     map_of,
     quantity,
     rule,
@@ -88,10 +88,6 @@ def managed_by() -> Schema:
 
 def _upgrade_strategy() -> Schema:
     """KubeRay's definition has only the type, without RollingUpdate."""
-
-    def amount(description: str) -> Schema:
-        return int_or_string(description) | {"pattern": "^[0-9]{1,9}%$"}
-
     rolling = struct(
         "Settings of type RollingUpdate.",
         {
@@ -103,11 +99,11 @@ def _upgrade_strategy() -> Schema:
             "maxParallelGroups": int32(
                 "Groups that may be replaced at the same time, 1 if not given.", minimum=1
             ),
-            "maxSurge": amount(
+            "maxSurge": int_or_percentage(
                 "Replicas that a group may have above its number, or their percentage, rounded up; "
                 "1 if not given."
             ),
-            "maxUnavailable": amount(
+            "maxUnavailable": int_or_percentage(
                 "Replicas that a group may lack, or their percentage, rounded down; 0 if not given."
             ),
             "paused": boolean("Whether nothing further is replaced for now."),

@@ -14,7 +14,8 @@ from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.service.cluster.body import cluster_body, in_place_operations
+from controller.ray.children.in_place import in_place_operations
+from controller.ray.service.cluster.body import cluster_body
 from controller.ray.service.observation import CLUSTER_SCOPE, PENDING
 from controller.ray.service.serving.commands import is_applied, reported_config
 from controller.ray.service.serving.stored_config import ConfigTooLarge, store

@@ -1,0 +1,64 @@
+"""Validates a RayClusterFleet; each problem has a remedy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.custom_object import dig
+from controller.apimachinery.problem import Problem
+from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.names import MAX_FLEET_NAME
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, parse_fleet_spec
+from controller.ray.api.replica_budget import budget_problems
+from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
+from controller.ray.api.validation.object_name import NameRule
+from controller.ray.api.validation.read_spec import read_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet
+
+_DEFAULT_GATES: Final = FeatureGates()
+INVALID_FLEET: Final = "InvalidRayClusterFleetSpec"
+_TEMPLATE: Final = "spec.template.spec"
+_NAME_RULE: Final = NameRule(
+    MAX_FLEET_NAME,
+    noun="the fleet",
+    children="clusters",
+    named_after="services",
+    reason="InvalidRayClusterFleetMetadata",
+)
+
+
+def validate_fleet(
+    fleet: RayClusterFleet, gates: FeatureGates = _DEFAULT_GATES
+) -> FleetSpec | Problem:
+    """The specification if the object is valid, else its first problem."""
+    spec = read_spec(fleet, _NAME_RULE, parse_fleet_spec)
+    if isinstance(spec, Problem):
+        return spec.or_reason(INVALID_FLEET)
+    problem = next(_problems(spec, gates), None)
+    return spec if problem is None else problem.or_reason(INVALID_FLEET)
+
+
+def _problems(spec: FleetSpec, gates: FeatureGates) -> Iterator[Problem]:
+    """All problems, most basic first; callers take the first."""
+    template = spec.template
+    annotations = template.metadata.annotations
+    problem = embedded_cluster_problem(template.spec, RAYCLUSTERFLEETS.kind, annotations, gates)
+    if problem is not None:
+        yield problem.under(_TEMPLATE, INVALID_FLEET)
+    yield from _shared_objects(spec)
+    yield from budget_problems(spec.strategy, "spec.strategy")
+
+
+def _shared_objects(spec: FleetSpec) -> Iterator[Problem]:
+    """What only one of several clusters can have."""
+    for path, what in (
+        (("headGroupSpec", "headService", "metadata", "name"), "a head service"),
+        (("gcsFaultToleranceOptions", "storage", "claimName"), "a volume"),
+    ):
+        if dig(spec.template.spec, *path):
+            message = f"must be left out: each copy of the fleet needs {what} of its own"
+            yield Problem(f"{_TEMPLATE}.{'.'.join(path)}", message)
