@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import FeatureGates
-from controller.ray.api.feature_gates import CRON_JOB
+from controller.ray.api.feature_gates import CLUSTER_FLEET, CRON_JOB
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
+from controller.ray.fleet import FleetSettings, RayClusterFleetKind
 from controller.ray.job import JobSettings, RayJobKind
 from controller.ray.service import RayServiceKind, ServiceSettings
 
@@ -30,6 +31,7 @@ class KindSettings:
     job: JobSettings = field(default_factory=JobSettings)
     cron_job: CronJobSettings = field(default_factory=CronJobSettings)
     service: ServiceSettings = field(default_factory=ServiceSettings)
+    fleet: FleetSettings = field(default_factory=FleetSettings)
 
     @classmethod
     def from_environment(
@@ -44,6 +46,7 @@ class KindSettings:
             replace(JobSettings.from_environment(environment), feature_gates=gates),
             replace(CronJobSettings.from_environment(environment), feature_gates=gates),
             replace(ServiceSettings.from_environment(environment), feature_gates=gates),
+            FleetSettings(gates),
         )
 
     def without_batches(self) -> KindSettings:
@@ -55,7 +58,7 @@ class KindSettings:
 
 
 def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list[Kind[Any]]:
-    """Every kind, RayCronJobs only if their feature gate is on.
+    """Every kind, RayCronJobs and RayClusterFleets only if their feature gates are on.
 
     Args:
         settings: of the kinds.
@@ -68,6 +71,8 @@ def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list
     ]
     if settings.cron_job.feature_gates.enabled(CRON_JOB):
         kinds.append(RayCronJobKind(settings.cron_job))
+    if settings.fleet.feature_gates.enabled(CLUSTER_FLEET):
+        kinds.append(RayClusterFleetKind(settings.fleet))
     return kinds
 
 

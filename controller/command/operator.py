@@ -19,6 +19,7 @@ from controller.kube.http import HttpTransport
 from controller.kube.objects import KubeObject
 from controller.kube.prometheus import RestClientMetrics
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.cluster import ClusterCollector
 from controller.ray.dashboard import (
     Connector,
@@ -26,6 +27,7 @@ from controller.ray.dashboard import (
     DashboardCollector,
     DashboardMetrics,
 )
+from controller.ray.fleet import FleetCollector
 from controller.ray.job import JobCollector
 from controller.ray.service import ServiceCollector
 from controller.runtime.leaderelection import FencedTransport, ThreadedElection
@@ -113,6 +115,7 @@ async def operator_for(
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
     registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
     registry.register(ServiceCollector(lambda: _cached(operator, RAYSERVICES), wall))
+    registry.register(FleetCollector(lambda: _cached(operator, RAYCLUSTERFLEETS)))
     looking: list[asyncio.Task[None]] = []
     if own_pod is not None:
         others = OtherOperators(

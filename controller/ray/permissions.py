@@ -56,10 +56,13 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
 ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
     "pods/log": frozenset({"get"}),
     "controllerrevisions.apps": _ALL - {"update"},
+    "rayclusterfleets.manta.dev": _READ,
+    "rayclusterfleets/status.manta.dev": frozenset({"patch"}),
+    "rayclusterfleets/finalizers.manta.dev": frozenset({"update"}),
 }
-"""What Manta's own chart grants beyond that. Nothing depends on it: without `pods/log` a failed
-submitter's last words are missing, and the status says so; without `controllerrevisions` a rolling
-update has no history to undo it by."""
+"""What Manta's own chart grants beyond that. No kind of KubeRay's depends on it: without `pods/log`
+a failed submitter's last words are missing, and the status says so; without `controllerrevisions` a
+rolling update has no history to undo it by."""
 
 
 def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:

@@ -1,0 +1,46 @@
+"""The RayCluster of one copy: as it is created, and what an edit changes in place."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.ray.api import labels
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from controller.ray.children.child_cluster import child_cluster
+from controller.ray.children.in_place import BOUNDS, in_place_operations
+from controller.ray.children.redis_namespace import separate_redis
+from controller.ray.fleet.template import copy_name
+
+if TYPE_CHECKING:
+    from controller.kube.objects import ObjectMeta
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.fleet.observation import Goal
+
+Body = dict[str, Any]
+
+_IN_PLACE: Final = (*BOUNDS, "suspend")
+
+
+def copy_body(fleet: ObjectMeta, goal: Goal, index: int) -> Body:
+    """The RayCluster to create for this index; labels and annotations are the template's."""
+    name, template = copy_name(fleet, index, goal.template_hash), goal.spec.template
+    spec = copy.deepcopy(template.spec)
+    separated = separate_redis(spec, template.metadata.annotations, name)
+    owner = msgspec.structs.replace(
+        fleet, labels=template.metadata.labels, annotations=template.metadata.annotations
+    )
+    own = {labels.MADE_FROM: goal.template_hash, **place_of(goal, index), **separated}
+    return child_cluster(RAYCLUSTERFLEETS, owner, name, spec, own_annotations=own)
+
+
+def place_of(goal: Goal, index: int) -> dict[str, str]:
+    """The annotations that tell a copy which one it is; they count for no hash."""
+    return {labels.CLUSTER_INDEX: str(index), labels.CLUSTER_COUNT: str(goal.spec.replicas)}
+
+
+def changes_in_place(cluster: RayCluster, goal: Goal) -> tuple[Body, ...]:
+    """The JSON patch that brings the worker groups of an up-to-date copy to what is wanted."""
+    return in_place_operations(cluster, goal.spec.template.spec, _IN_PLACE)

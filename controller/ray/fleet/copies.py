@@ -1,0 +1,96 @@
+"""The copies of a fleet, each as its RayCluster shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.custom_object import conditions_of, mapping
+from controller.apimachinery.timestamps import parse_rfc3339
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.ray.api.raycluster import RayCluster
+
+_HEAD_POD_READY: Final = "HeadPodReady"
+_PROVISIONED: Final = "RayClusterProvisioned"
+_SUSPENDED: Final = "RayClusterSuspended"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One RayCluster of a fleet.
+
+    Attributes:
+        cluster: the object.
+        index: which copy it is; its replacement inherits it.
+        up_to_date: whether it is made from the present template.
+    """
+
+    cluster: RayCluster
+    index: int
+    up_to_date: bool = True
+
+    @property
+    def name(self) -> str:
+        """Name of the RayCluster."""
+        return self.cluster.metadata.name
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is not being deleted."""
+        return not self.cluster.metadata.terminating
+
+    @property
+    def ready(self) -> bool:
+        """Whether its head and all workers are ready."""
+        return self.stays and self._is(READY)
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it is suspended, all of its pods gone."""
+        return self.stays and self._is(_SUSPENDED)
+
+    @property
+    def was_of_use(self) -> bool:
+        """Whether it may do or hold work: its head is ready, or all of it once was."""
+        return self.ready or self._is(_HEAD_POD_READY) or self._is(_PROVISIONED)
+
+    @property
+    def message(self) -> str:
+        """Why it is not ready, in the words of the RayCluster; empty if it is."""
+        if self.ready:
+            return ""
+        if not self.stays:
+            return "it is being deleted"
+        found = find_condition(conditions_of(self.cluster), READY) or {}
+        return str(found.get("message") or "it has not reported yet")
+
+    @property
+    def progressed(self) -> tuple[datetime, ...]:
+        """When it was created, and when it became ready."""
+        ready = find_condition(conditions_of(self.cluster), READY) or {}
+        since = ready.get("lastTransitionTime") if self.ready else None
+        found = (self.cluster.metadata.creation_timestamp, since)
+        return tuple(moment for text in found if (moment := _time(text)) is not None)
+
+    @property
+    def is_told_to_suspend(self) -> bool:
+        """Whether its specification asks for its suspension."""
+        return mapping(self.cluster.spec).get("suspend") is True
+
+    def is_available(self, *, fleet_suspended: bool) -> bool:
+        """Whether it is as it should be: ready, or suspended if the fleet is."""
+        return self.suspended if fleet_suspended else self.ready
+
+    def _is(self, condition: str) -> bool:
+        return is_true(conditions_of(self.cluster), condition)
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return parse_rfc3339(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

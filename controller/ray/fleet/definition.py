@@ -1,0 +1,45 @@
+"""What a fleet's planner relies on: without it, copies would be replaced or deleted for no reason.
+
+While a definition lacks such a field, no copy of a fleet is written, and the fleet is not written
+either: the write would store it without what the definition lacks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from controller.ray.api.installed_definition import (
+    CLUSTER_FIELDS,
+    DefinitionReader,
+    DefinitionsReader,
+)
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+
+_CLUSTER: Final = (*CLUSTER_FIELDS, "workerGroupSpecs.maxReplicas", "suspend")
+RELIED_ON: Final = (
+    "spec.replicas",
+    "spec.strategy",
+    *(f"spec.strategy.{field}" for field in ("maxSurge", "maxUnavailable", "paused")),
+    "spec.template",
+    "spec.template.metadata",
+    "spec.template.spec",
+    *(f"spec.template.spec.{field}" for field in _CLUSTER),
+    *(f"status.{field}" for field in ("conditions", "desiredReplicas", "templateHash")),
+)
+"""Fields of a fleet that decide how many copies there are, and which are replaced."""
+
+RELIED_ON_IN_CLUSTERS: Final = (*(f"spec.{field}" for field in _CLUSTER), "status.conditions")
+"""Fields of a RayCluster that are compared with what the fleet asks for, or say how it is."""
+
+_CONSEQUENCE: Final = (
+    "RayClusterFleets are left as they are: no copy is created, changed or deleted for them"
+)
+
+
+def definitions_reader() -> DefinitionsReader:
+    """Reads what the installed definitions of fleets and RayClusters lack."""
+    return DefinitionsReader(
+        DefinitionReader(RAYCLUSTERFLEETS, lambda _schema: RELIED_ON, _CONSEQUENCE),
+        DefinitionReader(RAYCLUSTERS, lambda _schema: RELIED_ON_IN_CLUSTERS, _CONSEQUENCE),
+    )

@@ -1,0 +1,45 @@
+"""Changes that nothing explains: they are held and reported, not carried out.
+
+The generation tells an edit from a definition, or a version of the operator, that reads the same
+specification in another way. A person ends what is held, by an edit or by an annotation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.problem import Problem
+from controller.ray.api import labels
+from controller.ray.api.installed_definition import REMEDY
+from controller.ray.fleet.status.condition_types import UPGRADING
+from controller.ray.pods.template_hash import is_outdated
+
+if TYPE_CHECKING:
+    from controller.ray.fleet.observation import FleetObservation
+
+
+def held_changes(seen: FleetObservation) -> str:
+    """Why copies are neither replaced nor deleted, and what to do; empty if nothing is held."""
+    doubt = "" if isinstance(seen.goal, Problem) else _doubt(seen)
+    meta = seen.fleet.metadata
+    if not doubt or (meta.annotations or {}).get(labels.CONFIRM_DELETION) == str(meta.generation):
+        return ""
+    return (
+        f"generation {meta.generation} of the specification {doubt}, without an edit. {REMEDY}; if "
+        "copies are to be replaced or deleted, confirm it: kubectl annotate rayclusterfleet "
+        f"-n {meta.namespace} {meta.name} --overwrite {labels.CONFIRM_DELETION}={meta.generation}"
+    )
+
+
+def _doubt(seen: FleetObservation) -> str:
+    """What has changed in a specification of the generation that the status is about."""
+    recorded = find_condition(seen.conditions, UPGRADING) or {}
+    if recorded.get("observedGeneration") != seen.fleet.metadata.generation:
+        return ""
+    before = seen.status.get("desiredReplicas")
+    if isinstance(before, int) and seen.desired < before:
+        return f"asked for {before} copies and now asks for {seen.desired}"
+    if is_outdated(seen.status.get("templateHash"), seen.valid_goal.template_hash):
+        return "has another template now"
+    return ""

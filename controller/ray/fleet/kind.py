@@ -1,0 +1,76 @@
+"""The RayClusterFleet kind: observing, planning and status for the runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.problem import Problem
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from controller.ray.api.unknown_fields import UnknownFieldFinder
+from controller.ray.api.validation.fleet import validate_fleet
+from controller.ray.fleet.definition import definitions_reader
+from controller.ray.fleet.observation import Goal
+from controller.ray.fleet.observe import FleetSources, observe_fleet
+from controller.ray.fleet.plan import plan_fleet
+from controller.ray.fleet.settings import FleetSettings
+from controller.ray.fleet.status.current_status import current_status
+from controller.ray.fleet.template import template_hash
+from controller.runtime.reconcile.kind import Owned
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.resources import Resource
+    from controller.ray.api.rayclusterfleet import RayClusterFleet
+    from controller.ray.fleet.observation import FleetObservation
+    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
+
+
+class RayClusterFleetKind:
+    """Keeps copies of a RayCluster, and replaces them within a budget.
+
+    Args:
+        settings: for all fleets.
+    """
+
+    name = "rayclusterfleet-controller"
+    primary: Resource[Any] = RAYCLUSTERFLEETS
+    owned: tuple[Owned[Any], ...] = (Owned(RAYCLUSTERS),)
+    creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
+    external_source = None
+    optional = True
+
+    def __init__(self, settings: FleetSettings | None = None) -> None:
+        self._settings = settings or FleetSettings()
+        self._sources = FleetSources(
+            IdentityMemo(self._read), UnknownFieldFinder(), definitions_reader()
+        )
+
+    def observe(self, key: str, reads: CacheReader) -> FleetObservation | None:
+        """Everything the plan depends on; None if the fleet is gone."""
+        return observe_fleet(key, reads, self._sources)
+
+    def problem(self, observation: FleetObservation) -> Problem | None:
+        """Why the fleet's specification is refused, None if it is valid."""
+        return observation.goal if isinstance(observation.goal, Problem) else None
+
+    def plan(self, observation: FleetObservation, now: datetime) -> Plan:
+        """The plan for the fleet."""
+        return plan_fleet(observation, now)
+
+    def status_after(
+        self,
+        observation: FleetObservation,
+        plan: Plan,  # noqa: ARG002  the status does not depend on it
+        failures: tuple[Failure, ...],
+        now: datetime,
+    ) -> StatusPatch | None:
+        """The current status, naming the first failed write."""
+        return current_status(observation, now, failures)
+
+    def _read(self, fleet: RayClusterFleet) -> Goal | Problem:
+        spec = validate_fleet(fleet, self._settings.feature_gates)
+        return spec if isinstance(spec, Problem) else Goal(spec, template_hash(spec.template))

@@ -1,0 +1,99 @@
+"""What a fleet's plan depends on: the fleet and its copies at one moment, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.problem import Problem
+from controller.ray.api.installed_definition import InstalledDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet
+    from controller.ray.fleet.copies import Copy
+    from controller.runtime.reconcile.kind import CreateError
+
+SCOPE: Final = "rayclusters"
+"""While the outcome of a write to a copy is unknown, no copy is created, changed or deleted: the
+budget is one for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the user wants, read from a valid specification.
+
+    Attributes:
+        spec: the specification.
+        template_hash: hash of its template.
+    """
+
+    spec: FleetSpec
+    template_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetObservation:
+    """A fleet and its copies.
+
+    Attributes:
+        fleet: the RayClusterFleet.
+        goal: what the user wants, or the `Problem` that makes the fleet invalid.
+        copies: its RayClusters, terminating ones included, by index, the older first.
+        name_conflicts: names its copies should get that are not free; the values complete the
+            sentence "there is a RayCluster of this name that ...".
+        unreadable: why copies cannot be decoded, by name.
+        has_pending_writes: whether the outcome of a write to a copy is unknown.
+        create_errors: why the API server refused to create a copy, by its name.
+        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
+        definition: what the installed definitions of fleets and RayClusters lack.
+        consistency_warnings: sentences about writes that the cache contradicts.
+    """
+
+    fleet: RayClusterFleet
+    goal: Goal | Problem
+    copies: tuple[Copy, ...] = ()
+    name_conflicts: Mapping[str, str] = field(default_factory=dict[str, str])
+    unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_pending_writes: bool = False
+    create_errors: tuple[tuple[str, CreateError], ...] = ()
+    unknown_fields: str = ""
+    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
+    consistency_warnings: tuple[str, ...] = ()
+
+    @property
+    def valid_goal(self) -> Goal:
+        """What the user wants, of a fleet that is known to be valid."""
+        assert not isinstance(self.goal, Problem)
+        return self.goal
+
+    @property
+    def desired(self) -> int:
+        """The number of copies that a valid fleet asks for."""
+        return self.valid_goal.spec.replicas
+
+    @property
+    def wanted(self) -> tuple[Copy, ...]:
+        """The copies whose index a valid fleet has, terminating ones included."""
+        return tuple(copy for copy in self.copies if copy.index < self.desired)
+
+    @property
+    def surplus(self) -> tuple[Copy, ...]:
+        """The copies whose index it has not, terminating ones included."""
+        return tuple(copy for copy in self.copies if copy.index >= self.desired)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The present status."""
+        return status_of(self.fleet)
+
+    @property
+    def conditions(self) -> list[dict[str, Any]]:
+        """The present conditions."""
+        return self.status.get("conditions") or []
+
+    def is_available(self, copy: Copy) -> bool:
+        """Whether a copy is as a valid fleet wants it now."""
+        return copy.is_available(fleet_suspended=self.valid_goal.spec.suspended)

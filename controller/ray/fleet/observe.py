@@ -1,0 +1,122 @@
+"""Gathers what a fleet's plan depends on from the caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.apimachinery.problem import Problem
+from controller.ray.api import labels
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from controller.ray.fleet.copies import Copy
+from controller.ray.fleet.observation import SCOPE, FleetObservation
+from controller.ray.fleet.template import copy_name, index_of
+from controller.ray.pods.template_hash import is_outdated
+from controller.runtime.reconcile.kind import OWNER_INDEX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from controller.kube.objects import ObjectMeta
+    from controller.ray.api.installed_definition import DefinitionsReader
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.api.rayclusterfleet import RayClusterFleet
+    from controller.ray.api.unknown_fields import UnknownFieldFinder
+    from controller.ray.fleet.observation import Goal
+    from controller.runtime.reconcile.kind import CacheReader, CreateError
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSources:
+    """The sources of an observation besides the caches.
+
+    Attributes:
+        goal_of: gives what a fleet wants, or what is wrong with it.
+        unknown_fields_of: finds the unknown fields of its pod templates.
+        read_definition: reads what the installed definitions lack.
+    """
+
+    goal_of: Callable[[RayClusterFleet], Goal | Problem]
+    unknown_fields_of: UnknownFieldFinder
+    read_definition: DefinitionsReader
+
+
+def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetObservation | None:
+    """Read the fleet `namespace/name` and its copies; None if it does not exist."""
+    fleet = reads.get(RAYCLUSTERFLEETS, key)
+    if fleet is None:
+        return None
+    meta, goal = fleet.metadata, sources.goal_of(fleet)
+    wanted = () if isinstance(goal, Problem) else tuple(_wanted_names(meta, goal))
+    owned = reads.by_index(RAYCLUSTERS, OWNER_INDEX, meta.uid)
+    unreadable = reads.unreadable(RAYCLUSTERS, meta.namespace)
+    return FleetObservation(
+        fleet,
+        goal,
+        copies=tuple(sorted(_copies(meta, goal, owned), key=_order)),
+        name_conflicts=dict(_name_conflicts(meta, wanted, reads)),
+        unreadable={
+            name: odd.reason
+            for name, odd in unreadable.items()
+            if name in wanted or is_owned_by(odd.metadata, meta.uid)
+        },
+        has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
+        create_errors=tuple(_create_errors(meta, wanted, reads)),
+        unknown_fields=sources.unknown_fields_of(fleet, reads),
+        definition=sources.read_definition(reads),
+        consistency_warnings=reads.consistency_warnings(meta.uid),
+    )
+
+
+def _wanted_names(fleet: ObjectMeta, goal: Goal) -> Iterator[str]:
+    for index in range(goal.spec.replicas):
+        yield copy_name(fleet, index, goal.template_hash)
+
+
+def _copies(fleet: ObjectMeta, goal: Goal | Problem, owned: list[RayCluster]) -> Iterator[Copy]:
+    for cluster in owned:
+        index = index_of(fleet, cluster.metadata.name)
+        if index is not None:
+            yield Copy(cluster, index, _is_up_to_date(fleet, goal, cluster, index))
+
+
+def _is_up_to_date(
+    fleet: ObjectMeta, goal: Goal | Problem, cluster: RayCluster, index: int
+) -> bool:
+    """Whether it is made from the present template, as far as that can be compared.
+
+    A hash of another algorithm, or none, cannot; the name says it too.
+    """
+    if isinstance(goal, Problem):
+        return True
+    if cluster.metadata.name == copy_name(fleet, index, goal.template_hash):
+        return True
+    stamped = (cluster.metadata.annotations or {}).get(labels.MADE_FROM)
+    return not is_outdated(stamped, goal.template_hash)
+
+
+def _order(copy: Copy) -> tuple[int, str, str]:
+    return copy.index, copy.cluster.metadata.creation_timestamp or "", copy.name
+
+
+def _name_conflicts(
+    fleet: ObjectMeta, names: tuple[str, ...], reads: CacheReader
+) -> Iterator[tuple[str, str]]:
+    for name in names:
+        key = f"{fleet.namespace}/{name}"
+        present = reads.get(RAYCLUSTERS, key)
+        if present is not None and not is_owned_by(present.metadata, fleet.uid):
+            yield name, ownership_text(present.metadata)
+        elif present is None and reads.has_name_conflict(RAYCLUSTERS, key):
+            yield name, ownership_text(None)
+
+
+def _create_errors(
+    fleet: ObjectMeta, names: tuple[str, ...], reads: CacheReader
+) -> Iterator[tuple[str, CreateError]]:
+    for name in names:
+        error = reads.create_error(RAYCLUSTERS, f"{fleet.namespace}/{name}")
+        if error is not None:
+            yield name, error

@@ -1,0 +1,56 @@
+"""Plans the next writes of a fleet; `plan_fleet` is the entry.
+
+The plan is a pure function of the observation and the time. Nothing is remembered: what is due
+follows from the copies that exist, so that an operator that starts anew goes on where it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.problem import Problem
+from controller.ray.api.installed_definition import EVENT_INTERVAL
+from controller.ray.fleet.held_changes import held_changes
+from controller.ray.fleet.rollout import next_step
+from controller.ray.fleet.status.current_status import current_status
+from controller.ray.fleet.status.upgrade import seconds_to_deadline
+from controller.ray.fleet.writes import create_copies, delete_copies, update_copies
+from controller.runtime.reconcile.plan import NOTHING, Plan, stages_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.ray.fleet.observation import FleetObservation
+
+_BLOCKED_RETRY: Final = 60.0
+"""Seconds until a name that another owner has is looked at again; its end causes no event."""
+
+
+def plan_fleet(seen: FleetObservation, now: datetime) -> Plan:
+    """The plan that brings the copies one step nearer to what the fleet asks for."""
+    if seen.fleet.metadata.terminating:
+        return NOTHING  # the garbage collector deletes the copies
+    untouched = seen.definition.events(())
+    if untouched:
+        return Plan(events=untouched, requeue_after=EVENT_INTERVAL)
+    status = current_status(seen, now)
+    if isinstance(seen.goal, Problem) or held_changes(seen):
+        return Plan(status=status)
+    requeue_after = _requeue_after(seen, now)
+    if seen.has_pending_writes or seen.unreadable:
+        return Plan(status=status, requeue_after=requeue_after)
+    step = next_step(seen)
+    return Plan(
+        stages=stages_of(create_copies(seen, step)),
+        independent=(*delete_copies(seen, step), *update_copies(seen, step)),
+        status=status,
+        requeue_after=requeue_after,
+    )
+
+
+def _requeue_after(seen: FleetObservation, now: datetime) -> float | None:
+    """Seconds until something that causes no event may have changed."""
+    waits = [seconds_to_deadline(seen, now)]
+    if seen.name_conflicts or seen.unreadable:
+        waits.append(_BLOCKED_RETRY)
+    return min((each for each in waits if each is not None), default=None)

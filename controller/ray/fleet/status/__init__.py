@@ -1,0 +1,1 @@
+"""What a fleet reports: conditions, counts and metrics."""

@@ -1,0 +1,138 @@
+"""The status of a fleet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import (
+    OBSERVATION_IN_DOUBT,
+    READY,
+    ConditionSet,
+    find_condition,
+)
+from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.problem import Problem
+from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
+from controller.ray.fleet.held_changes import held_changes
+from controller.ray.fleet.status.condition_types import CHANGES_HELD, UPGRADING
+from controller.ray.fleet.status.first_cause import first_cause
+from controller.ray.fleet.status.upgrade import outdated_copies, upgrade_event, upgrade_state
+from controller.runtime.reconcile.plan import Event, StatusPatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from controller.ray.fleet.copies import Copy
+    from controller.ray.fleet.observation import FleetObservation
+    from controller.ray.fleet.status.first_cause import FirstCause
+    from controller.runtime.reconcile.plan import Failure
+
+Status = dict[str, Any]
+
+_LONGEST_MESSAGE: Final = 256
+"""Characters of what is told about one copy; there may be many."""
+
+
+def current_status(
+    seen: FleetObservation, now: datetime, failures: tuple[Failure, ...] = ()
+) -> StatusPatch:
+    """The wanted status."""
+    cause = first_cause(seen, failures)
+    conditions = ConditionSet(seen.conditions, seen.fleet.metadata.generation, now)
+    set_fields_known(conditions, seen.unknown_fields)
+    seen.definition.set_in(conditions)
+    doubt = "; ".join(seen.consistency_warnings)
+    conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
+    wanted: Status = {"observedGeneration": seen.fleet.metadata.generation}
+    if isinstance(seen.goal, Problem):
+        conditions.set(READY, "False", cause.reason, cause.message)
+    else:
+        wanted |= _counts(seen)
+        _set_ready(conditions, seen, cause)
+        _set_upgrading(conditions, seen, cause, now)
+    held = held_changes(seen)
+    conditions.set_if(CHANGES_HELD, "True", "NotExplained", held)
+    if not isinstance(seen.goal, Problem) and not held:
+        wanted |= {"desiredReplicas": seen.desired, "templateHash": seen.goal.template_hash}
+    wanted["conditions"] = conditions.as_list()
+    events = tuple(_events(seen, cause, held, wanted))
+    changed = difference(seen.status, wanted).keys() - {"clusters", "conditions"}
+    urgent = bool(events or changed) or _verdicts(seen.status) != _verdicts(wanted)
+    return StatusPatch(wanted, urgent=urgent, events=events)
+
+
+def _counts(seen: FleetObservation) -> Status:
+    ready = {copy.index for copy in seen.wanted if copy.ready}
+    return {
+        "replicas": sum(copy.stays for copy in seen.copies),
+        "readyReplicas": len(ready),
+        "updatedReplicas": len(_updated(seen)),
+        "clusters": [_entry(copy) for copy in seen.copies] or None,
+    }
+
+
+def _updated(seen: FleetObservation) -> list[Copy]:
+    return [copy for copy in seen.wanted if copy.stays and copy.up_to_date]
+
+
+def _entry(copy: Copy) -> Status:
+    entry: Status = {
+        "index": copy.index,
+        "name": copy.name,
+        "updated": copy.up_to_date,
+        "ready": copy.ready,
+    }
+    return entry if copy.ready else entry | {"message": copy.message[:_LONGEST_MESSAGE]}
+
+
+def _set_ready(conditions: ConditionSet, seen: FleetObservation, cause: FirstCause) -> None:
+    """`Ready` is True while each index has a ready copy, of whichever template."""
+    available = {copy.index for copy in seen.wanted if seen.is_available(copy)}
+    count = f"{len(available)} of {seen.desired} copies are"
+    if seen.valid_goal.spec.suspended:
+        message = f"{count} suspended; {cause.message}".removesuffix("; ")
+        conditions.set(READY, "False", "Suspended", message)
+    elif len(available) == seen.desired:
+        conditions.set(READY, "True", "AllClustersReady", f"{count} ready")
+    else:
+        message = f"{count} ready; {cause.message}".removesuffix("; ")
+        conditions.set(READY, "False", cause.reason, message)
+
+
+def _set_upgrading(
+    conditions: ConditionSet, seen: FleetObservation, cause: FirstCause, now: datetime
+) -> None:
+    status, reason = upgrade_state(seen, now)
+    message = "no copy is outdated"
+    if status != "False":
+        message = (
+            f"{len(_updated(seen))} of {seen.desired} copies are up to date, "
+            f"{len(outdated_copies(seen))} outdated ones are left; {cause.message}"
+        ).removesuffix("; ")
+    conditions.set(UPGRADING, status, reason, message)
+
+
+def _events(
+    seen: FleetObservation, cause: FirstCause, held: str, wanted: Status
+) -> Iterator[Event]:
+    """Events about what no stored condition has told yet."""
+    yield from unknown_field_events(seen.conditions, seen.unknown_fields)
+    if held and find_condition(seen.conditions, CHANGES_HELD) is None:
+        yield Event("Warning", CHANGES_HELD, "Reconcile", held)
+    told = [each.get("message", "") for each in seen.conditions]
+    if cause.event and not any(cause.message in message for message in told):
+        action = "Validate" if isinstance(seen.goal, Problem) else "Reconcile"
+        yield Event("Warning", cause.event, action, cause.message)
+    before = find_condition(seen.conditions, UPGRADING) or {}
+    after = find_condition(wanted["conditions"], UPGRADING) or {}
+    if after:
+        yield from upgrade_event(before.get("reason", ""), after["reason"], after["message"])
+
+
+def _verdicts(status: Status) -> list[tuple[Any, ...]]:
+    """Types, statuses and reasons: changed messages alone are not urgent."""
+    return [
+        (each.get("type"), each.get("status"), each.get("reason"))
+        for each in status.get("conditions") or ()
+    ]

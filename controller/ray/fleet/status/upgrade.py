@@ -1,0 +1,100 @@
+"""How the replacement of outdated copies goes: the condition `Upgrading`, and its deadline.
+
+A resumed upgrade has all of its time again, because the condition's status changes when it is
+paused and when it goes on.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.timestamps import parse_rfc3339
+from controller.ray.fleet.status.condition_types import (
+    PAUSED,
+    ROLLING,
+    STUCK,
+    UP_TO_DATE,
+    UPGRADING,
+)
+from controller.runtime.reconcile.plan import Event
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.apimachinery.conditions import ConditionStatus
+    from controller.ray.fleet.copies import Copy
+    from controller.ray.fleet.observation import FleetObservation
+
+
+def outdated_copies(seen: FleetObservation) -> list[Copy]:
+    """The copies of a valid fleet that are still to be replaced."""
+    return [copy for copy in seen.wanted if copy.stays and not copy.up_to_date]
+
+
+def upgrade_state(seen: FleetObservation, now: datetime) -> tuple[ConditionStatus, str]:
+    """Status and reason of the condition `Upgrading` of a valid fleet."""
+    if not _is_under_way(seen):
+        return "False", UP_TO_DATE
+    if _is_paused(seen):
+        return "Unknown", PAUSED
+    return "True", ROLLING if _seconds_left(seen, now) > 0 else STUCK
+
+
+def seconds_to_deadline(seen: FleetObservation, now: datetime) -> float | None:
+    """Seconds until an upgrade without progress counts as stuck; None if none is under way."""
+    if not _is_under_way(seen) or _is_paused(seen):
+        return None
+    left = _seconds_left(seen, now)
+    return left if left > 0 else None
+
+
+def upgrade_event(before: str, reason: str, message: str) -> tuple[Event, ...]:
+    """The event about a change of the condition's reason; none if it says nothing new."""
+    if reason == before:
+        return ()
+    match reason:
+        case "Paused":
+            told = "UpgradePaused"
+        case "ProgressDeadlineExceeded":
+            return (Event("Warning", "UpgradeStuck", "Update", message),)
+        case "Rolling" if before == PAUSED:
+            told = "UpgradeResumed"
+        case "Rolling" if before != STUCK:
+            told = "UpgradeStarted"
+        case "UpToDate" if before:
+            told = "UpgradeComplete"
+        case _:
+            return ()
+    return (Event("Normal", told, "Update", message),)
+
+
+def _is_under_way(seen: FleetObservation) -> bool:
+    """Whether copies are outdated, or the last that were have replacements that are not ready."""
+    if outdated_copies(seen):
+        return True
+    before = find_condition(seen.conditions, UPGRADING) or {}
+    if before.get("status") not in {"True", "Unknown"}:
+        return False
+    return sum(map(seen.is_available, seen.wanted)) < seen.desired
+
+
+def _is_paused(seen: FleetObservation) -> bool:
+    return seen.valid_goal.spec.strategy.paused and bool(outdated_copies(seen))
+
+
+def _seconds_left(seen: FleetObservation, now: datetime) -> float:
+    """Seconds until the deadline, counted from the last progress; negative once it has passed."""
+    moments = [moment for copy in seen.wanted if copy.up_to_date for moment in copy.progressed]
+    deadline = timedelta(seconds=seen.valid_goal.spec.strategy.progress_deadline_seconds)
+    return (max([_rolling_since(seen, now), *moments]) + deadline - now).total_seconds()
+
+
+def _rolling_since(seen: FleetObservation, now: datetime) -> datetime:
+    before = find_condition(seen.conditions, UPGRADING) or {}
+    try:
+        since = parse_rfc3339(before.get("lastTransitionTime", ""))
+    except (TypeError, ValueError):
+        return now
+    return since if before.get("status") == "True" else now

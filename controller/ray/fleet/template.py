@@ -1,0 +1,44 @@
+"""What a fleet's template asks for: whether copies are outdated, and under which name they are.
+
+Names follow from fleet, index and template. However often a copy is created, after lost answers and
+restarts, there is one of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from controller.apimachinery.names import ALPHABET, SUFFIX_LENGTH, suffix
+from controller.ray.pods.template_hash import digest, recreate_digest
+
+if TYPE_CHECKING:
+    from controller.kube.objects import ObjectMeta
+    from controller.ray.api.rayclusterfleet import ClusterTemplate
+
+_CHANGEABLE: Final = frozenset({"managedBy", "suspend"})
+"""Fields of the cluster, besides those about scaling, that replace no copy."""
+
+_NAME: Final = re.compile(
+    rf"(?P<fleet>.+)-(?P<index>0|[1-9][0-9]{{0,2}})-[{ALPHABET}]{{{SUFFIX_LENGTH}}}"
+)
+
+
+def template_hash(template: ClusterTemplate) -> str:
+    """Hash of what makes another copy necessary; what may change in place counts for nothing."""
+    spec = {key: value for key, value in template.spec.items() if key not in _CHANGEABLE}
+    metadata = msgspec.to_builtins(template.metadata)
+    return digest({"metadata": metadata, "spec": recreate_digest(spec)})
+
+
+def copy_name(fleet: ObjectMeta, index: int, wanted_hash: str) -> str:
+    """Name of the copy with this index; a namesake of the fleet has copies of other names."""
+    return f"{fleet.name}-{index}-{suffix(fleet.uid, wanted_hash)}"
+
+
+def index_of(fleet: ObjectMeta, cluster: str) -> int | None:
+    """The index in the name of a fleet's RayCluster; None if it has no such name."""
+    found = _NAME.fullmatch(cluster)
+    return int(found["index"]) if found and found["fleet"] == fleet.name else None

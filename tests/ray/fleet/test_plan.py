@@ -1,0 +1,303 @@
+"""What is written to the copies of a fleet, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.kube.objects import ObjectMeta, OwnerReference
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.fleet.template import index_of
+from controller.ray.permissions import granted
+from controller.runtime.reconcile.kind import Unreadable
+from controller.runtime.reconcile.plan import NOTHING, Create, JsonPatch, MergePatch
+from tests.fakes.verbs import needed
+from tests.ray.cluster.support import with_meta
+from tests.ray.fleet.support import (
+    NEW,
+    OLD,
+    UID,
+    cluster_spec,
+    condition,
+    created,
+    deleted,
+    fleet,
+    goal,
+    member,
+    plan,
+    told,
+    with_status,
+    writes,
+)
+
+
+def bodies(made: Any) -> list[dict[str, Any]]:
+    return [dict(write.body) for write in writes(made) if isinstance(write, Create)]
+
+
+def three(**more: Any) -> list[Any]:
+    return [member(index, **more) for index in range(3)]
+
+
+def test_a_copy_is_a_cluster_of_the_template_that_knows_its_index():
+    template = {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
+        "spec": cluster_spec(),
+    }
+    (body,) = bodies(plan(fleet(replicas=1, template=template)))
+    meta = body["metadata"]
+    assert body["kind"] == "RayCluster"
+    assert meta["labels"] == {
+        "team": "a",
+        "ray.io/originated-from-cr-name": "fleet",
+        "ray.io/originated-from-crd": "RayClusterFleet",
+    }
+    stamps = meta["annotations"]
+    assert stamps["note"] == "b"
+    assert stamps["manta.dev/cluster-index"] == "0"
+    assert stamps["manta.dev/cluster-count"] == "1"
+    (reference,) = meta["ownerReferences"]
+    assert (reference["apiVersion"], reference["kind"]) == (
+        "manta.dev/v1alpha1",
+        "RayClusterFleet",
+    )
+    assert (reference["uid"], reference["controller"]) == (UID, True)
+    assert body["spec"] == template["spec"]
+
+
+def test_labels_and_annotations_of_the_fleet_itself_are_not_inherited():
+    (body, *_) = bodies(plan(fleet(annotations={"mine": "x"})))
+    assert "mine" not in body["metadata"]["annotations"]
+
+
+def test_copies_never_share_a_redis_namespace():
+    options = {"redisAddress": "redis:6379", "externalStorageNamespace": "mine"}
+    template = {"spec": cluster_spec(gcsFaultToleranceOptions=options)}
+    made = bodies(plan(fleet(template=template)))
+    chosen = {body["spec"]["gcsFaultToleranceOptions"]["externalStorageNamespace"] for body in made}
+    assert chosen == {f"mine-{body['metadata']['name']}" for body in made}
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("fleet-0-bcdfghjk", 0),
+        ("fleet-12-bcdfghjk", 12),
+        ("fleet-012-bcdfghjk", None),
+        ("fleet-1-bcdf", None),
+        ("fleet-1-1-bcdfghjk", None),
+        ("other-1-bcdfghjk", None),
+    ],
+)
+def test_the_index_is_part_of_the_name(name: str, index: int | None):
+    assert index_of(fleet().metadata, name) == index
+
+
+def test_a_fleet_of_the_same_name_that_was_created_later_has_other_names():
+    later = with_meta(fleet(), uid="another")
+    (mine, theirs) = (bodies(plan(each))[0]["metadata"]["name"] for each in (fleet(), later))
+    assert mine != theirs
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"replicas": 4},
+        {"minReplicas": 1},
+        {"maxReplicas": 7},
+        {"suspend": True},
+    ],
+    ids=str,
+)
+def test_numbers_of_a_worker_group_are_changed_in_place(change: dict[str, Any]):
+    spec = cluster_spec()
+    spec["workerGroupSpecs"][0] |= change
+    made = plan(fleet(template={"spec": spec}), *three())
+    patches = writes(made)
+    assert len(patches) == 3
+    for patch in patches:
+        assert isinstance(patch, JsonPatch)
+        test, operation = patch.operations
+        assert test["op"] == "test"
+        ((field, value),) = change.items()
+        assert operation["path"] == f"/spec/workerGroupSpecs/0/{field}"
+        assert operation["value"] == value
+
+
+def test_what_the_autoscaler_decides_is_never_touched():
+    spec = cluster_spec(enableInTreeAutoscaling=True)
+    copies = three(of=fleet(template={"spec": spec}))
+    grown = [msgspec.structs.replace(each) for each in copies]
+    for each in grown:
+        each.spec["workerGroupSpecs"][0] |= {
+            "replicas": 7,
+            "scaleStrategy": {"workersToDelete": ["x"]},
+        }
+    assert writes(plan(fleet(template={"spec": spec}), *grown)) == []
+
+
+def test_outdated_copies_keep_their_numbers_until_they_are_replaced():
+    spec = cluster_spec(NEW)
+    spec["workerGroupSpecs"][0]["replicas"] = 5
+    made = plan(fleet(template={"spec": spec}), *three(image=OLD))
+    assert created(made) == [0]
+    assert len(writes(made)) == 1
+
+
+def test_a_changed_number_of_copies_reaches_all_copies_and_replaces_none():
+    made = plan(fleet(replicas=4), *three())
+    assert created(made) == [3]
+    patches = [write for write in writes(made) if isinstance(write, MergePatch)]
+    assert [patch.patch for patch in patches] == [
+        {"metadata": {"annotations": {"manta.dev/cluster-count": "4"}}}
+    ] * 3
+
+
+@pytest.mark.parametrize("image", [OLD, NEW])
+def test_copies_are_suspended_and_resumed_whatever_their_template(image: str):
+    suspended = fleet(template={"spec": cluster_spec(suspend=True)}, paused=True)
+    patches = writes(plan(suspended, *three(image=image)))
+    assert [patch.patch for patch in patches if isinstance(patch, MergePatch)] == [
+        {"spec": {"suspend": True}}
+    ] * 3
+    resumed = fleet(template={"spec": cluster_spec(suspend=False)}, paused=True)
+    asleep = three(image=image, ready=False, suspended=True, suspend=True)
+    patches = writes(plan(resumed, *asleep))
+    assert [patch.patch for patch in patches if isinstance(patch, MergePatch)] == [
+        {"spec": {"suspend": False}}
+    ] * 3
+
+
+def test_copies_that_another_controller_suspends_are_left_to_it():
+    assert writes(plan(fleet(), *three(suspended=True, suspend=True))) == []
+
+
+def test_an_upgrade_of_suspended_copies_keeps_to_the_budget():
+    asleep = {"ready": False, "suspended": True, "suspend": True}
+    suspended = fleet(template={"spec": cluster_spec(NEW, suspend=True)})
+    old = three(image=OLD, **asleep)
+    made = plan(suspended, *old)
+    assert (created(made), deleted(made)) == ([0], [])
+    made = plan(suspended, *old, member(0, NEW, **asleep))
+    assert deleted(made) == [old[0].metadata.name]
+
+
+def test_a_deleted_fleet_leaves_its_copies_to_the_garbage_collector():
+    assert plan(fleet(terminating=True), *three()) == NOTHING
+
+
+def test_an_invalid_template_is_named_once_and_touches_nothing():
+    wrong = fleet(template={"spec": cluster_spec(workerGroupSpecs={})})
+    made = plan(wrong, *three())
+    assert writes(made) == []
+    status, reason, message = condition(made, "Ready")
+    assert (status, reason) == ("False", "InvalidRayClusterFleetSpec")
+    assert message.startswith("spec.template.spec.workerGroupSpecs: ")
+    assert told(made) == ["InvalidRayClusterFleetSpec"]
+    assert told(plan(with_status(wrong, made), *three())) == []
+
+
+def test_a_name_that_another_owner_has_is_told_and_blocks_only_its_index():
+    owner = OwnerReference(api_version="x/v1", kind="Other", name="o", uid="other", controller=True)
+    foreign = with_meta(member(0), owner_references=(owner,))
+    made = plan(fleet(), foreign)
+    assert created(made) == [1, 2]
+    status, reason, message = condition(made, "Ready")
+    assert (status, reason) == ("False", "NameTaken")
+    assert "belongs to Other o" in message
+    assert made.requeue_after == 60
+
+
+def test_while_a_copy_cannot_be_read_nothing_is_created_or_deleted():
+    name = member(0).metadata.name
+    odd = {RAYCLUSTERS: {name: Unreadable(ObjectMeta(name=name), "spec: too deep")}}
+    made = plan(fleet(NEW), member(1, OLD), member(2, OLD), odd=odd)
+    assert writes(made) == []
+    assert "spec: too deep" in condition(made, "Ready")[2]
+
+
+def test_copies_without_a_hash_or_with_one_of_another_algorithm_are_not_outdated():
+    def stamped(index: int, value: str | None) -> Any:
+        cluster = member(index, OLD)
+        annotations = dict(cluster.metadata.annotations or {})
+        annotations.pop("manta.dev/made-from")
+        more = {} if value is None else {"manta.dev/made-from": value}
+        return with_meta(cluster, annotations=annotations | more)
+
+    made = plan(fleet(NEW), stamped(0, None), stamped(1, "9-X"), stamped(2, "odd"))
+    assert (created(made), deleted(made)) == ([], [])
+
+
+def test_a_copy_whose_hash_somebody_has_changed_is_not_replaced_by_itself():
+    cluster = member(0)
+    annotations = (cluster.metadata.annotations or {}) | {"manta.dev/made-from": "1-OTHER"}
+    made = plan(fleet(), with_meta(cluster, annotations=annotations), member(1), member(2))
+    assert writes(made) == []
+
+
+def test_only_a_change_of_meaning_replaces_copies():
+    spec = cluster_spec(managedBy="ray.io/kuberay-operator", suspend=False)
+    spec = dict(reversed(spec.items()))
+    made = plan(fleet(template={"spec": spec}), *three())
+    assert (created(made), deleted(made)) == ([], [])
+    relabelled = {"metadata": {"labels": {"a": "b"}}, "spec": cluster_spec()}
+    assert created(plan(fleet(template=relabelled), *three())) == [0]
+
+
+# -- changes without an edit
+
+
+def settled() -> Any:
+    """A fleet whose status is about its present generation."""
+    first = fleet(NEW)
+    return with_status(first, plan(first, *three()))
+
+
+def test_a_template_that_changes_without_an_edit_replaces_nothing_until_that_is_confirmed():
+    before = settled()
+    odd = fleet(OLD, status=before.status)
+    made = plan(odd, *three())
+    assert writes(made) == []
+    status, _, message = condition(made, "ChangesHeld")
+    assert status == "True"
+    assert "has another template now, without an edit" in message
+    assert told(made)[0] == "ChangesHeld"
+    after = with_status(odd, made)
+    assert after.status["templateHash"] == goal(before).template_hash
+    assert "ChangesHeld" not in told(plan(after, *three()))
+    confirmed = fleet(OLD, status=after.status, annotations={"manta.dev/confirm-deletion": "2"})
+    assert created(plan(confirmed, *three())) == [0]
+
+
+def test_fewer_copies_without_an_edit_delete_none():
+    odd = fleet(NEW, replicas=1, status=settled().status)
+    made = plan(odd, *three())
+    assert writes(made) == []
+    assert "asked for 3 copies and now asks for 1" in condition(made, "ChangesHeld")[2]
+
+
+def test_an_edit_explains_both():
+    edited = fleet(OLD, replicas=2, generation=3, status=settled().status)
+    made = plan(edited, *three())
+    assert len(deleted(made)) == 1
+
+
+def test_a_specification_that_was_invalid_at_its_generation_explains_itself_once_it_is_valid():
+    before = settled()
+    wrong = fleet(generation=3, template={"spec": {}}, status=before.status)
+    refused = with_status(wrong, plan(wrong, *three()))
+    valid = fleet(OLD, generation=3, status=refused.status)
+    assert created(plan(valid, *three())) == [0]
+
+
+def test_every_write_is_one_that_the_role_of_kuberay_allows():
+    scenes = (
+        plan(fleet()),
+        plan(fleet(NEW), *three(image=OLD), member(0, NEW)),
+        plan(fleet(replicas=4), *three()),
+    )
+    for made in scenes:
+        for write in writes(made):
+            assert needed(write) <= granted(write.target.resource)
