@@ -13,6 +13,7 @@ from controller.command.cli import parser
 from controller.command.rollout.errors import RolloutError
 from controller.command.rollout.progress import GroupProgress, Progress
 from controller.command.rollout.raycluster import RayClusterRollout
+from controller.command.rollout.rayclusterfleet import RayClusterFleetRollout
 from controller.command.rollout.report import Report
 from controller.command.rollout.status import sentence
 from controller.command.rollout.workload import parse_workload
@@ -35,6 +36,10 @@ def stored(*conditions: dict[str, Any], observed: int = 3, **status: Any) -> dic
 
 def upgrading(status: str, reason: str, message: str = "") -> dict[str, Any]:
     return {"type": "Upgrading", "status": status, "reason": reason, "message": message}
+
+
+def ready(status: str, reason: str) -> dict[str, Any]:
+    return {"type": "Ready", "status": status, "reason": reason, "message": ""}
 
 
 @pytest.mark.parametrize(
@@ -80,6 +85,42 @@ def test_how_far_a_rollout_is_follows_from_its_conditions(
     conditions: list[dict[str, Any]], state: str
 ):
     assert RayClusterRollout().progress(stored(*conditions)).state == state
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state"),
+    [
+        ([upgrading("False", "UpToDate"), ready("True", "AllClustersReady")], "complete"),
+        ([upgrading("False", "UpToDate"), ready("False", "Suspended")], "complete"),
+        ([upgrading("False", "UpToDate"), ready("False", "ClustersNotReady")], "rolling"),
+        ([upgrading("True", "Rolling"), ready("True", "AllClustersReady")], "rolling"),
+        ([upgrading("Unknown", "Paused")], "paused"),
+        ([upgrading("True", "ProgressDeadlineExceeded")], "failed"),
+        ([ready("False", "InvalidRayClusterFleetSpec")], "failed"),
+        ([{"type": "ChangesHeld", "status": "True", "message": "odd"}], "failed"),
+    ],
+)
+def test_how_far_a_fleet_is_follows_from_its_conditions(
+    conditions: list[dict[str, Any]], state: str
+):
+    assert RayClusterFleetRollout().progress(stored(*conditions)).state == state
+    unseen = stored(*conditions, observed=2)
+    assert RayClusterFleetRollout().progress(unseen).state == "unobserved"
+
+
+def test_a_fleet_is_paused_and_resumed_by_its_strategy():
+    kind = parse_workload(["rayclusterfleets.manta.dev/a"], "team").kind
+    obj: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {"replicas": 2}}
+    assert not kind.is_paused(obj)
+    paused = kind.with_pause(obj, paused=True)
+    assert kind.is_paused(paused)
+    assert paused["spec"] == {"replicas": 2, "strategy": {"paused": True}}
+    assert not kind.is_paused(kind.with_pause(paused, paused=False))
+
+
+def test_a_fleet_has_no_history_and_says_what_to_do():
+    with pytest.raises(RolloutError, match="apply its earlier manifest"):
+        RayClusterFleetRollout().templates_of({"metadata": {"name": "a"}})
 
 
 def test_an_edit_that_nobody_has_seen_is_waited_for():

@@ -18,10 +18,12 @@ def add(commands: Commands) -> None:
     """Add `manta rollout`."""
     rollout = commands.add_parser(
         "rollout",
-        help="watch, pause, resume and undo the rolling update of a RayCluster",
+        help="watch, pause, resume and undo the rolling update of a RayCluster or a fleet",
         description="What `kubectl rollout` is for Deployments. A RayCluster is rolled out if its "
         "spec.upgradeStrategy.type is RollingUpdate: an edit of its pod templates then replaces "
-        "its pods a few at a time. `manta plan` shows the steps of an edit beforehand.",
+        "its pods a few at a time. `manta plan` shows the steps of an edit beforehand. "
+        "A RayClusterFleet, whose copies are replaced as a whole, is watched, paused and resumed "
+        "in the same way; it keeps no history.",
         epilog="Examples: manta rollout status raycluster/example; manta rollout undo "
         "raycluster/example --to-revision 3.",
     )
@@ -108,7 +110,10 @@ def _add(
 ) -> argparse.ArgumentParser:
     action = actions.add_parser(name, help=summary, description=description, epilog=epilog)
     action.add_argument(
-        "target", nargs="+", metavar="TYPE/NAME", help="raycluster/NAME, or raycluster NAME"
+        "target",
+        nargs="+",
+        metavar="TYPE/NAME",
+        help="raycluster/NAME, or raycluster NAME; rayclusterfleet too",
     )
     action.add_argument(
         "-n", "--namespace", default="", help="of the object (default: that of the context)"

@@ -1,4 +1,4 @@
-"""What a rollout command works on: `raycluster/NAME`, and what it must know of that kind."""
+"""What a rollout command works on, `raycluster/NAME`, and what it must know of each kind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from controller.command.rollout.errors import RolloutError
 from controller.command.rollout.raycluster import RayClusterRollout
+from controller.command.rollout.rayclusterfleet import RayClusterFleetRollout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,7 +68,7 @@ class RolloutKind(Protocol):
 
 
 KINDS: Final[Mapping[str, RolloutKind]] = {
-    each.resource.kind.lower(): each for each in (RayClusterRollout(),)
+    each.resource.kind.lower(): each for each in (RayClusterRollout(), RayClusterFleetRollout())
 }
 """By the name on the command line."""
 
