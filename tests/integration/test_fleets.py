@@ -1,0 +1,325 @@
+"""RayClusterFleets on an API server: each index keeps a ready copy, none has one too many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from controller.command.kinds import KindSettings, kinds_of
+from controller.command.planning.planner import Planner
+from controller.ray.api import RAYCLUSTERS, FeatureGates
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from tests.integration.fleets import (
+    NEW,
+    OLD,
+    THIRD,
+    FleetReferee,
+    Fleets,
+    cluster_of_image,
+    fleet_manifest,
+    index_of,
+)
+from tests.integration.harness import EXAMPLES, cluster_of
+from tests.ray.test_permissions import chart_verbs
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+embedded_only = pytest.mark.embedded_only
+
+
+@pytest.fixture
+def fleets(world: World) -> Fleets:
+    return Fleets(world)
+
+
+def watched(world: World, **more: Any) -> FleetReferee:
+    referee = FleetReferee(**more)
+    if world.server is not None:
+        world.server.on_write.append(referee)
+    return referee
+
+
+async def uids(fleets: Fleets) -> set[str]:
+    return {each["uid"] for each in (await fleets.clusters()).values()}
+
+
+async def test_an_upgrade_replaces_each_copy_once_and_every_index_stays_ready(fleets: Fleets):
+    referee = watched(fleets.world)
+    fleets.start_operator()
+    await fleets.create()
+    await fleets.completes(OLD)
+    old = await uids(fleets)
+    await fleets.use(NEW)
+    await fleets.completes(NEW)
+    assert not old & await uids(fleets)
+    status = (await fleets.fleet()).status
+    assert (status["replicas"], status["readyReplicas"], status["updatedReplicas"]) == (3, 3, 3)
+    assert [each["index"] for each in status["clusters"]] == [0, 1, 2]
+    if fleets.world.server is not None:
+        assert referee.violations == []
+        assert (referee.created, referee.peak) == (6, 4)
+    reasons = [reason for reason, _ in await events(fleets)]
+    assert reasons.count("CreatedRayCluster") + reasons.count("DeletedRayCluster") >= 2
+    assert {"UpgradeStarted", "UpgradeComplete"} <= set(reasons)
+
+
+async def events(fleets: Fleets) -> list[tuple[str, str]]:
+    await fleets.world.settle(2)
+    return await fleets.world.events_about("RayClusterFleet", "fleet")
+
+
+async def test_every_ray_container_knows_its_copy(fleets: Fleets):
+    fleets.start_operator()
+    await fleets.create(replicas=2)
+    await fleets.completes(OLD, 2)
+    for pod in fleets.world.journal.present.values():
+        body = await fleets.world.user.read_page(
+            f"/api/v1/namespaces/{fleets.world.namespace}/pods/{pod.metadata.name}", {}
+        )
+        index = index_of(cluster_of(pod))
+        assert f'"name":"MANTA_CLUSTER_INDEX","value":"{index}"' in compact(body)
+        assert '"name":"MANTA_CLUSTER_COUNT","value":"2"' in compact(body)
+
+
+def compact(body: bytes) -> str:
+    return body.decode().replace(": ", ":").replace(", ", ",")
+
+
+async def test_a_fleet_that_is_scaled_replaces_no_copy_and_no_pod(fleets: Fleets):
+    fleets.start_operator()
+    await fleets.create(replicas=1)
+    await fleets.completes(OLD, 1)
+    (first,) = await fleets.clusters()
+    pods = set(fleets.world.journal.created)
+    await fleets.patch(replicas=3)
+    await fleets.completes(OLD, 3)
+    await fleets.patch(replicas=1)
+    await fleets.completes(OLD, 1)
+    assert list(await fleets.clusters()) == [first]
+    assert not pods & fleets.world.journal.marked
+
+
+@embedded_only
+async def test_a_rollback_half_way_keeps_the_copies_that_are_left(fleets: Fleets):
+    referee = watched(fleets.world)
+    fleets.start_operator()
+    await fleets.create()
+    await fleets.completes(OLD)
+    before = await fleets.clusters()
+    await fleets.use(NEW)
+
+    async def one_is_replaced() -> bool:
+        return (await fleets.images()).get(0) == [NEW]
+
+    await fleets.world.eventually(one_is_replaced, seconds=300, pause=0.5)
+    await fleets.use(OLD)
+    await fleets.completes(OLD)
+    after = await fleets.clusters()
+    assert after.keys() == before.keys()
+    kept = [name for name in after if after[name]["uid"] == before[name]["uid"]]
+    assert {1, 2} >= {index_of(name) for name in kept}
+    assert kept
+    assert referee.violations == []
+
+
+@embedded_only
+async def test_a_third_template_half_way_ends_with_its_copies_only(fleets: Fleets):
+    referee = watched(fleets.world)
+    fleets.start_operator()
+    await fleets.create()
+    await fleets.completes(OLD)
+    await fleets.use(NEW)
+    await fleets.world.settle(3)
+    await fleets.use(THIRD)
+    await fleets.completes(THIRD)
+    assert referee.violations == []
+    assert referee.peak == 4
+
+
+@embedded_only
+async def test_a_paused_upgrade_waits_and_a_resumed_one_ends(fleets: Fleets):
+    referee = watched(fleets.world)
+    fleets.start_operator()
+    await fleets.create()
+    await fleets.completes(OLD)
+    await fleets.patch(strategy={"paused": True})
+    await fleets.use(NEW)
+    await fleets.world.settle(1200)
+    assert set(map(tuple, (await fleets.images()).values())) == {(OLD,)}
+    assert (await fleets.condition("Upgrading"))[:2] == ("Unknown", "Paused")
+    await fleets.patch(strategy={"paused": False})
+    await fleets.completes(NEW)
+    assert referee.violations == []
+
+
+@embedded_only
+async def test_numbers_of_workers_reach_the_running_copies(fleets: Fleets):
+    fleets.start_operator()
+    await fleets.create(replicas=2)
+    await fleets.completes(OLD, 2)
+    before = await uids(fleets)
+    groups = cluster_of_image(OLD)["workerGroupSpecs"]
+    groups[0]["replicas"] = 3
+    await fleets.patch(template={"spec": {"workerGroupSpecs": groups}})
+    await fleets.world.eventually(
+        lambda: len(fleets.world.journal.ready_workers()) == 6, seconds=120
+    )
+    assert await uids(fleets) == before
+
+
+@embedded_only
+async def test_copies_are_suspended_and_resumed(fleets: Fleets):
+    fleets.start_operator()
+    await fleets.create(replicas=2)
+    await fleets.completes(OLD, 2)
+    before = await uids(fleets)
+    await fleets.patch(template={"spec": {"suspend": True}})
+    await fleets.world.eventually(lambda: not fleets.world.journal.present, seconds=120)
+    await fleets.world.settle(5)
+    assert (await fleets.condition("Ready"))[:2] == ("False", "Suspended")
+    await fleets.patch(template={"spec": {"suspend": False}})
+    await fleets.completes(OLD, 2)
+    assert await uids(fleets) == before
+
+
+@embedded_only
+async def test_an_upgrade_whose_copy_never_becomes_ready_keeps_the_old_ones_and_says_so(
+    fleets: Fleets,
+):
+    referee = watched(fleets.world)
+    fleets.start_operator()
+    await fleets.create(progressDeadlineSeconds=60)
+    await fleets.completes(OLD)
+    broken = cluster_of_image(NEW)
+    outcome = {"annotations": {"sim.manta.dev/outcome": "never-ready"}}
+    broken["headGroupSpec"]["template"]["metadata"] = outcome
+    await fleets.patch(template={"spec": broken})
+    await fleets.world.settle(300)
+    status, reason, message = await fleets.condition("Upgrading")
+    assert (status, reason) == ("True", "ProgressDeadlineExceeded")
+    assert "is not ready: head" in message
+    assert (await fleets.condition("Ready"))[0] == "True"
+    assert [reason for reason, _ in await events(fleets)].count("UpgradeStuck") == 1
+    assert referee.violations == []
+    await fleets.use(NEW)
+    await fleets.completes(NEW)
+    assert referee.violations == []
+
+
+@embedded_only
+async def test_at_rest_nothing_is_asked_and_nothing_written(fleets: Fleets):
+    operator = fleets.start_operator()
+    await fleets.create(replicas=2)
+    await fleets.completes(OLD, 2)
+    await fleets.world.settle(60)
+    before = len(operator.transport.journal.entries)
+    await fleets.world.settle(600)
+    later = [entry.attributes for entry in operator.transport.journal.entries[before:]]
+    assert [about for about in later if about.resource and about.verb != "watch"] == []
+
+
+@embedded_only
+async def test_a_deleted_fleet_takes_its_copies_with_it(fleets: Fleets):
+    fleets.start_operator()
+    await fleets.create(replicas=2)
+    await fleets.completes(OLD, 2)
+    await fleets.world.user.delete(RAYCLUSTERFLEETS, fleets.world.namespace, "fleet")
+
+    async def nothing_is_left() -> bool:
+        found = await fleets.world.user.list(RAYCLUSTERS, fleets.world.namespace)
+        return not found.items and not fleets.world.journal.present
+
+    await fleets.world.eventually(nothing_is_left, seconds=300)
+
+
+@embedded_only
+async def test_a_copy_that_somebody_deletes_comes_back_under_its_name(fleets: Fleets):
+    fleets.start_operator()
+    await fleets.create(replicas=2)
+    await fleets.completes(OLD, 2)
+    before = await fleets.clusters()
+    first = min(before)
+    await fleets.world.user.delete(RAYCLUSTERS, fleets.world.namespace, first)
+    await fleets.world.settle(5)
+    await fleets.completes(OLD, 2)
+    after = await fleets.clusters()
+    assert after.keys() == before.keys()
+    assert after[first]["uid"] != before[first]["uid"]
+
+
+@embedded_only
+async def test_requests_keep_to_what_the_chart_grants(fleets: Fleets):
+    operator = fleets.start_operator()
+    await fleets.create(replicas=2)
+    await fleets.completes(OLD, 2)
+    await fleets.use(NEW)
+    await fleets.completes(NEW, 2)
+    await fleets.patch(replicas=1)
+    await fleets.completes(NEW, 1)
+    asked = {
+        (entry.attributes.verb, entry.attributes.resource, entry.attributes.subresource)
+        for entry in operator.transport.journal.entries
+    }
+    verbs = {verb for verb, resource, _ in asked if resource == str(RAYCLUSTERFLEETS)}
+    assert verbs == {"list", "watch", "patch"}
+    rules = chart_verbs()
+    for verb, resource, subresource in asked:
+        plural, _, group = resource.partition(".")
+        name = f"{plural}/{subresource}" if subresource else plural
+        if resource and verb != "get":
+            assert verb in rules[f"{name}.{group}" if group else name], (verb, resource)
+
+
+@embedded_only
+async def test_without_its_gate_a_fleet_makes_nothing_and_is_not_watched(fleets: Fleets):
+    operator = fleets.world.start_operator(kinds=kinds_of(KindSettings(), None))
+    await fleets.create(replicas=1)
+    await fleets.world.settle(60)
+    assert not await fleets.clusters()
+    watched = {str(cache.scope.resource) for cache in operator.operator.caches.caches}
+    assert str(RAYCLUSTERFLEETS) not in watched
+
+
+@embedded_only
+async def test_the_example_becomes_ready(fleets: Fleets):
+    fleets.start_operator()
+    body = yaml.safe_load((EXAMPLES / "rayclusterfleet.yaml").read_text())
+    await fleets.world.user.create(RAYCLUSTERFLEETS, fleets.world.namespace, body)
+    await fleets.completes(OLD, 3)
+
+
+def planner(fleets: Fleets) -> Planner:
+    gates = FeatureGates({"RayClusterFleet": True})
+    kinds = kinds_of(KindSettings.from_environment(gates, {}), None)
+    return Planner(fleets.world.user, kinds, fleets.world.wall())
+
+
+def planned(plan: Any) -> dict[tuple[str, str], int]:
+    """How many objects, by action and kind."""
+    found: dict[tuple[str, str], int] = {}
+    for item in plan.items:
+        key = item.action, item.kind
+        found[key] = found.get(key, 0) + item.count
+    return found
+
+
+async def test_a_plan_for_a_new_fleet_names_its_clusters_and_their_pods(fleets: Fleets):
+    plan = await planner(fleets).for_manifest(fleet_manifest(), fleets.world.namespace)
+    assert not plan.problem
+    found = planned(plan)
+    assert found["create", "RayCluster"] == 3
+    assert found["create", "Pod"] == 6
+
+
+async def test_a_plan_for_an_edit_names_the_first_step_of_the_upgrade(fleets: Fleets):
+    fleets.start_operator()
+    await fleets.create(replicas=2)
+    await fleets.completes(OLD, 2)
+    manifest = fleet_manifest(replicas=2, image=NEW)
+    plan = await planner(fleets).for_manifest(manifest, fleets.world.namespace)
+    assert planned(plan) == {("create", "RayCluster"): 1}
+    (edit, *_) = plan.edits
+    assert edit.path.startswith("spec.template.spec")
