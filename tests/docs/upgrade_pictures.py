@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
+from tests.integration.fleets import NEW, Fleets
 from tests.integration.harness import embedded_world
 from tests.integration.rayservices import Services, service_manifest, with_image
 from tests.integration.rolling import RollingWorld, rolling_manifest
@@ -156,11 +157,26 @@ async def of_service() -> str:
         return film.text()
 
 
+async def of_fleet() -> str:
+    """An edit of the template of a RayClusterFleet."""
+    async with embedded_world() as world:
+        fleets, film = Fleets(world), FilmOfClusters()
+        world.server.on_write.append(film)
+        fleets.start_operator()
+        await fleets.create(replicas=WORKERS)
+        await asyncio.sleep(_SETTLED)
+        film.begin()
+        await fleets.use(NEW)
+        await asyncio.sleep(_SETTLED)
+        return film.text()
+
+
 PICTURES: dict[str, Callable[[], Coroutine[Any, Any, str]]] = {
     "none": lambda: of_cluster("None"),
     "recreate": lambda: of_cluster("Recreate"),
     "rolling": lambda: of_cluster("RollingUpdate"),
     "service": of_service,
+    "fleet": of_fleet,
 }
 """What draws each block of the page."""
 
