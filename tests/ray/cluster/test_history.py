@@ -14,7 +14,7 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.upgrade.history import KEPT, LARGEST
 from controller.ray.pods.template_hash import template_digest
 from controller.runtime.reconcile.kind import CreateError
-from controller.runtime.reconcile.plan import Create, Delete, Failure, MergePatch
+from controller.runtime.reconcile.plan import Create, Delete, Failure, Replace
 from tests.ray.cluster.support import (
     NOW,
     UID,
@@ -151,8 +151,8 @@ def test_templates_that_come_back_become_the_newest_revision():
     first = revision_of(edition())
     second = revision_of(edition("rayproject/ray:2.61.0"), 2)
     [patch] = writes(plan(rolling(edition(), first, second)))
-    assert isinstance(patch, MergePatch)
-    assert (patch.target.name, patch.patch) == (first.metadata.name, {"revision": 3})
+    assert isinstance(patch, Replace)
+    assert (patch.target.name, patch.merge) == (first.metadata.name, {"revision": 3})
 
 
 def test_replacing_pods_waits_until_the_new_templates_are_kept():

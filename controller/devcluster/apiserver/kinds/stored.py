@@ -179,10 +179,8 @@ class ControllerRevisionStrategy(Plain):
         """Metadata, data and number."""
         causes = super().validate(object_, old)
         data, revision = object_.get("data"), object_.get("revision", 0)
-        if data is None:
+        if not isinstance(data, dict):
             causes.append(required("data", "data is mandatory"))
-        elif old is None and not isinstance(data, dict):
-            causes.append(invalid_value("data", data, "data must be a valid JSON object"))
         if revision < 0:
             causes.append(invalid_value("revision", revision, "must be greater than or equal to 0"))
         if old is not None and data != old["data"]:

@@ -20,7 +20,7 @@ from controller.ray.children.child import child_scope
 from controller.ray.cluster.children.observed_children import Note
 from controller.ray.cluster.workers.scale_down import template_hash
 from controller.ray.pods.template_set import template_set_digest, templates_of
-from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Target
+from controller.runtime.reconcile.plan import Create, Delete, Replace, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,8 +113,8 @@ def history_writes(seen: ClusterObservation, desired: DesiredCluster) -> Iterato
         body = _revision(seen.cluster, desired, history)
         yield Create(_target(seen, history.name), body)
     elif present is not None and present.revision < history.newest:
-        patch = {"revision": history.newest + 1}
-        yield MergePatch(_target(seen, history.name), present.metadata.uid, patch)
+        number = {"revision": history.newest + 1}  # a patch would count as a change of the data
+        yield Replace(_target(seen, history.name), present.metadata.uid, number)
     for revision in _surplus(seen, desired, history):
         name = revision.metadata.name
         yield Delete(_target(seen, name), revision.metadata.uid)
