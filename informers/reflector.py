@@ -127,8 +127,9 @@ class Reflector(Generic[T]):
         if isinstance(self.state, Listing | Streaming) and self.state.context.at_quorum:
             return
         self._rewound = sign
-        if self._watchdog is not None and isinstance(self.state, Watching):
-            self._watchdog.reschedule(self._clock.time())
+        watchdog = self._watchdog
+        if watchdog is not None and not watchdog.expired() and isinstance(self.state, Watching):
+            watchdog.reschedule(self._clock.time())
 
     async def run(self) -> None:
         """List and watch until cancelled.

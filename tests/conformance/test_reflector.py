@@ -667,6 +667,26 @@ class TestLists:
             assert informer.statistics().relists == {"rewound": 1}
         assert caplog.messages == ["things in all namespaces: a sign; listing at quorum"]
 
+    async def test_EXP45_a_relist_on_request_may_follow_while_the_last_one_ends_the_watch(self):
+        source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Hang]] * 9)
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            while informer.statistics().state == "Watching":
+                informer.relist("a sign")
+                await settle(1)
+            await settle()
+            assert informer.statistics().relists == {"rewound": 1}
+
+    async def test_EXP45_a_relist_on_request_may_follow_a_silence(self):
+        source = ScriptedSource(lists=[EMPTY] * 9, watches=[Hang, [Hang]])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(PAGED.start_timeout)
+            informer.relist("a sign")
+            await settle()
+            assert informer.statistics().relists == {"rewound": 1}
+
     async def test_EXP45_a_relist_may_be_requested_where_an_error_is_told(self):
         source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Pause(10), Disconnected()], [Hang]])
         informer = informer_of(source, settings=PAGED)
