@@ -33,7 +33,9 @@ STORM = 5
 """How many times the requests that are allowed end a sickness early."""
 
 CURE = 60.0
-"""Seconds after the end of a sickness within which all is well."""
+"""Seconds after the end of a sickness within which all is well, but for the time that the object
+takes alone: a RayJob that can run at last still has to run.
+"""
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,10 @@ class _Cell:
     async def _check_cure(self) -> None:
         """Whether all is well again in time; what has failed for good is created anew."""
         await asyncio.gather(*map(self._recreate_if_over, self._names))
-        if not await self._all_well(CURE):
+        seconds = CURE + (await alone(self._column)).seconds
+        if not await self._all_well(seconds):
             states = [_state(self._object(name)) for name in self._names]
-            self._found.append(f"not well {CURE:.0f} s after the end: {states[0]}")
+            self._found.append(f"not well {seconds:.0f} s after the end: {states[0]}")
 
     async def _recreate_if_over(self, name: str) -> None:
         found = self._object(name)
