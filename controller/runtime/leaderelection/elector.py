@@ -112,9 +112,8 @@ class Elector:
 
     async def release(self) -> None:
         """Empty the holder if the lease is ours, for the next one to take it at once (LE-8)."""
-        leading = self._written is not None or self._acquired.is_set()
         await self.aclose()
-        if not leading:
+        if not self._acquired.is_set():
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timing.renew_seconds):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.leaderelection import FencedTransport
+from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.leaderelection.fence import while_leading
 from controller.runtime.reconcile.plan import Event
 from controller.runtime.reconcile.writer import WriteOutcome, Writer
@@ -79,12 +81,45 @@ async def test_a_time_out_of_the_request_itself_is_not_blamed_on_the_lease():
 
 
 async def test_a_closed_fence_lets_nothing_begin():
-    with pytest.raises(NotSent):
+    with pytest.raises(NotSent, match=r"^this process does not lead$"):
         async with while_leading(SwitchableFence(leads=False)):
             pytest.fail("began")
 
 
 async def test_the_limit_names_the_lease():
-    with pytest.raises(OutcomeUnknown, match="lease"):
-        async with while_leading(SwitchableFence(left=2.0)):
+    message = r"^no answer within the 2\.35 s for which the lease holds$"
+    with pytest.raises(OutcomeUnknown, match=message):
+        async with while_leading(SwitchableFence(left=2.3456)):
             await asyncio.sleep(5)
+
+
+async def test_without_a_lease_there_is_no_limit():
+    assert AlwaysLeader().is_leader()
+    async with while_leading(AlwaysLeader()):
+        await asyncio.sleep(80_000)
+
+
+class Sender:
+    """A transport that notes what it is to send."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Any, ...]] = []
+
+    async def request(self, *request: Any) -> Any:
+        self.sent.append(request)
+
+
+async def test_LE14_what_is_sent_is_sent_as_it_is():
+    sender, fence = Sender(), SwitchableFence()
+    transport = FencedTransport(sender, fence)
+    writes = [(each, "/a", {"q": "1"}, {"h": "2"}, b"{}") for each in ("POST", "DELETE")]
+    reads = [(each, "/a", {}, {}, None) for each in ("GET", "HEAD", "OPTIONS")]
+    for request in writes:
+        await transport.request(*request)
+    fence.leads = False
+    for request in reads:
+        await transport.request(*request)
+    message = "^POST /a: not sent, because this process does not lead$"
+    with pytest.raises(NotSent, match=message):
+        await transport.request(*writes[0])
+    assert sender.sent == [*writes, *reads]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
 import time
 from contextlib import asynccontextmanager
@@ -11,79 +10,30 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from controller.kube.errors import AlreadyExists, Conflict
 from controller.runtime.leaderelection import (
-    ElectionMetrics,
     ElectionTiming,
     Elector,
     ThreadedElection,
     awake_or_not,
     threaded,
 )
-from controller.runtime.leaderelection.lease import Lease
+from tests.runtime.leaderelection.kit import SharedLock, conflict, elector
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from controller.runtime.leaderelection.lock import LeaseLock
+    from controller.runtime.leaderelection.lease import Lease
 
 pytestmark = pytest.mark.real_time
 
 TIMING = ElectionTiming(lease_seconds=2, renew_seconds=1.0, retry_seconds=0.1)
 
 
-class SharedLock:
-    """A lease in memory, for candidates on any thread."""
-
-    namespace, name = "default", "lease"
-
-    def __init__(self) -> None:
-        self.lease: Lease | None = None
-        self.revision = 0
-        self.delay = 0.0
-        self._mutex = threading.Lock()
-
-    async def read(self) -> Lease | None:
-        await asyncio.sleep(self.delay)
-        return self.lease
-
-    async def create(self, body: dict[str, Any]) -> Lease:
-        if self.lease is not None:
-            raise AlreadyExists(409, None, "there is one")
-        return await self.replace(body)
-
-    async def replace(self, body: dict[str, Any]) -> Lease:
-        await asyncio.sleep(self.delay)
-        with self._mutex:
-            revision = body["metadata"].get("resourceVersion", "")
-            if self.lease is not None and revision != str(self.revision):
-                raise Conflict(409, None, "it has changed")
-            self.revision += 1
-            metadata = {**body["metadata"], "resourceVersion": str(self.revision)}
-            self.lease = Lease({**body, "metadata": metadata})
-            return self.lease
-
-    @property
-    def holder(self) -> str:
-        return self.lease.holder if self.lease else ""
-
-
 def election(lock: SharedLock, identity: str = "a") -> ThreadedElection:
     @asynccontextmanager
     async def candidate() -> AsyncIterator[Elector]:
-        shared: Any = lock
-        typed: LeaseLock = shared
-        yield Elector(
-            typed,
-            identity,
-            TIMING,
-            now=awake_or_not,
-            wall=lambda: datetime.now(UTC),
-            rng=random.Random(1),
-            metrics=ElectionMetrics(CollectorRegistry(), "lease"),
-        )
+        yield elector(lock, identity, TIMING, wall=lambda: datetime.now(UTC))
 
     return ThreadedElection(candidate)
 
@@ -124,7 +74,7 @@ async def test_T221_LE11_a_thread_that_hangs_is_noticed(monkeypatch: pytest.Monk
     async def replace(body: dict[str, Any]) -> Lease:
         del body
         hang.wait()
-        raise Conflict(409, None, "late")
+        raise conflict()
 
     lock.replace = replace
     try:
@@ -178,5 +128,47 @@ async def test_a_standby_can_be_stopped_and_takes_over_when_the_leader_goes():
     await standby.aclose()
 
 
-def test_the_clock_goes_on():
-    assert awake_or_not() <= awake_or_not()
+async def test_the_thread_has_a_name_and_keeps_no_process_alive():
+    made = election(SharedLock())
+    await made.acquire()
+    await made.acquire()
+    (thread,) = [each for each in threading.enumerate() if each.name == "leader election"]
+    assert thread.daemon
+    await made.aclose()
+    assert not thread.is_alive()
+
+
+async def test_what_ends_the_thread_while_it_leads_is_told():
+    lock = SharedLock()
+    made = election(lock)
+    await made.acquire()
+    lock.failure = RuntimeError("a fault of ours")
+    await asyncio.wait_for(made.lost(), 20)
+    assert not made.is_leader()
+    await made.aclose()
+
+
+async def test_a_thread_that_hangs_does_not_hold_up_a_release(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(threaded, "_RELEASE", 0.1)
+    lock, hang = SharedLock(), threading.Event()
+    made = election(lock)
+    await made.acquire()
+
+    async def read() -> None:
+        hang.wait()
+
+    lock.read = read
+    try:
+        await made.release()
+    finally:
+        hang.set()
+    await made.aclose()
+
+
+def test_the_clock_goes_on_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch):
+    asleep = {time.CLOCK_BOOTTIME: 7.0}
+    monkeypatch.setattr(time, "clock_gettime", asleep.__getitem__)
+    assert awake_or_not() == 7.0
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME")
+    monkeypatch.setattr(time, "monotonic", lambda: 3.0)
+    assert awake_or_not() == 3.0

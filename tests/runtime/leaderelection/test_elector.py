@@ -1,0 +1,219 @@
+"""What a candidate does at the edges of its time, and what it says meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from controller.kube.errors import NotSent
+from tests.runtime.leaderelection.kit import NOW, SharedLock, conflict, elector
+
+if TYPE_CHECKING:
+    from controller.runtime.leaderelection import Elector
+
+
+def candidate(lock: SharedLock, registry: CollectorRegistry | None = None) -> Elector:
+    loop = asyncio.get_running_loop()
+    return elector(
+        lock,
+        now=loop.time,
+        wall=lambda: NOW + timedelta(seconds=loop.time()),
+        registry=registry,
+    )
+
+
+async def test_LE9_the_log_tells_the_whole_course_of_an_election():
+    lock = SharedLock()
+    lock.taken_by("other")
+    made = candidate(lock)
+    with capture_logs() as logs:
+        acquiring = asyncio.create_task(made.acquire())
+        await asyncio.sleep(1)
+        lock.failure = NotSent("connection refused")
+        await asyncio.sleep(5)
+        assert made.problem == "connection refused"
+        lock.failure = None
+        await acquiring
+        await asyncio.sleep(60)
+        lock.taken_by("b")
+        await made.lost()
+    assert made.problem == ""
+    about = {"lease": "default/lease"}
+    assert logs == [
+        {"event": "election.leader", "log_level": "info", **about, "holder": "other"},
+        {
+            "event": "election.failing",
+            "log_level": "warning",
+            **about,
+            "error": "connection refused",
+        },
+        {"event": "election.leader", "log_level": "info", **about, "holder": "a"},
+        {"event": "election.acquired", "log_level": "info", **about, "identity": "a"},
+        {"event": "election.leader", "log_level": "info", **about, "holder": "b"},
+        {"event": "election.lost", "log_level": "error", **about, "holder": "b", "reason": ""},
+    ]
+
+
+async def test_LE8_the_log_tells_whether_the_lease_was_released():
+    lock = SharedLock()
+    made = candidate(lock)
+    await made.acquire()
+    with capture_logs() as logs:
+        await made.release()
+    assert logs == [
+        {"event": "election.released", "log_level": "info", "lease": "default/lease"},
+    ]
+    lock = SharedLock()
+    made = candidate(lock)
+    await made.acquire()
+    lock.failure = NotSent("connection refused")
+    with capture_logs() as logs:
+        await made.release()
+    assert logs == [
+        {
+            "event": "election.not_released",
+            "log_level": "warning",
+            "lease": "default/lease",
+            "error": "connection refused",
+        },
+    ]
+
+
+async def test_LE14_a_leader_whose_server_does_not_answer_has_lost_when_its_time_is_up():
+    lock, loop = SharedLock(), asyncio.get_running_loop()
+    made = candidate(lock)
+    await made.acquire()
+    lock.delay = 3600.0
+    left, began = made.time_left(), loop.time()
+    await made.lost()
+    assert loop.time() - began == pytest.approx(left)
+    assert made.problem == "no answer before the lease ends"
+    assert made.time_left() == 0
+
+
+async def test_LE14_a_leader_leads_no_more_at_the_moment_when_its_time_is_up():
+    lock, loop = SharedLock(), asyncio.get_running_loop()
+    now = loop.time()
+    made = elector(lock, now=lambda: now)
+    await made.acquire()
+    now += 10
+    assert not made.is_leader()
+    await made.aclose()
+
+
+async def test_LE4_a_server_that_fails_when_the_lease_expires_is_not_pressed():
+    lock = SharedLock()
+    lock.taken_by("other")
+    made = candidate(lock)
+    acquiring = asyncio.create_task(made.acquire())
+    await asyncio.sleep(1)
+    lock.failure = NotSent("connection refused")
+    before = len(lock.asked_at)
+    await asyncio.sleep(30)
+    assert 25 <= len(lock.asked_at) - before <= 40
+    acquiring.cancel()
+    await made.aclose()
+
+
+async def test_LE4_the_lease_of_another_is_free_at_the_moment_when_it_expires():
+    lock, loop = SharedLock(), asyncio.get_running_loop()
+    lock.taken_by("other")
+    made = candidate(lock)
+    began = loop.time()
+    await made.acquire()
+    assert loop.time() - began == pytest.approx(15)
+    assert not made.problem
+    await made.aclose()
+
+
+async def test_LE8_a_leader_that_could_not_renew_releases_all_the_same():
+    lock = SharedLock()
+    made = candidate(lock)
+    await made.acquire()
+    lock.failure = NotSent("connection refused")
+    await asyncio.sleep(3)
+    lock.failure = None
+    await made.release()
+    assert lock.holder == ""
+
+
+async def test_LE8_a_release_writes_the_time_of_the_release():
+    lock = SharedLock()
+    made = candidate(lock)
+    await made.acquire()
+    await asyncio.sleep(1)
+    await made.release()
+    assert lock.lease is not None
+    assert lock.lease.record["renewTime"] > "2026-01-01T00:00:01"
+
+
+async def test_LE8_a_release_that_conflicts_for_ever_ends():
+    lock, loop = SharedLock(), asyncio.get_running_loop()
+    made = candidate(lock)
+    await made.acquire()
+    lock.failure, lock.delay = conflict(), 0.1
+    began = loop.time()
+    await made.release()
+    assert loop.time() - began == pytest.approx(10)
+
+
+async def test_LE3_a_leader_renews_every_two_seconds():
+    lock = SharedLock()
+    made = candidate(lock)
+    await made.acquire()
+    before = lock.revision
+    await asyncio.sleep(20.5)
+    assert lock.revision - before == 10
+    await made.aclose()
+
+
+async def test_LE3_a_candidate_looks_twice_in_each_retry_period():
+    lock = SharedLock()
+    lock.taken_by("other")
+    made = candidate(lock)
+    acquiring = asyncio.create_task(made.acquire())
+    await asyncio.sleep(12)
+    acquiring.cancel()
+    await made.aclose()
+    pauses = [later - earlier for earlier, later in pairwise(lock.asked_at)]
+    assert all(0.8 <= pause <= 1.2 for pause in pauses)
+    assert max(pauses) - min(pauses) > 0.05
+
+
+async def test_LE12_a_candidate_does_not_lead_before_it_has_the_lease_nor_after():
+    registry = CollectorRegistry()
+    lock = SharedLock()
+
+    def leads() -> float | None:
+        return registry.get_sample_value("leader_election_master_status", {"name": "lease"})
+
+    made = candidate(lock, registry)
+    assert (leads(), made.holder, made.problem) == (0, "", "")
+    assert not made.is_leader()
+    await made.acquire()
+    assert leads() == 1
+    lock.taken_by("b")
+    await made.lost()
+    assert (leads(), made.holder) == (0, "b")
+
+
+async def test_what_ends_an_election_is_raised_where_it_is_awaited():
+    lock = SharedLock()
+    lock.failure = RuntimeError("a fault of ours")
+    made = candidate(lock)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        await made.acquire()
+    await made.lost()
+
+
+async def test_the_task_of_an_election_is_known_by_its_name():
+    made = candidate(SharedLock())
+    await made.acquire()
+    assert "leader election" in {task.get_name() for task in asyncio.all_tasks()}
+    await made.aclose()
