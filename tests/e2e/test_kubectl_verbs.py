@@ -130,6 +130,17 @@ def test_get_prints_every_format_and_selects(dev: Kubectl):
 
 
 @pytest.mark.slow
+def test_what_has_a_number_of_replicas_is_scaled(dev: Kubectl):
+    dev("apply", "-f", str(ROOT / "examples" / "rayclusterfleet.yaml"))
+    scale = ("scale", "rayclusterfleet", "fleet")
+    assert "scaled" in dev(*scale, "--replicas=5")
+    assert dev("get", "rayclusterfleet", "fleet", "-o", "jsonpath={.spec.replicas}") == "5"
+    assert "Expected replicas" in dev(*scale, "--current-replicas=4", "--replicas=6", check=False)
+    assert "scaled" in dev(*scale, "--current-replicas=5", "--replicas=6")
+    dev("delete", "rayclusterfleet", "fleet")
+
+
+@pytest.mark.slow
 def test_edit_diff_label_patch_and_replace(dev: Kubectl, config: Path, tmp_path: Path):
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i \'s/a: "1"/a: "edited"/\' "$1"\n')

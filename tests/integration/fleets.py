@@ -7,6 +7,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.errors import NotFound
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet
 from controller.ray.cluster import RayClusterKind
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tests.integration.harness import RunningOperator, World
 
 OLD, NEW, THIRD = ("rayproject/ray:2.52.0", "rayproject/ray:2.53.0", "rayproject/ray:2.54.0")
+SCALES = Resource("manta.dev", "v1alpha1", RAYCLUSTERFLEETS.plural, "Scale", KubeObject)
 COPY = re.compile(r"(?P<fleet>.+)-(?P<index>\d+)-\w{8}")
 
 
@@ -61,6 +64,16 @@ class Fleets:
     async def patch(self, name: str = "fleet", **spec: Any) -> None:
         await self.world.user.merge_patch(
             RAYCLUSTERFLEETS, self.world.namespace, name, {"spec": spec}
+        )
+
+    async def scale(self, replicas: int, name: str = "fleet") -> None:
+        """Do what `kubectl scale` does."""
+        await self.world.user.merge_patch(
+            SCALES,
+            self.world.namespace,
+            name,
+            {"spec": {"replicas": replicas}},
+            subresource="scale",
         )
 
     async def use(self, image: str, name: str = "fleet") -> None:

@@ -94,9 +94,9 @@ async def test_a_fleet_that_is_scaled_replaces_no_copy_and_no_pod(fleets: Fleets
     await fleets.completes(OLD, 1)
     (first,) = await fleets.clusters()
     pods = set(fleets.world.journal.created)
-    await fleets.patch(replicas=3)
+    await fleets.scale(3)
     await fleets.completes(OLD, 3)
-    await fleets.patch(replicas=1)
+    await fleets.scale(1)
     await fleets.completes(OLD, 1)
     assert list(await fleets.clusters()) == [first]
     assert not pods & fleets.world.journal.marked

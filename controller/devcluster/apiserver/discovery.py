@@ -13,6 +13,7 @@ from controller.devcluster.apiserver.messages import (
 )
 from controller.devcluster.apiserver.negotiation import accepted
 from controller.devcluster.apiserver.openapi import EMPTY_V2, V2_MEDIA_TYPE, document, index
+from controller.devcluster.apiserver.scale_paths import SCALE
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
@@ -42,6 +43,7 @@ _SUBRESOURCE_VERBS = {
     "log": ["get"],
     "portforward": ["create", "get"],
     "proxy": ["create", "delete", "get", "patch", "update"],
+    "scale": ["get", "patch", "update"],
     "token": ["create"],
 }
 
@@ -170,7 +172,7 @@ def _entries(resource: ApiResource) -> list[Json]:
             "name": f"{resource.plural}/{name}",
             "singularName": "",
             "namespaced": resource.namespaced,
-            "kind": resource.kind,
+            **(SCALE if name == "scale" else {"kind": resource.kind}),
             "verbs": _SUBRESOURCE_VERBS[name],
         }
         for name in sorted(resource.subresources)
@@ -195,7 +197,11 @@ def _aggregated(resource: ApiResource) -> Json:
     }
     if resource.subresources:
         entry["subresources"] = [
-            {"subresource": name, "responseKind": kind, "verbs": _SUBRESOURCE_VERBS[name]}
+            {
+                "subresource": name,
+                "responseKind": SCALE if name == "scale" else kind,
+                "verbs": _SUBRESOURCE_VERBS[name],
+            }
             for name in sorted(resource.subresources)
         ]
     return entry

@@ -66,7 +66,7 @@ class ResourceHandler:
         self._reads = Reads(store, clock=clock, rng=rng)
         self._writes = Writes(store, self.writer, self.deleter)
         self._audit = audit
-        self._subresources = Subresources(store, self.deleter, hooks, wall)
+        self._subresources = Subresources(store, self.writer, self.deleter, hooks, wall)
         self._wall = wall
 
     def stop(self) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.column import Column
     from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.scale_paths import ScalePaths
 
 ALL_VERBS = (
     "create",
@@ -52,6 +53,7 @@ class ApiResource:
         table: storage table; all versions of a resource share one.
         strategy: defaults, validation and deletion rules of the kind.
         subresources: names of the subresources, such as `status`.
+        scale: where its numbers of replicas are, if it has that subresource.
         custom: whether a CustomResourceDefinition made it; list items then carry their kind.
         fields: what field selectors may select by, and how it is read.
         columns: what `kubectl get` prints.
@@ -74,6 +76,7 @@ class ApiResource:
     namespaced: bool = True
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: frozenset[str] = frozenset()
+    scale: ScalePaths | None = None
     custom: bool = False
     fields: Mapping[str, Callable[[Json], str]] = field(default_factory=lambda: METADATA_FIELDS)
     columns: tuple[Column, ...] = ()

@@ -1,4 +1,4 @@
-"""Subresources other than status: binding, eviction, finalize, logs and proxies."""
+"""Subresources other than status: binding, eviction, finalize, scale, logs and proxies."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from controller.devcluster.apiserver.messages import bytes_response, json_respon
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.port_forward import PortForward
 from controller.devcluster.apiserver.representation import WholeObjects
+from controller.devcluster.apiserver.scale import Scales
 from controller.devcluster.apiserver.status import (
     ApiError,
     ResourceName,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.connections import ConnectionHook, Session
     from controller.devcluster.apiserver.deletion import Deleter
     from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
+    from controller.devcluster.apiserver.object_writer import ObjectWriter
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.apiserver.resource_call import ResourceCall
     from controller.devcluster.apiserver.store import ObjectStore
@@ -78,11 +80,13 @@ class Subresources:
     def __init__(
         self,
         store: ObjectStore,
+        writer: ObjectWriter,
         deleter: Deleter,
         hooks: Hooks,
         wall: Callable[[], datetime],
     ) -> None:
         self._store = store
+        self._scales = Scales(store, writer)
         self._deleter = deleter
         self._hooks = hooks
         self._wall = wall
@@ -98,6 +102,8 @@ class Subresources:
             raise bad_request(
                 "Upgrade request required: a WebSocket or SPDY/3.1, of v4.channel.k8s.io"
             )
+        if call.resource.scale is not None and call.where.subresource == "scale":
+            return self._scales.answer(call, call.resource.scale)
         if call.where.subresource in {"log", "proxy"}:
             return await self._hooked(call)
         if (call.request.method, call.where.subresource) == ("POST", "token"):

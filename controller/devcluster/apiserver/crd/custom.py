@@ -18,6 +18,7 @@ from controller.devcluster.apiserver.typed import decode_metadata
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.apply.structure import Structure
     from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.scale_paths import ScalePaths
     from controller.devcluster.apiserver.status import StatusCause
 
 
@@ -34,8 +35,9 @@ class CustomStrategy(Strategy):
     standard_finalizers = False
     typed = False
 
-    def __init__(self, source: Json, *, has_status: bool) -> None:
+    def __init__(self, source: Json, *, has_status: bool, scale: ScalePaths | None = None) -> None:
         self._source = source
+        self._scale = scale
         self._schema = compile_schema(source)
         self.has_status = has_status
 
@@ -75,5 +77,6 @@ class CustomStrategy(Strategy):
         ]
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
-        """Metadata and schema."""
-        return validate(self._schema, object_, old, super().validate(object_, old))
+        """Metadata and schema, and the number of replicas."""
+        causes = validate(self._schema, object_, old, super().validate(object_, old))
+        return causes + (self._scale.problems(object_) if self._scale is not None else [])

@@ -13,6 +13,7 @@ from controller.devcluster.apiserver.delete_options import DeleteOptions
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.resource import ApiResource
+from controller.devcluster.apiserver.scale_paths import ScalePaths
 from controller.devcluster.apiserver.status import StatusCause, invalid_value, required
 from controller.devcluster.apiserver.strategy import Strategy
 
@@ -247,6 +248,7 @@ def served_resources(definition: Json) -> list[ApiResource]:
         if not version.get("served"):
             continue
         subresources: Json = child(version, "subresources")
+        scale = ScalePaths.of(subresources["scale"]) if "scale" in subresources else None
         resources.append(
             ApiResource(
                 group=spec["group"],
@@ -257,13 +259,15 @@ def served_resources(definition: Json) -> list[ApiResource]:
                 strategy=CustomStrategy(
                     version["schema"]["openAPIV3Schema"],
                     has_status="status" in subresources,
+                    scale=scale,
                 ),
                 singular=names["singular"],
                 list_kind=names["listKind"],
                 short_names=tuple(entries(names, "shortNames")),
                 categories=tuple(entries(names, "categories")),
                 namespaced=spec["scope"] == "Namespaced",
-                subresources=frozenset(subresources.keys() & {"status"}),
+                subresources=frozenset(subresources.keys() & {"status", "scale"}),
+                scale=scale,
                 verbs=CUSTOM_VERBS,
                 custom=True,
                 columns=(NAME, *(custom_columns(version) or (DATE,))),
