@@ -25,8 +25,12 @@ JOB_SETTINGS = JobSettings(status_check_timeout=MINUTE, transition_grace_period=
 class WitnessedKind(RayClusterKind):
     """RayClusters."""
 
-    def __init__(self, referee: Referee) -> None:
-        super().__init__()
+    def __init__(self, referee: Referee, actors: DashboardActors | None = None) -> None:
+        if actors is None:
+            super().__init__()
+        else:
+            dashboards = actors.for_controller(self.name)
+            super().__init__(None, dashboards, dashboards)
         self._referee = referee
         self.memory = referee.memory()
 

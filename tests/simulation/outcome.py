@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.rivals import is_theirs
+from tests.simulation.rolling_wish import edition_of
 from tests.simulation.wishes import wish_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def shortcomings(clusters: list[Object], pods: list[Object], services: list[Obje
     wrong += [f"pod {_name(pod)} is not ready" for pod in ours if not _is_ready(pod)]
     wrong += _numbers(clusters, ours)
     wrong += _replicas(clusters, ours)
+    wrong += _editions(clusters, ours)
     present = {cluster["metadata"]["uid"] for cluster in clusters}
     disputed = [each for each in services if _owner(each) in present and is_theirs(each)]
     wrong += [f"service {_name(each)} is not repaired" for each in disputed]
@@ -77,6 +79,28 @@ def _replicas(clusters: list[Object], pods: list[Object]) -> Iterator[str]:
             yield f"replica {name!r} of {group} has hosts {sorted(found)}"
 
 
+def _editions(clusters: list[Object], pods: list[Object]) -> Iterator[str]:
+    """Pods that a rolling update has left behind."""
+    for cluster in clusters:
+        wish = wish_of(cluster)
+        if wish.rolling is None or _is_suspended(cluster):
+            continue
+        upgrading = _condition(cluster, "Upgrading")
+        head_stays = upgrading.get("reason") == "HeadNeedsFaultTolerance" and not wish.keeps_state
+        if upgrading.get("status") == "True" and not head_stays:
+            yield f"{_name(cluster)} is still being upgraded: {upgrading}"
+        for pod in pods:
+            if _owner(pod) != cluster["metadata"]["uid"]:
+                continue
+            is_head = _group(pod) == "head"
+            wanted = wish.head_edition if is_head else wish.edition(_group(pod))
+            found = edition_of(pod["spec"])
+            if found != wanted and not (is_head and head_stays):
+                yield f"{_name(pod)} is of edition {found!r}, not {wanted!r}"
+            if "manta.dev/draining-since" in (pod["metadata"].get("annotations") or {}):
+                yield f"{_name(pod)} is still draining"
+
+
 def _is_suspended(cluster: Object) -> bool:
     """Asked to be, or was and has not been told to resume."""
     suspend = cluster["spec"].get("suspend")
@@ -84,8 +108,12 @@ def _is_suspended(cluster: Object) -> bool:
 
 
 def _is_true(cluster: Object, kind: str) -> bool:
+    return _condition(cluster, kind).get("status") == "True"
+
+
+def _condition(cluster: Object, kind: str) -> Object:
     conditions = cluster.get("status", {}).get("conditions", [])
-    return any(c["type"] == kind and c["status"] == "True" for c in conditions)
+    return next((c for c in conditions if c["type"] == kind), {})
 
 
 def _is_ready(pod: Object) -> bool:

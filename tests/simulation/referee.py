@@ -14,21 +14,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import PODS
-from controller.runtime.reconcile.plan import Create, Delete
+from controller.runtime.reconcile.plan import Create, Delete, MergePatch
 from tests.integration.harness import is_ready
 from tests.ray.kuberay_values import foreign_values
 from tests.simulation.definition import completed
 from tests.simulation.memory import Memory, Truth
+from tests.simulation.rolling_referee import Worker, head_lapses, lapses
+from tests.simulation.rolling_wish import edition_of
 from tests.simulation.wishes import History, is_halted, wish_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.reconcile.plan import Plan, Write
     from tests.simulation.wishes import Wish
 
 ACTOR: ContextVar[str] = ContextVar("actor", default="")
@@ -39,6 +41,7 @@ LATE = " (late)"
 repeated it, and undone what it did. Nothing in the API prevents that its pod then comes back."""
 
 REPLICA = "ray.io/worker-group-replica-name"
+DRAINING = "manta.dev/draining-since"
 REDIS_FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 
 
@@ -64,6 +67,8 @@ class Seen:
     Attributes:
         slice: names its multi-host replica, empty if it has none.
         hidden: somebody has taken the label off by which operators find it.
+        draining: an operator has begun to drain it.
+        edition: of the template that it was made from.
     """
 
     uid: str
@@ -77,6 +82,8 @@ class Seen:
     ended: bool
     dead: bool
     hidden: bool
+    draining: bool
+    edition: str
 
     @property
     def live(self) -> bool:
@@ -103,6 +110,8 @@ class Referee:
         self._births: dict[str, int] = {}
         self._members: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._deleted: set[str] = set()
+        self._editions: dict[str, str] = {}
+        self._rolling: dict[tuple[str, str], float] = {}
         self._doubled: dict[str, float] = {}
         self._truth = Truth()
         self.violations: list[str] = []
@@ -139,19 +148,19 @@ class Referee:
             view = {pod.metadata.name: pod for pod in seen.all_pods}
             for lapse in memory.lapses(seen.cluster.metadata.uid, present, view):
                 self._blame(f"the operator {lapse}")
-        doomed: set[str] = set()
-        for stage in plan.stages:
-            for write in stage:
-                if write.target.resource is not PODS:
-                    continue
-                if isinstance(write, Create):
-                    intent = Intent(seen.cluster.metadata.generation, self._loop.time())
-                    self._creates.setdefault(write.target.name, intent)
-                elif isinstance(write, Delete):
-                    doomed.add(write.uid)
+        meta, now = seen.cluster.metadata, self._loop.time()
+        writes = list(_writes_to_pods(plan))
+        for write in writes:
+            if isinstance(write, Create):
+                self._creates.setdefault(write.target.name, Intent(meta.generation, now))
+        doomed = {write.uid for write in writes if isinstance(write, Delete)}
         for group, pods in seen.workers.items():
             self._planned_deletions(seen, group, pods, doomed)
         self._planned_deletions(seen, "", seen.heads, doomed)
+        wishes = self.clusters[meta.uid].since(meta.generation)
+        drains = set(_begun_drains(writes))
+        if drains or any(wish.rolling for wish in wishes):
+            self._planned_update(seen, wishes, doomed, drains)
 
     def _planned_deletions(
         self, seen: ClusterObservation, group: str, pods: Sequence[Pod], doomed: set[str]
@@ -163,6 +172,51 @@ class Referee:
                 self._deletes.setdefault(pod.metadata.uid, intent)
         if self._strict and group:
             self._judge_choice(self.clusters[meta.uid].since(meta.generation), group, pods, doomed)
+
+    def _planned_update(
+        self, seen: ClusterObservation, wishes: list[Wish], doomed: set[str], stamped: set[str]
+    ) -> None:
+        """Judge what a rolling update does, by the pods that the operator sees."""
+        owner, now = seen.cluster.metadata.uid, self._loop.time()
+        workers = {
+            group: [self._worker(pod, doomed, stamped, wishes) for pod in pods]
+            for group, pods in seen.workers.items()
+        }
+        for group, members in workers.items():
+            editions = {wish.edition(group) for wish in wishes}
+            if any(w.draining or w.taken or len({w.edition, *editions}) > 1 for w in members):
+                self._rolling[owner, group] = now
+        if not self._strict:
+            return
+        heads = [pod for uid, pod in self.pods.items() if pod.head and pod.owner == owner]
+        edition = heads[0].edition if heads else ""
+        sentences = [*lapses(wishes, workers, edition)]
+        for head in heads:
+            if head.uid in doomed and not self._has_other_reason(head, wishes):
+                sentences += head_lapses(wishes, workers)
+        for sentence in sentences:
+            self._blame(sentence)
+
+    def _worker(self, pod: Pod, doomed: set[str], stamped: set[str], wishes: list[Wish]) -> Worker:
+        meta = pod.metadata
+        truth = self.pods.get(meta.uid)
+        goes = meta.uid in doomed and truth is not None and not truth.dead
+        return Worker(
+            meta.name,
+            (meta.labels or {}).get(REPLICA, meta.name),
+            self._editions[meta.uid],
+            ready=is_ready(pod),
+            draining=DRAINING in (meta.annotations or {}),
+            terminating=meta.terminating,
+            taken=meta.uid in self._deleted or (truth is not None and truth.draining),
+            drains=meta.uid in stamped,
+            goes=goes and not self._has_other_reason(truth, wishes),
+        )
+
+    def _has_other_reason(self, pod: Seen, wishes: list[Wish]) -> bool:
+        """Whether the planned deletion is called for by something else than a rolling update."""
+        intent, history = self._deletes[pod.uid], self.clusters[pod.owner]
+        return self._is_called_for(pod, intent, history, wishes)
 
     def _ghosts(self, pods: Iterable[Pod]) -> int:
         """Those that look alive and are not, by nobody's doing but their own."""
@@ -199,6 +253,7 @@ class Referee:
     def _pod(self, event: StoredEvent) -> None:
         pod = _seen(event.current.object)
         before = self.pods.get(pod.uid)
+        self._editions[pod.uid] = pod.edition
         if event.type == "DELETED":
             self.pods.pop(pod.uid, None)
             self._truth.went[pod.name] = self._loop.time()
@@ -270,6 +325,8 @@ class Referee:
                 self._blame(f"head {pod.name} was made for a suspended cluster")
             return
         most = max(wish.pods(pod.group) for wish in wishes)
+        if self._rolling.get((pod.owner, pod.group), -1.0) >= intent.time:
+            most = max(wish.pods(pod.group) + wish.surge(pod.group) for wish in wishes)
         workers = [o for o in self._counted() if o.owner == pod.owner and o.group == pod.group]
         # a replica that is going holds one place, however many hosts it was made with
         hosts = max((w.groups[pod.group].hosts for w in wishes if pod.group in w.groups), default=1)
@@ -286,7 +343,7 @@ class Referee:
             return
         history = self.clusters[pod.owner]
         wishes = history.since(intent.generation)
-        if self._is_called_for(pod, intent, history, wishes):
+        if self._is_called_for(pod, intent, history, wishes) or _is_upgraded(pod, wishes):
             return
         if pod.head:
             self._blame(f"head {pod.name} was deleted and nobody asked for that")
@@ -343,6 +400,8 @@ class Referee:
                 replicas[(pod.metadata.labels or {}).get(REPLICA, pod.metadata.name)].append(pod)
         staying = [r for r in replicas.values() if not any(p.metadata.uid in doomed for p in r)]
         unready = [r[0].metadata.name for r in staying if not all(is_ready(pod) for pod in r)]
+        if any(wish.rolling for wish in wishes):
+            unready = []  # outdated ones go for others that are to be ready
         for replica in replicas.values():
             going = [pod for pod in replica if pod.metadata.uid in doomed]
             if going and len(going) < len(replica):
@@ -384,6 +443,28 @@ def _is_ray(pod: dict[str, Any]) -> bool:
     return _label(pod, "is-ray-node") == "yes" and _label(pod, "node-type") != "redis-cleanup"
 
 
+def _writes_to_pods(plan: Plan) -> Iterator[Write]:
+    for stage in plan.stages:
+        yield from (write for write in stage if write.target.resource is PODS)
+
+
+def _begun_drains(writes: Iterable[Write]) -> Iterator[str]:
+    """Uids of the pods that begin to drain."""
+    for write in writes:
+        if isinstance(write, MergePatch):
+            annotations = write.patch.get("metadata", {}).get("annotations") or {}
+            if annotations.get(DRAINING):
+                yield write.uid
+
+
+def _is_upgraded(pod: Seen, wishes: list[Wish]) -> bool:
+    """Whether a rolling update may replace it; `rolling_referee.py` judges when and how many."""
+    if pod.head:
+        return any(w.rolling and w.keeps_state and w.head_edition != pod.edition for w in wishes)
+    # what drains already is of no use any more
+    return pod.draining or any(w.rolling and w.edition(pod.group) != pod.edition for w in wishes)
+
+
 def _label(obj: dict[str, Any], name: str) -> str:
     return (obj["metadata"].get("labels") or {}).get(f"ray.io/{name}", "")
 
@@ -404,6 +485,8 @@ def _seen(obj: dict[str, Any]) -> Seen:
         ended=ended,
         dead=ended or _ray_has_exited(obj),
         hidden=not _label(obj, "node-type"),
+        draining=DRAINING in (meta.get("annotations") or {}),
+        edition=edition_of(obj["spec"]),
     )
 
 

@@ -25,6 +25,17 @@ class Group(msgspec.Struct, frozen=True):
     hosts: int = 1
 
 
+class Rolling(msgspec.Struct, frozen=True):
+    """Settings of rolling updates; the first two are numbers of replicas, or percentages."""
+
+    surge: int | str = 1
+    unavailable: int | str = 0
+    parallel: int = 1
+    drain: int = 30
+    deadline: int = 600
+    paused: bool = False
+
+
 class Cluster(msgspec.Struct, frozen=True):
     """A RayCluster as it is created."""
 
@@ -32,6 +43,7 @@ class Cluster(msgspec.Struct, frozen=True):
     autoscaler: Literal["", "v1", "v2"] = ""
     recreate: bool = False
     storage: Literal["", "redis", "rocksdb"] = ""
+    rolling: Rolling | None = None
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -178,6 +190,27 @@ class ChangeStrategy(Action, frozen=True):
 
     cluster: int
     recreate: bool
+
+
+class ChangeRolling(Action, frozen=True):
+    """Edit the settings of rolling updates, or switch them on; None switches them off."""
+
+    cluster: int
+    rolling: Rolling | None
+
+
+class EditPods(Action, frozen=True):
+    """Give a group another edition of its pods; group -1 is the head, -2 all groups.
+
+    Attributes:
+        edition: value of a variable.
+        image: which one: Ray's own, another one of the same version, or one that names no version.
+    """
+
+    cluster: int
+    group: int
+    edition: int
+    image: Literal["ray", "gpu", "own"] = "ray"
 
 
 class Suspend(Action, frozen=True):
@@ -420,6 +453,8 @@ AnyAction: TypeAlias = (
     | ChangeTemplate
     | ChangeHosts
     | ChangeStrategy
+    | ChangeRolling
+    | EditPods
     | Suspend
     | SuspendGroup
     | ChangeStorage
@@ -482,13 +517,28 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """A whole life."""
+    """A whole life.
+
+    Attributes:
+        drains: what becomes of the jobs that drain Ray's nodes.
+        work: seconds until a worker that is being drained has no work any more.
+    """
 
     surroundings: Surroundings
     clusters: tuple[Cluster, ...]
     steps: tuple[Step, ...]
     jobs: tuple[Job, ...] = ()
     services: tuple[RayService, ...] = ()
+    drains: Fate = Fate(running=2.0)
+    work: Seconds = 0.0
+
+    @property
+    def has_rolling(self) -> bool:
+        """Whether a cluster is ever to be upgraded by rolling updates."""
+        actions = [step.action for step in self.steps]
+        created = [*self.clusters, *(each.body for each in actions if isinstance(each, Create))]
+        switched = (each.rolling for each in actions if isinstance(each, ChangeRolling))
+        return any((*(each.rolling for each in created), *switched))
 
     @property
     def has_jobs(self) -> bool:

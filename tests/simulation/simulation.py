@@ -29,6 +29,7 @@ from tests.simulation.others import Others
 from tests.simulation.outcome import shortcomings
 from tests.simulation.rays import JobsOfLife
 from tests.simulation.referee import Referee
+from tests.simulation.rolling import RollingOfLife
 from tests.simulation.scenario import (
     ClockJump,
     Compact,
@@ -124,6 +125,9 @@ class Simulation:
         rounds = 3 if self.scenario.surroundings.past else 1
         self._revisions: deque[int] = deque(maxlen=rounds)  # autoscalers see the oldest
         self.rays: list[JobsOfLife | ServicesOfLife] = []
+        self.rolling = (
+            RollingOfLife(self.world, self.scenario) if self.scenario.has_rolling else None
+        )
         if self.scenario.has_jobs:
             strict = not self.overlapping
             self.rays.append(
@@ -138,6 +142,8 @@ class Simulation:
                     gateway=self.scenario.has_gateway,
                 )
             )
+
+        self._all_rays = [*self.rays, *([self.rolling] if self.rolling else [])]
 
     async def run(self) -> Result:
         """All of it."""
@@ -160,7 +166,7 @@ class Simulation:
 
     def write_down(self, event: StoredEvent) -> None:
         """Add a transition to the digest, and tell who keeps other books."""
-        for rays in self.rays:
+        for rays in self._all_rays:
             rays.saw(event)
         self._transitions += 1
         when = f"{self.world.loop.time():.6f} {event.type} {event.table} {event.key} "
@@ -182,7 +188,7 @@ class Simulation:
                     self.others.begin(step.action, tasks)
                 case RayFault() | LoseRayJobs() | LoseServe():
                     self._say(f"{step.action}")
-                    for rays in self.rays:
+                    for rays in self._all_rays:
                         rays.act(step.action)
                 case Compact():
                     self._say("compact")
@@ -238,7 +244,8 @@ class Simulation:
         name = f"operator-{len(self._wires) + 1}"
         around = self.scenario.surroundings
         wire = Wire(self.world.server, name, past=around.past, streaming=around.streaming)
-        kind = WitnessedKind(self.referee)
+        actors = self.rolling and self.rolling.for_operator(self.others.wall)
+        kind = WitnessedKind(self.referee, actors)
         kinds: list[Kind[Any]] = [kind]
         kinds += [rays.kind(self.others.wall) for rays in self.rays]
         operator = self.world.start_operator(transport=wire, kinds=kinds, wall=self.others.wall)
@@ -332,16 +339,18 @@ class Simulation:
         self._say("peace")
         self._weather.clear()
         self._apply_weather()
-        for rays in self.rays:
+        for rays in self._all_rays:
             rays.make_peace()
         while len(self._alive) > 1:
             operator, wire = self._alive.pop(0)
             await operator.kill()
             await wire.arrived()
         await self.user.heal()
+        if self.rolling is not None:
+            await self.user.let_upgrades_end()
 
     async def _converge(self) -> None:
-        limit = CONVERGENCE_WITH_RAY if self.rays else CONVERGENCE
+        limit = CONVERGENCE_WITH_RAY if self._all_rays else CONVERGENCE
         deadline = self.world.loop.time() + limit
         while wrong := self._shortcomings():
             if self.world.loop.time() > deadline:
@@ -383,7 +392,7 @@ class Simulation:
             names = {f"{self.world.namespace}/{each['metadata']['name']}" for each in left}
             if leaked := set(controller._uids) - names:
                 blame(f"{controller.name} remembers what is gone: {leaked}")
-        for rays in self.rays:
+        for rays in self._all_rays:
             self.referee.violations.extend(rays.leaks())
         if not operator.running:
             blame("the operator has ended")

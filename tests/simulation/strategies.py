@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
+import msgspec
 from hypothesis import strategies as st
 
 from tests.simulation import scenario as s
@@ -14,6 +15,8 @@ MOST_SERVICES = 2
 MOST_STEPS = 20
 MOST_STEPS_WITH_JOBS = 12
 MOST_STEPS_WITH_SERVICES = 12
+MOST_ROLLING_CLUSTERS = 2
+MOST_STEPS_WITH_ROLLING = 14
 WATCHED = ("pods", "rayclusters.ray.io", "services", "")
 
 which = st.integers(0, MOST_CLUSTERS - 1)
@@ -44,6 +47,33 @@ def clusters(draw: st.DrawFn) -> s.Cluster:
         recreate=draw(st.sampled_from([False, False, False, True])),
         storage=draw(storages),
     )
+
+
+amounts = st.sampled_from([1, 1, 2, "25%", "50%"])
+rollings = st.one_of(
+    st.builds(
+        s.Rolling,
+        surge=amounts,
+        unavailable=st.sampled_from([0, 0, 1, "50%"]),
+        parallel=st.sampled_from([1, 1, 2]),
+        drain=st.sampled_from([30, 0, 5, 100]),
+        deadline=st.sampled_from([600, 600, 20]),
+        paused=st.sampled_from([False, False, False, True]),
+    ),
+    st.builds(
+        s.Rolling, st.just(0), amounts, drain=st.sampled_from([30, 0, 5]), paused=st.booleans()
+    ),
+)
+
+
+@st.composite
+def rolling_clusters(draw: st.DrawFn) -> s.Cluster:
+    """Under an autoscaler there is no surge: it would take that for what it has asked for."""
+    drawn = draw(clusters())
+    rolling = draw(rollings)
+    if drawn.autoscaler:
+        rolling = msgspec.structs.replace(rolling, surge=0, unavailable=1)
+    return msgspec.structs.replace(drawn, rolling=rolling, recreate=False)
 
 
 @st.composite
@@ -172,6 +202,22 @@ ray_faults = st.builds(s.RayFault, st.sampled_from(ray_troubles), trouble_lasts)
 serve_faults = st.builds(
     s.RayFault, st.sampled_from([*ray_troubles, "unhealthy", "deploy failed"]), trouble_lasts
 )
+pod_edits = st.builds(
+    s.EditPods,
+    which,
+    st.sampled_from([-2, 0, 1, -1]),
+    st.integers(1, 3),
+    st.sampled_from(["ray", "ray", "gpu", "own"]),
+)
+strategy_edits = st.builds(
+    s.ChangeRolling, which, st.one_of(rollings, rollings, rollings, st.none())
+)
+rolling_lives = st.one_of(
+    st.builds(s.Delete, which, st.sampled_from(["Background", "Foreground"])),
+    st.builds(s.Create, which, rolling_clusters()),
+    strategy_edits,
+    strategy_edits,
+)
 job_lives = st.one_of(
     st.builds(s.SuspendJob, which_job, st.sampled_from([True, False])),
     st.builds(s.CreateJob, which_job, jobs()),
@@ -220,6 +266,11 @@ service_actions = st.one_of(
     service_edits, serve_faults, service_lives, restarts, accidents, service_lags, service_writes,
     faults, service_edits, others,
 )  # fmt: skip
+rolling_actions = st.one_of(
+    pod_edits, faults, ray_faults, rolling_lives, accidents, restarts, pod_edits, edits, scalings,
+    demands, others,
+)  # fmt: skip
+single_rolling_steps = st.builds(s.Step, delays, rolling_actions).map(lambda step: (step,))
 single_steps = st.builds(s.Step, delays, actions).map(lambda step: (step,))
 single_job_steps = st.builds(s.Step, delays, job_actions).map(lambda step: (step,))
 single_service_steps = st.builds(s.Step, delays, service_actions).map(lambda step: (step,))
@@ -238,6 +289,13 @@ job_together = st.one_of(
     st.tuples(job_writes, job_lives),
 )
 
+rolling_together = st.one_of(
+    st.tuples(lags, restarts),
+    st.tuples(lags, at_pods, pod_edits),
+    st.tuples(pod_edits, accidents),
+    st.tuples(pod_edits, scalings),
+    st.tuples(lags, pod_edits, pod_edits),
+)
 service_together = st.one_of(
     st.tuples(service_lags, restarts),
     st.tuples(service_edits, accidents),
@@ -258,6 +316,9 @@ steps = st.one_of(single_steps, single_steps, single_steps, storms(together))
 job_steps = st.one_of(single_job_steps, single_job_steps, single_job_steps, storms(job_together))
 service_steps = st.one_of(
     single_service_steps, single_service_steps, single_service_steps, storms(service_together)
+)
+rolling_steps = st.one_of(
+    single_rolling_steps, single_rolling_steps, single_rolling_steps, storms(rolling_together)
 )
 surroundings = st.builds(
     s.Surroundings,
@@ -296,4 +357,17 @@ lives_of_services = st.builds(
     st.lists(service_steps, min_size=3, max_size=MOST_STEPS_WITH_SERVICES).map(_in_order),
     services=st.lists(services, min_size=1, max_size=MOST_SERVICES).map(tuple),
 )
-scenarios = st.one_of(lives_of_clusters, lives_of_jobs, lives_of_services)
+lives_of_rolling = st.builds(
+    s.Scenario,
+    surroundings,
+    st.lists(rolling_clusters(), min_size=1, max_size=MOST_ROLLING_CLUSTERS).map(tuple),
+    st.lists(rolling_steps, min_size=4, max_size=MOST_STEPS_WITH_ROLLING).map(_in_order),
+    drains=st.builds(
+        s.Fate,
+        st.sampled_from(["SUCCEEDED", "SUCCEEDED", "SUCCEEDED", "FAILED", "stuck"]),
+        st.sampled_from([1.0, 0.0, 10.0]),
+        st.sampled_from([2.0, 20.0]),
+    ),
+    work=st.sampled_from([0.0, 0.0, 10.0, 60.0]),
+)
+scenarios = st.one_of(lives_of_clusters, lives_of_jobs, lives_of_services, lives_of_rolling)

@@ -20,7 +20,12 @@ import structlog
 from tests.simulation.bad_luck import BAD_LUCK
 from tests.simulation.examples import scenario_of, try_examples
 from tests.simulation.simulation import play
-from tests.simulation.strategies import lives_of_clusters, lives_of_jobs, lives_of_services
+from tests.simulation.strategies import (
+    lives_of_clusters,
+    lives_of_jobs,
+    lives_of_rolling,
+    lives_of_services,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +38,7 @@ LIVES = {
     "clusters": lives_of_clusters,
     "jobs": lives_of_jobs,
     "services": lives_of_services,
+    "rolling": lives_of_rolling,
 }
 DIGEST = "from tests.simulation.test_simulation import digest; print(digest({seed}, {of!r}))"
 

@@ -6,8 +6,10 @@ It is a user who sees the present, and fate. What the server refuses does not ma
 from __future__ import annotations
 
 import asyncio
+import copy
 from contextlib import suppress
 from functools import singledispatchmethod
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.conditions import find_condition
@@ -38,6 +40,13 @@ STEPS = {
 }
 """Of incremental upgrades."""
 NODE_TYPE = "ray.io/node-type"
+IMAGES = {
+    "ray": "rayproject/ray:2.60.0",
+    "gpu": "rayproject/ray:2.60.0-gpu",
+    "own": "registry.example.com/team/app:1",
+}
+"""Of rolling clusters; the first two are of the version that the simulated Ray says."""
+CONTAINER = "template/spec/containers/0"
 STORAGES: dict[str, dict[str, Any]] = {
     "redis": {"redisAddress": "redis:6379"},
     "rocksdb": {"backend": "rocksdb", "storage": {"size": "1Gi"}},
@@ -85,6 +94,15 @@ class User:
         for name, role in self._hidden.items():
             await self._label(name, role)
 
+    async def let_upgrades_end(self) -> None:
+        """Resume rolling updates that are paused, and use images of the version that runs."""
+        for number, name in enumerate(NAMES):
+            with suppress(NotFound):
+                spec = (await self._client.get_raw(RAYCLUSTERS, self._namespace, name))["spec"]
+                strategy = spec.get("upgradeStrategy", {})
+                if strategy.get("type") == "RollingUpdate":
+                    await self._patch(number, _towards_the_end(spec))
+
     async def confirm_deletions(self) -> None:
         """Do what the condition of a held deletion asks for: the user wants what he wrote."""
         for cluster in (await self._client.list(RAYCLUSTERS, self._namespace)).items:
@@ -105,6 +123,9 @@ class User:
     async def _(self, action: s.Create) -> None:
         name = NAMES[action.cluster]
         self.demand[name].clear()
+        if action.body.rolling:  # else the load needs the surge as soon as it is there
+            groups = action.body.groups
+            self.demand[name].update({f"g{each.number}": each.replicas for each in groups})
         await self._client.create(RAYCLUSTERS, self._namespace, manifest(name, action.body))
 
     @_do.register
@@ -124,6 +145,25 @@ class User:
         await self._edit_cluster(action.cluster, "upgradeStrategy", value)
 
     @_do.register
+    async def _(self, action: s.ChangeRolling) -> None:
+        value = strategy_of(action.rolling) if action.rolling else {"type": "None"}
+        await self._edit_cluster(action.cluster, "upgradeStrategy", value)
+
+    @_do.register
+    async def _(self, action: s.EditPods) -> None:
+        edits = {
+            f"{CONTAINER}/image": IMAGES[action.image],
+            f"{CONTAINER}/env": [{"name": "EDITION", "value": str(action.edition)}],
+        }
+        if action.group == -1:
+            changes = [("add", f"headGroupSpec/{path}", edits[path]) for path in edits]
+            await self._patch(action.cluster, changes)
+        elif action.group >= 0:
+            await self._edit_group(action.cluster, action.group, edits)
+        else:
+            await self._edit_all_groups(action.cluster, edits)
+
+    @_do.register
     async def _(self, action: s.ChangeStorage) -> None:
         value = STORAGES.get(action.storage)
         await self._edit_cluster(action.cluster, "gcsFaultToleranceOptions", value)
@@ -131,7 +171,7 @@ class User:
     @_do.register
     async def _(self, action: s.ChangeTemplate) -> None:
         image = f"rayproject/ray:2.{50 + action.image}.0"
-        path = "template/spec/containers/0/image"
+        path = f"{CONTAINER}/image"
         if action.group >= 0:
             await self._edit_group(action.cluster, action.group, {path: image})
         else:
@@ -350,9 +390,12 @@ class User:
     async def _edit_group(self, cluster: int, group: int, edits: dict[str, Any]) -> None:
         groups = (await self._read(cluster))["spec"].get("workerGroupSpecs", [])
         if groups:
-            where = f"workerGroupSpecs/{group % len(groups)}"
-            changes = [("add", f"{where}/{path}", value) for path, value in edits.items()]
-            await self._patch(cluster, changes)
+            await self._patch(cluster, _changes(group % len(groups), edits))
+
+    async def _edit_all_groups(self, cluster: int, edits: dict[str, Any]) -> None:
+        groups = (await self._read(cluster))["spec"].get("workerGroupSpecs", [])
+        changes = [_changes(group, edits) for group in range(len(groups))]
+        await self._patch(cluster, list(chain(*changes)))
 
     async def _patch(self, cluster: int, changes: list[tuple[str, str, Any]]) -> None:
         operations = [
@@ -360,6 +403,37 @@ class User:
             for op, path, value in changes
         ]
         await self._client.json_patch(RAYCLUSTERS, self._namespace, NAMES[cluster], operations)
+
+
+def _changes(group: int, edits: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    return [("add", f"workerGroupSpecs/{group}/{path}", edits[path]) for path in edits]
+
+
+def _towards_the_end(spec: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    places = {"headGroupSpec": spec["headGroupSpec"]}
+    for number, group in enumerate(spec.get("workerGroupSpecs", [])):
+        places[f"workerGroupSpecs/{number}"] = group
+    changes: list[tuple[str, str, Any]] = [
+        ("replace", f"{where}/{CONTAINER}/image", IMAGES["ray"])
+        for where, group in places.items()
+        if group["template"]["spec"]["containers"][0]["image"] not in IMAGES.values()
+    ]
+    if "rayVersion" in spec:
+        changes.append(("remove", "rayVersion", None))
+    return [*changes, ("add", "upgradeStrategy/rollingUpdate/paused", False)]
+
+
+def strategy_of(rolling: s.Rolling) -> dict[str, Any]:
+    """`spec.upgradeStrategy`."""
+    settings = {
+        "maxSurge": rolling.surge,
+        "maxUnavailable": rolling.unavailable,
+        "maxParallelGroups": rolling.parallel,
+        "drainTimeoutSeconds": rolling.drain,
+        "progressDeadlineSeconds": rolling.deadline,
+        "paused": rolling.paused,
+    }
+    return {"type": "RollingUpdate", "rollingUpdate": settings}
 
 
 def manifest(name: str, cluster: s.Cluster) -> dict[str, Any]:
@@ -374,6 +448,12 @@ def manifest(name: str, cluster: s.Cluster) -> dict[str, Any]:
         spec["upgradeStrategy"] = {"type": "Recreate"}
     if cluster.storage:
         spec["gcsFaultToleranceOptions"] = STORAGES[cluster.storage]
+    if cluster.rolling:
+        spec["upgradeStrategy"] = strategy_of(cluster.rolling)
+        del spec["rayVersion"]  # of images that name none, the first pod has to show it
+        for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+            group["template"] = copy.deepcopy(group["template"])
+            group["template"]["spec"]["containers"][0]["image"] = IMAGES["ray"]
     return body
 
 

@@ -6,17 +6,25 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.simulation.rolling_wish import RollingWish, edition_of, rolling_wish_of
+
 SCALING = frozenset({"replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend"})
 
 
 @dataclass(frozen=True, slots=True)
 class GroupWish:
-    """A worker group at one generation. `names` are those in workersToDelete."""
+    """A worker group at one generation.
+
+    Attributes:
+        names: those in workersToDelete.
+        edition: what tells its pods from those of other templates.
+    """
 
     replicas: int
     hosts: int
     suspended: bool
     names: frozenset[str]
+    edition: str = ""
 
     @property
     def pods(self) -> int:
@@ -29,6 +37,9 @@ class Wish:
 
     Attributes:
         shape: everything that makes other pods, as text.
+        rolling: settings of rolling updates, None with another strategy.
+        head_edition: what tells the head from one of another template.
+        keeps_state: whether what a head knows outlives it.
     """
 
     generation: int
@@ -39,12 +50,26 @@ class Wish:
     deleting: bool
     redis: bool
     shape: str
+    rolling: RollingWish | None = None
+    head_edition: str = ""
+    keeps_state: bool = False
 
     def pods(self, group: str) -> int:
         """How many workers of the group there should be."""
         if self.suspended or group not in self.groups:
             return 0
         return self.groups[group].pods
+
+    def surge(self, group: str) -> int:
+        """How many more workers there may be while others are outdated."""
+        if self.rolling is None or not self.pods(group):
+            return 0
+        wish = self.groups[group]
+        return self.rolling.surge_of(wish.replicas) * wish.hosts
+
+    def edition(self, group: str) -> str:
+        """The edition of the pods of a group, empty if there is no such group."""
+        return self.groups[group].edition if group in self.groups else ""
 
 
 @dataclass(slots=True)
@@ -113,6 +138,9 @@ def wish_of(cluster: dict[str, Any]) -> Wish:
         deleting="deletionTimestamp" in meta,
         redis=storage is not None and storage.get("backend", "redis") == "redis",
         shape=json.dumps(_shape(spec), sort_keys=True),
+        rolling=rolling_wish_of(spec.get("upgradeStrategy", {})),
+        head_edition=edition_of(spec["headGroupSpec"]["template"]["spec"]),
+        keeps_state=storage is not None,
     )
 
 
@@ -132,6 +160,7 @@ def _group(group: dict[str, Any]) -> GroupWish:
         hosts=max(1, group.get("numOfHosts", 1)),
         suspended=bool(group.get("suspend")),
         names=frozenset(group.get("scaleStrategy", {}).get("workersToDelete", ())),
+        edition=edition_of(group["template"]["spec"]),
     )
 
 

@@ -10,6 +10,7 @@ from controller.ray.dashboard import JobStatus
 from controller.ray.dashboard.errors import Unreachable
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 from tests.ray.dashboard.simulated import Job as JobInRay
+from tests.ray.dashboard.simulated_nodes import SimulatedNodes
 from tests.ray.dashboard.simulated_serve import SimulatedServe
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class WitnessedRay(SimulatedRay):
         answered: when each head last gave an answer that can be used.
         on_put: told of each config that a Serve was sent.
         forgot: whether a Ray was ever made to forget its jobs.
+        work: until when nodes have work, by the uid of the pod.
     """
 
     history: list[Run] = field(default_factory=list)
@@ -65,6 +67,7 @@ class WitnessedRay(SimulatedRay):
     on_put: Callable[[Incarnation, dict[str, Any]], None] = lambda _place, _body: None
     answered: dict[Incarnation, float] = field(default_factory=dict)
     forgot: bool = False
+    work: dict[str, float] = field(default_factory=dict)
     _failing: dict[str, tuple[str, str]] = field(default_factory=dict)
     _alive: dict[str, int] = field(default_factory=dict)  # restarts of living heads, by pod uid
     _ready: set[str] = field(default_factory=set)  # uids of the pods of ready heads
@@ -87,6 +90,10 @@ class WitnessedRay(SimulatedRay):
     def serve(self, place: Incarnation) -> SimulatedServe:
         """The Serve of an incarnation; applications fail in all of them alike."""
         return self._serves.setdefault(place, SimulatedServe(failing=self._failing))
+
+    def nodes_of(self, place: Incarnation) -> SimulatedNodes:
+        """The nodes of an incarnation; what they work on is known for all of them."""
+        return self._nodes.setdefault(place, SimulatedNodes(self.work))
 
     def forget_serve(self) -> None:
         """All Serves lose their applications."""
