@@ -129,7 +129,9 @@ async def test_a_paused_update_replaces_nothing_and_goes_on_when_it_is_resumed()
         await rolling.edit("new")
         await rolling.world.settle(900)
         assert uids(rolling.workers()) == before
-        assert (await rolling.condition())["reason"] == "Paused"
+        condition = await rolling.condition()
+        assert condition["reason"] == "Paused"
+        assert "0 of 3 pods updated, 3 ready, 3 outdated" in condition["message"]
         await rolling.settings(paused=False)
         await rolling.world.settle(1)
         assert (await rolling.condition())["reason"] == "Rolling"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api.pod_state import is_ready
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.status.condition_types import UPGRADING
@@ -46,7 +47,7 @@ def upgrade_status(seen: ClusterObservation, desired: DesiredCluster) -> dict[st
     keeps_it = dig(seen.cluster.spec, "upgradeStrategy", "type") == ROLLING_UPDATE
     if rollout is None or rollout.verdict is Verdict.COMPLETE or not keeps_it:
         return None
-    return {"groups": [_group_status(each) for each in rollout.groups.values()]}
+    return {"groups": [_group_status(seen, each) for each in rollout.groups.values()]}
 
 
 def upgrade_events(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Event]:
@@ -85,7 +86,7 @@ def _rollout(seen: ClusterObservation, desired: DesiredCluster) -> Rollout | Non
 def _message(seen: ClusterObservation, rollout: Rollout) -> str:
     if rollout.verdict is Verdict.COMPLETE:
         return "all pods are made from the present templates"
-    counts = [_counts(each) for each in rollout.groups.values() if not _is_settled(each)]
+    counts = [_counts(seen, each) for each in rollout.groups.values() if not _is_settled(each)]
     if rollout.head_is_outdated:
         head = live_head(seen)
         name = f" {head.metadata.name}" if head is not None else ""
@@ -97,8 +98,8 @@ def _is_settled(each: GroupUpgrade) -> bool:
     return each.group.is_done and all(unit.up_to_date for unit in each.group.units)
 
 
-def _counts(each: GroupUpgrade) -> str:
-    status = _group_status(each)
+def _counts(seen: ClusterObservation, each: GroupUpgrade) -> str:
+    status = _group_status(seen, each)
     words = (
         f"group {status['name']}: {status['updated']} of {status['desired']} pods updated, "
         f"{status['ready']} ready, {status['outdated']} outdated"
@@ -107,15 +108,22 @@ def _counts(each: GroupUpgrade) -> str:
     return f"{words}, draining since {since}" if since else words
 
 
-def _group_status(each: GroupUpgrade) -> dict[str, Any]:
+def _group_status(seen: ClusterObservation, each: GroupUpgrade) -> dict[str, Any]:
+    """The numbers of a group; while Ray is not asked, a pod is ready if Kubernetes says so."""
     units, pods = each.group.units, each.units.pods
     updated = [unit.name for unit in units if unit.up_to_date and not unit.draining]
     outdated = [unit.name for unit in units if not unit.up_to_date or unit.draining]
+    ready = [
+        unit.name
+        for unit in units
+        if unit.serves
+        or (unit.staying and not seen.ray.answers and all(map(is_ready, pods[unit.name])))
+    ]
     status: dict[str, Any] = {
         "name": each.group.name,
         "desired": each.group.desired * each.units.hosts,
         "updated": _count(pods, updated),
-        "ready": _count(pods, (unit.name for unit in units if unit.serves)),
+        "ready": _count(pods, ready),
         "outdated": _count(pods, outdated),
     }
     leaving = (draining_since(pods[unit.name]) for unit in units if unit.is_leaving)
