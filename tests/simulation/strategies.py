@@ -49,6 +49,7 @@ def clusters(draw: st.DrawFn) -> s.Cluster:
     )
 
 
+seldom = st.sampled_from([False, False, False, False, False, True])
 amounts = st.sampled_from([1, 1, 2, "25%", "50%"])
 rollings = st.one_of(
     st.builds(
@@ -58,22 +59,27 @@ rollings = st.one_of(
         parallel=st.sampled_from([1, 1, 2]),
         drain=st.sampled_from([30, 0, 5, 100]),
         deadline=st.sampled_from([600, 600, 20]),
-        paused=st.sampled_from([False, False, False, True]),
+        paused=seldom,
     ),
-    st.builds(
-        s.Rolling, st.just(0), amounts, drain=st.sampled_from([30, 0, 5]), paused=st.booleans()
-    ),
+    st.builds(s.Rolling, st.just(0), amounts, drain=st.sampled_from([30, 0, 5]), paused=seldom),
 )
 
 
 @st.composite
 def rolling_clusters(draw: st.DrawFn) -> s.Cluster:
     """Under an autoscaler there is no surge: it would take that for what it has asked for."""
-    drawn = draw(clusters())
+    count = draw(st.sampled_from([1, 2]))
+    autoscaler = draw(st.sampled_from(["", "", "", "v1", "v2"]))
     rolling = draw(rollings)
-    if drawn.autoscaler:
+    if autoscaler:
         rolling = msgspec.structs.replace(rolling, surge=0, unavailable=1)
-    return msgspec.structs.replace(drawn, rolling=rolling, recreate=False)
+    rolled = (draw(groups(number)) for number in range(count))
+    return s.Cluster(
+        groups=tuple(msgspec.structs.replace(g, replicas=g.replicas or 3) for g in rolled),
+        autoscaler=autoscaler,
+        storage=draw(storages),
+        rolling=rolling,
+    )
 
 
 @st.composite
@@ -202,21 +208,22 @@ ray_faults = st.builds(s.RayFault, st.sampled_from(ray_troubles), trouble_lasts)
 serve_faults = st.builds(
     s.RayFault, st.sampled_from([*ray_troubles, "unhealthy", "deploy failed"]), trouble_lasts
 )
+rolling_one = st.sampled_from([0, 0, 0, 1])
 pod_edits = st.builds(
     s.EditPods,
-    which,
-    st.sampled_from([-2, 0, 1, -1]),
+    rolling_one,
+    st.sampled_from([-2, -2, 0, 1, -1]),
     st.integers(1, 3),
     st.sampled_from(["ray", "ray", "gpu", "own"]),
 )
 strategy_edits = st.builds(
-    s.ChangeRolling, which, st.one_of(rollings, rollings, rollings, st.none())
+    s.ChangeRolling, rolling_one, st.one_of(rollings, rollings, rollings, st.none())
 )
 rolling_lives = st.one_of(
-    st.builds(s.Delete, which, st.sampled_from(["Background", "Foreground"])),
-    st.builds(s.Create, which, rolling_clusters()),
     strategy_edits,
     strategy_edits,
+    st.builds(s.Create, st.just(1), rolling_clusters()),
+    st.builds(s.Delete, rolling_one, st.sampled_from(["Background", "Foreground"])),
 )
 job_lives = st.one_of(
     st.builds(s.SuspendJob, which_job, st.sampled_from([True, False])),
@@ -267,8 +274,8 @@ service_actions = st.one_of(
     faults, service_edits, others,
 )  # fmt: skip
 rolling_actions = st.one_of(
-    pod_edits, faults, ray_faults, rolling_lives, accidents, restarts, pod_edits, edits, scalings,
-    demands, others,
+    pod_edits, faults, ray_faults, pod_edits, accidents, restarts, rolling_lives, faults, pod_edits,
+    edits, scalings, demands, others,
 )  # fmt: skip
 single_rolling_steps = st.builds(s.Step, delays, rolling_actions).map(lambda step: (step,))
 single_steps = st.builds(s.Step, delays, actions).map(lambda step: (step,))
@@ -333,6 +340,19 @@ surroundings = st.builds(
 )
 
 
+first_updates = st.builds(
+    s.EditPods,
+    st.just(0),
+    st.just(-2),
+    st.integers(1, 3),
+    st.sampled_from(["ray", "gpu", "own"]),
+).map(lambda edit: s.Step(15.0, edit))
+
+
+def _begun(first: s.Step, drawn: list[tuple[s.Step, ...]]) -> tuple[s.Step, ...]:
+    return (first, *_in_order(drawn))
+
+
 def _in_order(drawn: list[tuple[s.Step, ...]]) -> tuple[s.Step, ...]:
     return tuple(chain(*drawn))
 
@@ -361,7 +381,11 @@ lives_of_rolling = st.builds(
     s.Scenario,
     surroundings,
     st.lists(rolling_clusters(), min_size=1, max_size=MOST_ROLLING_CLUSTERS).map(tuple),
-    st.lists(rolling_steps, min_size=4, max_size=MOST_STEPS_WITH_ROLLING).map(_in_order),
+    st.builds(
+        _begun,
+        first_updates,
+        st.lists(rolling_steps, min_size=3, max_size=MOST_STEPS_WITH_ROLLING),
+    ),
     drains=st.builds(
         s.Fate,
         st.sampled_from(["SUCCEEDED", "SUCCEEDED", "SUCCEEDED", "FAILED", "stuck"]),
