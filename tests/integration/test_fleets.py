@@ -314,12 +314,38 @@ async def test_a_plan_for_a_new_fleet_names_its_clusters_and_their_pods(fleets: 
     assert found["create", "Pod"] == 6
 
 
-async def test_a_plan_for_an_edit_names_the_first_step_of_the_upgrade(fleets: Fleets):
+async def test_a_plan_for_an_edit_names_all_steps_of_the_upgrade(fleets: Fleets):
     fleets.start_operator()
     await fleets.create(replicas=2)
     await fleets.completes(OLD, 2)
     manifest = fleet_manifest(replicas=2, image=NEW)
     plan = await planner(fleets).for_manifest(manifest, fleets.world.namespace)
-    assert planned(plan) == {("create", "RayCluster"): 1}
     (edit, *_) = plan.edits
     assert edit.path.startswith("spec.template.spec")
+    assert plan.rollout is not None
+    zero, one = await fleets.clusters()
+    assert [(step.action, step.cluster) for step in plan.rollout.steps] == [
+        ("create", "fleet-0-*"),
+        ("delete", zero),
+        ("create", "fleet-1-*"),
+        ("delete", one),
+    ]
+    usage = plan.rollout.before, plan.rollout.peak, plan.rollout.after
+    assert [each.pods for each in usage] == [4, 6, 4]
+    expected = {"RayCluster": 2, "Pod": 4, "Service": 2}
+    actions = ("create", "delete")
+    assert planned(plan) == {(do, kind): n for kind, n in expected.items() for do in actions}
+
+
+async def test_a_plan_for_a_changed_number_of_copies_names_those(fleets: Fleets):
+    fleets.start_operator()
+    await fleets.create(replicas=2)
+    await fleets.completes(OLD, 2)
+    manifest = fleet_manifest(replicas=1)
+    plan = await planner(fleets).for_manifest(manifest, fleets.world.namespace)
+    assert plan.rollout is not None
+    (step,) = plan.rollout.steps
+    assert (step.action, index_of(step.cluster)) == ("delete", 1)
+    as_it_is = fleet_manifest(replicas=2)
+    plan = await planner(fleets).for_manifest(as_it_is, fleets.world.namespace)
+    assert (plan.rollout, plan.items) == (None, ())

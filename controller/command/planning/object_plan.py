@@ -73,7 +73,8 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         problem: why the object would be refused; then nothing else happens.
         edits: what the manifest changes in the object itself.
         items: what the operator does about it.
-        rollout: of a RayService, what happens to its clusters, in order; None if nothing does.
+        rollout: of a RayService or a RayClusterFleet, what happens to its clusters, in order; None
+            if nothing does.
         rolling: of a RayCluster under RollingUpdate, the steps in which its pods are replaced; None
             if none is.
         refusals: which of that the API server would refuse.

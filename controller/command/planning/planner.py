@@ -18,6 +18,7 @@ from controller.command.planning.under_way import replaced_objects
 from controller.kube.errors import StatusError
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.runtime.reconcile.plan import Target
 
@@ -111,12 +112,12 @@ class Planner:
         snapshot = await self._snapshot(kinds, wanted)
         seen = kind.observe(key, snapshot)
         problem = kind.problem(seen) if seen is not None else None
-        recorder = _recorder(snapshot, wanted) if kind.primary is RAYSERVICES else None
+        recorder = _recorder(snapshot, present, wanted)
         rolling = _rolling_recorder(snapshot, present, wanted)
         dry_run = DryRun(snapshot, self._now, recorder or rolling)
-        if recorder is not None:
+        if kind.primary is RAYSERVICES:
             dry_run.reconcile_with_created(kinds, key, patience=_PATIENCE)
-        elif present is None or rolling is not None:
+        elif present is None or recorder is not None or rolling is not None:
             dry_run.reconcile_with_created(kinds, key)
         else:
             dry_run.reconcile(kind, key)
@@ -161,10 +162,19 @@ class Planner:
         return snapshot
 
 
-def _recorder(snapshot: Snapshot, service: Json) -> RolloutRecorder:
+def _recorder(snapshot: Snapshot, present: Json | None, wanted: Json) -> RolloutRecorder | None:
+    """A recorder of what happens to the clusters of an object that replaces them.
+
+    A new fleet creates all of its copies at once: there is no order to tell.
+    """
+    replaces = wanted.get("kind") == RAYSERVICES.kind or (
+        wanted.get("kind") == RAYCLUSTERFLEETS.kind and present is not None
+    )
+    if not replaces:
+        return None
     contents = snapshot.contents()
     clusters, pods = contents[RAYCLUSTERS].values(), contents[PODS].values()
-    return RolloutRecorder(service, list(clusters), list(pods))
+    return RolloutRecorder(wanted, list(clusters), list(pods))
 
 
 def _rolling_recorder(

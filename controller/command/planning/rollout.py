@@ -1,4 +1,4 @@
-"""The order of what happens to the clusters of a RayService, and how much it takes at its peak."""
+"""The order of what happens to the clusters of a RayService or a RayClusterFleet, and its peak."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _ROLES: Final = ("activeServiceStatus", "pendingServiceStatus")
+
+_SPECIFICATIONS: Final = (("rayClusterConfig",), ("template", "spec"))
+"""Where the two kinds describe a cluster."""
 
 StepAction = Literal["create", "configure", "change", "scale", "route", "delete"]
 
@@ -52,7 +55,7 @@ class RolloutStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Rollout(msgspec.Struct, frozen=True):
-    """What happens to the clusters of a RayService.
+    """What happens to the clusters of a RayService or a RayClusterFleet.
 
     Attributes:
         steps: in their order.
@@ -79,16 +82,18 @@ class RolloutRecorder:
     """Follows the writes of a dry run.
 
     Args:
-        service: the RayService, as the API server has it.
+        owner: the RayService or RayClusterFleet, as the API server has it.
         clusters: RayClusters before the first write.
         pods: Ray pods before the first write.
     """
 
-    def __init__(self, service: Json, clusters: Sequence[Json], pods: Sequence[Json]) -> None:
-        self._uid: str = service["metadata"]["uid"]
-        self._autoscaled = bool(dig(service, "spec", "rayClusterConfig", "enableInTreeAutoscaling"))
+    def __init__(self, owner: Json, clusters: Sequence[Json], pods: Sequence[Json]) -> None:
+        self._uid: str = owner["metadata"]["uid"]
+        self._autoscaled = any(
+            dig(owner, "spec", *path, "enableInTreeAutoscaling") for path in _SPECIFICATIONS
+        )
         self._names: dict[str, str] = {
-            role: mapping(mapping(service.get("status")).get(role)).get("rayClusterName", "")
+            role: mapping(mapping(owner.get("status")).get(role)).get("rayClusterName", "")
             for role in _ROLES
         }
         self._steps: list[RolloutStep] = []

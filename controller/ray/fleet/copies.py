@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycluster import RayCluster
 
+_CONTESTED: Final = "FieldsContested"
 _HEAD_POD_READY: Final = "HeadPodReady"
 _PROVISIONED: Final = "RayClusterProvisioned"
 _SUSPENDED: Final = "RayClusterSuspended"
@@ -67,6 +68,12 @@ class Copy:
             return "it is being deleted"
         found = find_condition(conditions_of(self.cluster), READY) or {}
         return str(found.get("message") or "it has not reported yet")
+
+    @property
+    def contested(self) -> str:
+        """Which fields another writer keeps changing, in its words; empty if none does."""
+        found = find_condition(conditions_of(self.cluster), _CONTESTED) or {}
+        return str(found.get("message") or "")
 
     @property
     def progressed(self) -> tuple[datetime, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -26,6 +27,9 @@ from tests.ray.fleet.support import (
     with_status,
     writes,
 )
+
+if TYPE_CHECKING:
+    from controller.ray.api.raycluster import RayCluster
 
 SECOND = timedelta(seconds=1)
 
@@ -64,6 +68,21 @@ def test_the_first_copy_that_is_not_ready_is_named_in_its_own_words():
     message = f"2 of 3 copies are ready; {cause} are ready"
     assert condition(made, "Ready") == ("False", "ClustersNotReady", message)
     assert "1 of 2 workers" in status(made)["clusters"][1]["message"]
+
+
+def test_a_copy_that_another_writer_keeps_changing_is_named_although_it_is_ready():
+    contested = with_condition(member(1), "FieldsContested", "another writer keeps changing spec")
+    made = plan(fleet(), member(0), contested, member(2))
+    words = "3 of 3 copies are ready; RayCluster {}: another writer keeps changing spec"
+    message = words.format(member(1).metadata.name)
+    assert condition(made, "Ready") == ("True", "AllClustersReady", message)
+    assert told(made) == []
+
+
+def with_condition(copy: RayCluster, kind: str, message: str) -> RayCluster:
+    entry = {"type": kind, "status": "True", "reason": "R", "message": message}
+    conditions = [*copy.status["conditions"], entry]
+    return msgspec.structs.replace(copy, status={**copy.status, "conditions": conditions})
 
 
 def test_an_upgrade_is_told_from_its_beginning_to_its_end():

@@ -94,10 +94,17 @@ def _set_ready(conditions: ConditionSet, seen: FleetObservation, cause: FirstCau
         message = f"{count} suspended; {cause.message}".removesuffix("; ")
         conditions.set(READY, "False", "Suspended", message)
     elif len(available) == seen.desired:
-        conditions.set(READY, "True", "AllClustersReady", f"{count} ready")
+        message = f"{count} ready; {_contested(seen)}".removesuffix("; ")
+        conditions.set(READY, "True", "AllClustersReady", message)
     else:
         message = f"{count} ready; {cause.message}".removesuffix("; ")
         conditions.set(READY, "False", cause.reason, message)
+
+
+def _contested(seen: FleetObservation) -> str:
+    """The first copy whose fields another writer keeps changing; empty if there is none."""
+    copies = (copy for copy in seen.wanted if copy.stays and copy.contested)
+    return next((f"RayCluster {copy.name}: {copy.contested}" for copy in copies), "")
 
 
 def _set_upgrading(
