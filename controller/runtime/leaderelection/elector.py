@@ -181,7 +181,6 @@ class Elector:
         try:
             written = await self._lock.replace(self._ours(self._written))
         except Conflict:
-            self._written = None
             self._metrics.slow_path()
             return False
         self._hold(written, sent)

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import random
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from controller.kube.resources import EVENTS, PODS
 from controller.runtime.events import recorder as module
 from controller.runtime.events.recorder import PATIENCE, SENDERS, TRIES, Recorder
 from controller.runtime.events.series import REFRESH, SILENCE
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.events.spam_filter import BURST, RESERVED
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
 
@@ -101,11 +102,25 @@ async def test_T294_a_name_that_would_be_too_long_is_a_random_uuid(length: int, 
     assert list(sink.events) == ["x" * 236 + f".{STAMP:x}" if kept else random_name]
 
 
-async def test_events_that_differ_only_in_their_type_are_two():
+@pytest.mark.parametrize(
+    "other", [{"type": "Warning"}, {"reason": "Otherwise"}, {"action": "Delete"}]
+)
+async def test_events_that_differ_only_in_one_field_are_two(other: dict[str, Any]):
     async with recording() as (recorder, sink):
-        for type_ in ("Normal", "Warning"):
-            recorder.record(PODS, META, Event(type_, "Because", "Reconcile", "it happened"))
-    assert [made["type"] for made in sink.events.values()] == ["Normal", "Warning"]
+        recorder.record(PODS, META, event())
+        recorder.record(PODS, META, replace(event(), **other))
+    (field,) = other
+    assert [made[field] for made in sink.events.values()] == [getattr(event(), field), other[field]]
+
+
+async def test_many_events_that_are_alike_leave_room_for_the_others():
+    async with recording() as (recorder, sink):
+        for number in range(BURST):
+            many = replace(event(f"made {number}"), aggregate_note="made {count}")
+            recorder.record(PODS, META, many)
+        recorder.record(PODS, META, event("it is ready"))
+    assert recorder.statistics.spam == RESERVED
+    assert sink.notes[-1] == "it is ready"
 
 
 async def test_namesakes_without_a_uid_are_told_apart_by_resource_and_key():
@@ -274,6 +289,14 @@ async def test_repetitions_kept_in_memory_are_sent_when_the_half_hour_is_over():
         said = sink.counts
         await asyncio.sleep(REFRESH + 150 - now())
         assert sink.counts > said
+
+
+async def test_a_series_that_is_refreshed_in_its_last_second_lasts_that_second():
+    async with recording() as (recorder, sink):
+        for at in [0, 300, 600, 900, 1200, 1500, REFRESH + 300.6 - SILENCE, REFRESH + 300.4]:
+            await asyncio.sleep(at - now())
+            recorder.record(PODS, META, event())
+    assert len(sink.events) == 1
 
 
 async def test_a_series_that_the_server_knows_whole_ends_without_another_request():
