@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -121,9 +121,10 @@ async def test_LE4_a_server_that_fails_when_the_lease_expires_is_not_pressed():
     await made.aclose()
 
 
-async def test_LE4_the_lease_of_another_is_free_at_the_moment_when_it_expires():
+@pytest.mark.parametrize("said", [{"leaseDurationSeconds": 15}, {}])
+async def test_LE4_the_lease_of_another_is_free_at_the_moment_when_it_expires(said: Any):
     lock, loop = SharedLock(), asyncio.get_running_loop()
-    lock.taken_by("other")
+    lock.store({"metadata": {}, "spec": {"holderIdentity": "other", **said}})
     made = candidate(lock)
     began = loop.time()
     await made.acquire()
