@@ -138,6 +138,14 @@ async def test_the_thread_has_a_name_and_keeps_no_process_alive():
     assert not thread.is_alive()
 
 
+async def test_LE8_an_election_that_is_only_ended_keeps_the_lease():
+    lock = SharedLock()
+    made = election(lock)
+    await made.acquire()
+    await made.aclose()
+    assert lock.holder == "a"
+
+
 async def test_what_ends_the_thread_while_it_leads_is_told():
     lock = SharedLock()
     made = election(lock)

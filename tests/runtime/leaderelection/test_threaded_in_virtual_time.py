@@ -24,8 +24,12 @@ class Scripted:
         return self.time_left() > 0
 
 
+def not_begun() -> ThreadedElection:
+    return ThreadedElection(lambda: pytest.fail("no thread is needed"))
+
+
 def led_by(elector: Any) -> ThreadedElection:
-    made = ThreadedElection(lambda: pytest.fail("no thread is needed"))
+    made = not_begun()
     made._elector = elector
     return made
 
@@ -63,7 +67,7 @@ async def test_a_standby_that_could_not_take_over_is_not_ready():
 
 
 async def test_an_election_that_never_began_does_not_lead_and_can_be_ended():
-    made = led_by(None)
+    made = not_begun()
     assert (made.is_leader(), made.time_left()) == (False, 0)
     assert made.standby_problem() is None
     await made.release()
