@@ -114,7 +114,7 @@ class ThreadedElection:
                 await self._ended.wait()
         except TimeoutError:
             return  # it is a daemon: the process ends without it
-        self._thread.join(_JOIN)
+        self._thread.join()
 
     def _work(self, caller: asyncio.AbstractEventLoop) -> None:
         try:

@@ -109,6 +109,15 @@ async def test_what_ends_the_thread_before_it_leads_is_raised():
     await made.aclose()
 
 
+async def test_what_ends_the_candidate_before_it_leads_is_raised():
+    lock = SharedLock()
+    lock.failure = RuntimeError("a fault of ours")
+    made = election(lock)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        await made.acquire()
+    await made.aclose()
+
+
 async def test_a_standby_can_be_stopped_and_takes_over_when_the_leader_goes():
     lock = SharedLock()
     leader, standby, third = (election(lock, name) for name in "abc")
