@@ -45,15 +45,7 @@ async def run(
     Raises:
         ConfigurationError: no usable credentials, or the log file cannot be written.
     """
-    try:
-        configure_logging(
-            level=settings.log_level,
-            format=settings.log_format,
-            file=settings.log_file,
-            file_format=settings.log_file_format,
-        )
-    except OSError as error:
-        raise ConfigurationError(f"the log file cannot be written: {error}") from error
+    log_as(settings)
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
     outside = is_outside(credentials)
@@ -78,6 +70,23 @@ async def run(
         lease_in=lease_in,
     ) as operator:
         return await operator.run(stop)
+
+
+def log_as(settings: Settings) -> None:
+    """Log from now on as the settings say.
+
+    Raises:
+        ConfigurationError: the log file cannot be written.
+    """
+    try:
+        configure_logging(
+            level=settings.log_level,
+            format=settings.log_format,
+            file=settings.log_file,
+            file_format=settings.log_file_format,
+        )
+    except OSError as error:
+        raise ConfigurationError(f"the log file cannot be written: {error}") from error
 
 
 def is_outside(credentials: Credentials) -> bool:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,34 +11,20 @@ from controller.command.cli import parser
 from controller.ray.api import custom_resource_definitions
 from controller.ray.permissions import PERMISSIONS
 from controller.runtime.settings import Settings
-
-ROOT = Path(__file__).parents[2]
-CHART = ROOT / "charts" / "manta-operator"
-HELM = os.environ.get("HELM") or shutil.which("helm")
-
-needs_helm = pytest.mark.skipif(not HELM, reason="SKIP: no helm on this machine")
+from tests.chart.helm import CHART, ROOT, helm, needs_helm, only, rendered
 
 
-def render(*values: str, fails: bool = False) -> list[dict[str, Any]]:
+def render(*values: str) -> list[dict[str, Any]]:
     """What `helm template` makes of the chart, the CRDs included."""
-    assert HELM
-    settings = [word for value in values for word in ("--set", value)]
-    done = subprocess.run(
-        [
-            *(HELM, "template", "release", str(CHART), "--namespace", "ray-system"),
-            *("--include-crds", "--kube-version", "1.36", *settings),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert bool(done.returncode) == fails, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return rendered(CHART, *values, definitions=True)
 
 
-def only(kind: str, objects: list[dict[str, Any]]) -> dict[str, Any]:
-    (found,) = [each for each in objects if each["kind"] == kind]
-    return found
+def refused(*values: str) -> str:
+    """What helm says about values that the chart does not take."""
+    words = [word for value in values for word in ("--set", value)]
+    done = helm("template", "release", str(CHART), "--kube-version", "1.36", *words, check=False)
+    assert done.returncode
+    return done.stderr
 
 
 def granted(kind: str, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -78,9 +60,7 @@ def test_the_chart_has_the_version_of_the_package():
 
 @needs_helm
 def test_the_chart_passes_helm_lint():
-    assert HELM
-    command = [HELM, "lint", "--strict", "--kube-version", "1.36", str(CHART)]
-    subprocess.run(command, check=True, capture_output=True)
+    helm("lint", "--strict", "--kube-version", "1.36", str(CHART))
 
 
 @pytest.mark.slow
@@ -208,7 +188,8 @@ def test_without_an_election_there_is_one_replica_and_no_right_to_leases():
     assert only("Deployment", objects)["spec"]["strategy"] == {"type": "Recreate"}
     assert settings_of(operator(objects)).enable_leader_election is False
     assert not [each for each in objects if each["metadata"]["name"].endswith("leader-election")]
-    render("leaderElectionEnabled=false", "replicas=2", fails=True)
+    said = refused("leaderElectionEnabled=false", "replicas=2")
+    assert "more than one needs leaderElectionEnabled" in said
 
 
 @pytest.mark.slow
@@ -227,7 +208,7 @@ def test_a_service_monitor_finds_the_metrics():
 @pytest.mark.slow
 @needs_helm
 def test_an_account_that_exists_must_be_named():
-    assert render("serviceAccount.create=false", fails=True) == []
+    assert "serviceAccount.name is needed" in refused("serviceAccount.create=false")
     objects = render("serviceAccount.create=false", "serviceAccount.name=mine")
     assert "ServiceAccount" not in [each["kind"] for each in objects]
     pod = only("Deployment", objects)["spec"]["template"]["spec"]

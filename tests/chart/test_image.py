@@ -43,3 +43,9 @@ def test_the_image_runs_as_the_user_that_the_chart_asks_for():
 
 def test_the_image_starts_the_operator():
     assert DOCKERFILE.endswith('ENTRYPOINT ["manta"]\nCMD ["run"]\n')
+
+
+def test_the_image_has_the_command_of_kuberays_chart():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["manager"] == "controller.command.manager.start:main"
+    assert "RUN ln -s /opt/manta/bin/manager /manager\n" in DOCKERFILE

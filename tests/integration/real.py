@@ -37,6 +37,16 @@ SERVERS = 6
 TOKEN = "test-admin"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 START_SECONDS = 60.0
+AUDIT_POLICY = """
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  userGroups: ["system:serviceaccounts"]
+- level: None
+"""
+"""What is logged: the requests of service accounts, which tests compare with their rights."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -76,6 +86,7 @@ def real_cluster(
     port, etcd_port, peer_port, manager_port = ports or free_ports(4)
     write_service_account_key(folder)
     (folder / "tokens.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+    (folder / "audit-policy.yaml").write_text(AUDIT_POLICY)
     kubeconfig = write_kubeconfig(folder, port)
     etcd = f"http://127.0.0.1:{etcd_port}"
     (folder / "etcd-address").write_text(etcd)
@@ -107,6 +118,8 @@ def real_cluster(
                 "--service-account-issuer=https://kubernetes.default.svc",
                 f"--token-auth-file={folder / 'tokens.csv'}",
                 "--authorization-mode=RBAC",
+                f"--audit-policy-file={folder / 'audit-policy.yaml'}",
+                f"--audit-log-path={folder / 'audit.log'}",
                 "--service-cluster-ip-range=10.0.0.0/16",
                 "--disable-admission-plugins=ServiceAccount",
             )

@@ -11,6 +11,7 @@ import yaml
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.resources import EVENTS, PODS, ROLES
 from controller.ray.permissions import ADDITIONS, PERMISSIONS, granted
+from tests.chart.helm import KUBERAY_CHART, needs_helm, needs_kuberay_charts, only, rendered
 
 RULES: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[2] / "charts" / "manta-operator" / "rules.yaml").read_text()
@@ -18,8 +19,12 @@ RULES: list[dict[str, Any]] = yaml.safe_load(
 
 
 def chart_verbs() -> dict[str, set[str]]:
+    return verbs_of(RULES)
+
+
+def verbs_of(rules: list[dict[str, Any]]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for rule in RULES:
+    for rule in rules:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
                 name = f"{resource}.{group}" if group else resource
@@ -30,6 +35,18 @@ def chart_verbs() -> dict[str, set[str]]:
 def test_the_chart_grants_nothing_that_kuberays_role_does_not_but_what_is_named():
     for name, verbs in chart_verbs().items():
         assert verbs <= PERMISSIONS.get(name, frozenset()) | ADDITIONS.get(name, frozenset()), name
+
+
+@needs_helm
+@needs_kuberay_charts
+@pytest.mark.slow
+def test_kuberays_role_is_the_one_of_its_chart():
+    role = only("ClusterRole", [
+        each for each in rendered(KUBERAY_CHART) if each["metadata"]["name"] == "kuberay-operator"
+    ])  # fmt: skip
+    theirs = verbs_of(role["rules"])
+    for name, verbs in PERMISSIONS.items():
+        assert theirs[name] == verbs, name
 
 
 def test_the_chart_grants_what_is_named_as_an_addition():

@@ -1,7 +1,8 @@
 """Command lines as Go's `flag` package reads them.
 
 One dash or two, `-flag=value` or `-flag value`; a boolean flag takes a value only after `=`. What
-follows the first word that is no flag, or `--`, is not read.
+follows the first word that is no flag, or `--`, is not read. Nothing but empty words may be left
+then: KubeRay's chart ends the command line with one if no feature gate is set.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def parse(
             found[name] = flags[name](value)
         except ValueError as error:
             raise ValueError(f"-{name}={value}: {error}") from error
-    if words:
-        raise ValueError(f"{words[0]!r} is no flag")
+    if left := next(filter(None, words), ""):
+        raise ValueError(f"{left!r} is no flag")
     return found
 
 

@@ -12,7 +12,7 @@ import structlog
 from controller import __version__
 from controller.command.kinds import KindSettings
 from controller.command.manager.flags import help_text, read_options
-from controller.command.run import run
+from controller.command.run import log_as, run
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings
@@ -87,6 +87,7 @@ def kind_settings_of(options: ManagerOptions) -> KindSettings:
 
 
 async def _run(options: ManagerOptions, settings: Settings, kind_settings: KindSettings) -> int:
+    log_as(settings)
     for name in options.without_effect:
         _log.warning("flag.without_effect", flag=name)
     return await run(

@@ -43,6 +43,7 @@ def test_what_go_takes_for_false(word: str):
         (["run"], "'run' is no flag"),
         (["--", "run"], "'run' is no flag"),
         (["-"], "'-' is no flag"),
+        (["", "run"], "'run' is no flag"),
     ],
 )
 def test_what_cannot_be_read_is_named(words: list[str], message: str):
@@ -52,3 +53,7 @@ def test_what_cannot_be_read_is_named(words: list[str], message: str):
 
 def test_an_empty_value_is_one():
     assert parse(["-name=", "-count=3"], FLAGS) == {"name": "", "count": 3}
+
+
+def test_an_empty_word_ends_the_command_line_of_kuberays_chart_without_feature_gates():
+    assert parse(["-count=3", ""], FLAGS) == {"count": 3}
