@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from controller.command.cli import parser
+from controller.command.manager.flags import read_options
+from controller.command.manager.start import settings_of
 from controller.ray.api import custom_resource_definitions
 from controller.ray.permissions import PERMISSIONS
 from controller.runtime.settings import Settings
 from tests.chart.helm import CHART, ROOT, helm, needs_helm, only, rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.command.manager.flags import ManagerOptions
 
 
 def render(*values: str) -> list[dict[str, Any]]:
@@ -38,11 +45,10 @@ def operator(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return container
 
 
-def settings_of(container: dict[str, Any]) -> Any:
-    """What `manta run` understands of the container's command line."""
-    program, *rest = [*container["command"], *container["args"]]
-    assert program == "manta"
-    return parser().parse_args(rest)
+def options_of(container: dict[str, Any]) -> ManagerOptions:
+    """What the operator understands of the container's command line."""
+    assert container["command"] == ["/manager"]
+    return read_options(container["args"])
 
 
 @pytest.mark.slow
@@ -66,10 +72,8 @@ def test_the_chart_passes_helm_lint():
 @pytest.mark.slow
 @needs_helm
 def test_the_command_line_is_one_that_manta_understands():
-    options = settings_of(operator(render()))
-    assert options.workers == Settings().workers
-    assert options.namespaces == ""
-    assert options.log_format == "json"
+    settings = settings_of(options_of(operator(render())))
+    assert settings == Settings(leader_election=True, log_format="json")
 
 
 @pytest.mark.slow
@@ -77,10 +81,14 @@ def test_the_command_line_is_one_that_manta_understands():
 def test_values_reach_the_command_line():
     gates = "featureGates[0].name=RayMultiHostIndexing", "featureGates[0].enabled=false"
     values = "reconcileConcurrency=4", "watchNamespace={a,b}", "metrics.enabled=false", *gates
-    options = settings_of(operator(render(*values)))
-    assert options.workers == 4
-    assert options.namespaces == "a,b"
-    assert options.metrics_address == ""
+    limits = "kubeClient.qps=5", "kubeClient.burst=7", "logging.level=warning"
+    options = options_of(operator(render(*values, *limits)))
+    settings = settings_of(options)
+    assert settings.workers == 4
+    assert settings.namespaces == ("a", "b")
+    assert settings.metrics_address == ""
+    assert (settings.qps, settings.burst) == (5, 7)
+    assert settings.log_level == "warning"
     assert options.feature_gates == "RayMultiHostIndexing=false"
 
 
@@ -90,8 +98,8 @@ def test_values_reach_the_command_line():
 def test_dashboards_are_reached_by_the_proxy_only_with_the_right_to_it(scope: str):
     kind = "ClusterRole" if scope.endswith("false") else "Role"
     directly, proxied = render(scope), render(scope, "useKubernetesProxy=true")
-    assert settings_of(operator(directly)).use_kubernetes_proxy is None
-    assert settings_of(operator(proxied)).use_kubernetes_proxy is True
+    assert not options_of(operator(directly)).configuration.use_kubernetes_proxy
+    assert options_of(operator(proxied)).configuration.use_kubernetes_proxy
     usual = granted(kind, directly)
     (more,) = (rule for rule in granted(kind, proxied) if rule not in usual)
     assert more["resources"] == ["services/proxy"]
@@ -107,6 +115,7 @@ def test_probes_and_ports_are_where_the_operator_listens():
     assert f":{ports['health']}" == default.health_address
     assert f":{ports['metrics']}" == default.metrics_address
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+    assert container["startupProbe"]["httpGet"] == container["livenessProbe"]["httpGet"]
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
 
 
@@ -129,7 +138,7 @@ def test_the_pod_satisfies_the_restricted_pod_security_standard():
 def test_the_pod_is_given_longer_than_the_operator_takes_to_stop():
     objects = render("gracePeriodSeconds=50")
     pod = only("Deployment", objects)["spec"]["template"]["spec"]
-    assert settings_of(operator(objects)).grace_period == 50
+    assert settings_of(options_of(operator(objects))).grace_seconds == 50
     assert pod["terminationGracePeriodSeconds"] > 50
 
 
@@ -161,7 +170,15 @@ def test_limited_to_namespaces_it_needs_no_cluster_role(value: str, namespaces: 
         each["metadata"]["namespace"] for each in granted if each["kind"] == "Role"
     ] == namespaces
     assert len(granted) == 2 * len(namespaces)
-    assert settings_of(operator(objects)).namespaces == ",".join(namespaces)
+    assert settings_of(options_of(operator(objects))).namespaces == tuple(namespaces)
+
+
+@pytest.mark.slow
+@needs_helm
+def test_somebody_else_may_create_the_roles_of_the_watched_namespaces():
+    objects = render("singleNamespaceInstall=true", "crNamespacedRbacEnable=false")
+    assert only("Role", objects)["metadata"]["name"] == "release-manta-operator-leader-election"
+    assert only("RoleBinding", objects)["metadata"]["namespace"] == "ray-system"
 
 
 @pytest.mark.slow
@@ -172,7 +189,7 @@ def test_several_replicas_elect_one_in_the_namespace_of_the_release():
     assert deployment["spec"]["replicas"] == 2
     assert deployment["spec"]["strategy"] == {"type": "RollingUpdate"}
     assert only("PodDisruptionBudget", objects)["spec"]["maxUnavailable"] == 1
-    assert settings_of(operator(objects)).enable_leader_election is True
+    assert settings_of(options_of(operator(objects))).leader_election
     name = "release-manta-operator-leader-election"
     role, binding = [each for each in objects if each["metadata"]["name"] == name]
     assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "ray-system"
@@ -186,7 +203,7 @@ def test_several_replicas_elect_one_in_the_namespace_of_the_release():
 def test_without_an_election_there_is_one_replica_and_no_right_to_leases():
     objects = render("leaderElectionEnabled=false")
     assert only("Deployment", objects)["spec"]["strategy"] == {"type": "Recreate"}
-    assert settings_of(operator(objects)).enable_leader_election is False
+    assert not settings_of(options_of(operator(objects))).leader_election
     assert not [each for each in objects if each["metadata"]["name"].endswith("leader-election")]
     said = refused("leaderElectionEnabled=false", "replicas=2")
     assert "more than one needs leaderElectionEnabled" in said
@@ -207,9 +224,64 @@ def test_a_service_monitor_finds_the_metrics():
 
 @pytest.mark.slow
 @needs_helm
+def test_a_pod_monitor_and_a_network_policy_name_the_ports_of_the_pod():
+    objects = render("metrics.podMonitor.enabled=true", "networkPolicy.enabled=true")
+    ports = {port["name"] for port in operator(objects)["ports"]}
+    labels = only("Deployment", objects)["spec"]["template"]["metadata"]["labels"]
+    monitor, policy = only("PodMonitor", objects)["spec"], only("NetworkPolicy", objects)["spec"]
+    for chosen in (monitor["selector"], policy["podSelector"]):
+        assert chosen["matchLabels"].items() <= labels.items()
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    assert endpoint["port"] in ports
+    assert {each["port"] for rule in policy["ingress"] for each in rule["ports"]} == ports
+
+
+@pytest.mark.slow
+@needs_helm
 def test_an_account_that_exists_must_be_named():
     assert "serviceAccount.name is needed" in refused("serviceAccount.create=false")
     objects = render("serviceAccount.create=false", "serviceAccount.name=mine")
     assert "ServiceAccount" not in [each["kind"] for each in objects]
     pod = only("Deployment", objects)["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == "mine"
+
+
+@pytest.mark.slow
+@needs_helm
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("replica=2", "replica"),
+        ("image.repo=a", "repo"),
+        ("reconcileConcurrency=0", "reconcileConcurrency"),
+        ("logging.stdoutEncoder=text", "stdoutEncoder"),
+        ("batchScheduler.name=volcano", "batch schedulers are not supported yet"),
+    ],
+)
+def test_a_value_that_does_not_exist_or_makes_no_sense_is_named(value: str, said: str):
+    assert said in refused(value)
+
+
+def test_the_schema_has_every_value_and_no_other():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    paths = set(_paths(values))
+    assert paths <= set(_schema_paths(schema))
+    assert {path[0] for path in _schema_paths(schema)} - {path[0] for path in paths} == {"global"}
+
+
+def _paths(value: Any, *above: str) -> Iterator[tuple[str, ...]]:
+    for name, inner in value.items() if isinstance(value, dict) else ():
+        if above[:1] not in FREE:
+            yield (*above, name)
+            yield from _paths(inner, *above, name)
+
+
+FREE = {("resources",), ("podSecurityContext",), ("securityContext",)}
+"""Values that Kubernetes defines."""
+
+
+def _schema_paths(schema: dict[str, Any], *above: str) -> Iterator[tuple[str, ...]]:
+    for name, inner in schema.get("properties", {}).items():
+        yield (*above, name)
+        yield from _schema_paths(inner, *above, name)

@@ -60,3 +60,63 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [get, create]
 {{- end }}
 {{- end }}
+
+{{- /* Flags by name. KubeRay's file for them has other names: see configmap.yaml. */ -}}
+{{- define "manta.settings" -}}
+enable-leader-election: {{ .Values.leaderElectionEnabled }}
+reconcile-concurrency: {{ .Values.reconcileConcurrency }}
+{{- if not .Values.metrics.enabled }}
+metrics-addr: ""
+{{- end }}
+{{- if .Values.useKubernetesProxy }}
+use-kubernetes-proxy: true
+{{- end }}
+{{- with include "manta.namespaces" . }}
+watch-namespace: {{ . | quote }}
+{{- end }}
+{{- with .Values.kubeClient.qps }}
+qps: {{ . | quote }}
+{{- end }}
+{{- with .Values.kubeClient.burst }}
+burst: {{ . | quote }}
+{{- end }}
+{{- with include "manta.logFile" . }}
+log-file-path: {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "manta.logFile" -}}
+{{- if and .Values.logging.baseDir .Values.logging.fileName -}}
+{{- printf "%s/%s" .Values.logging.baseDir .Values.logging.fileName -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "manta.volumes" -}}
+{{- if include "manta.logFile" . }}
+- name: logs
+  emptyDir: {{ if .Values.logging.sizeLimit }}{sizeLimit: {{ .Values.logging.sizeLimit }}}{{ else }}{}{{ end }}
+{{- end }}
+{{- if .Values.configuration.enabled }}
+- name: configuration
+  configMap:
+    name: {{ include "manta.fullname" . }}-config
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "manta.volumeMounts" -}}
+{{- if include "manta.logFile" . }}
+- name: logs
+  mountPath: {{ .Values.logging.baseDir | quote }}
+{{- end }}
+{{- if .Values.configuration.enabled }}
+- name: configuration
+  mountPath: /etc/kuberay
+  readOnly: true
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}

@@ -10,6 +10,7 @@ import msgspec
 
 from controller.command.manager.configuration import Configuration, read_configuration
 from controller.command.manager.go_flags import parse, truth
+from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -70,6 +71,7 @@ _OTHERS: Final[Mapping[str, Callable[[str], object]]] = {
     "feature-gates": str,
     "kubeconfig": str,
     "zap-log-level": _level,
+    "grace-period": float,
     "forced-cluster-upgrade": truth,
     "zap-devel": truth,
     "zap-encoder": str,
@@ -100,6 +102,7 @@ class ManagerOptions:
         feature_gates: of the flag, also besides a file.
         kubeconfig: path of a kubeconfig; empty for the usual places.
         log_level: least severity that is logged.
+        grace_seconds: from the request to stop until the process ends.
         without_effect: flags that were given and change nothing.
         wants_help: whether just the help is wanted.
         wants_version: whether just the version is wanted.
@@ -109,6 +112,7 @@ class ManagerOptions:
     feature_gates: str = ""
     kubeconfig: str = ""
     log_level: LogLevel = "info"
+    grace_seconds: float = Settings().grace_seconds
     without_effect: tuple[str, ...] = ()
     wants_help: bool = False
     wants_version: bool = False
@@ -136,11 +140,13 @@ def read_options(arguments: Sequence[str]) -> ManagerOptions:
         ignored += [name for name in given if name in _FLAGS and not name.endswith("-encoder")]
     _refuse_unsupported(configuration)
     level: Any = given.get("zap-log-level", "info")
+    grace: Any = given.get("grace-period", Settings().grace_seconds)
     return ManagerOptions(
         configuration,
         str(given.get("feature-gates", "")),
         str(given.get("kubeconfig", "")),
         level,
+        grace,
         tuple(dict.fromkeys(ignored)),
         wants_help=bool(given.get("help") or given.get("h")),
         wants_version=bool(given.get("version")),

@@ -57,6 +57,7 @@ def settings_of(options: ManagerOptions) -> Settings:
         leader_election_namespace=said.leader_election_namespace,
         qps=None if said.qps is None or said.qps < 0 else said.qps,  # as for client-go
         burst=usual.burst if said.burst is None else said.burst,
+        grace_seconds=options.grace_seconds,
         log_level=options.log_level,
         log_format="json" if said.log_stdout_encoder == "json" else "console",
         log_file=said.log_file,

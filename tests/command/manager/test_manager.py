@@ -9,6 +9,7 @@ import pytest
 from controller.command.manager.flags import help_text, read_options
 from controller.command.manager.start import kind_settings_of, main, settings_of
 from controller.ray.api.feature_gates import CRON_JOB
+from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +55,11 @@ def test_the_command_line_of_kuberays_chart_is_understood():
     assert options.configuration.use_kubernetes_proxy
     assert kind_settings_of(options).cluster.feature_gates.enabled(CRON_JOB)
     assert options.without_effect == ("enable-metrics",)
+
+
+def test_the_time_to_stop_is_a_flag_of_ours():
+    assert settings_of(read_options(["--grace-period=5"])).grace_seconds == 5
+    assert settings_of(read_options([])).grace_seconds == Settings().grace_seconds
 
 
 def test_a_negative_number_of_requests_a_second_is_no_limit():
