@@ -11,6 +11,7 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.planner import Planner
 from controller.ray.api import RAYCLUSTERS, FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from tests.integration.definitions import kuberays_definition, put_in_place
 from tests.integration.fleets import (
     NEW,
     OLD,
@@ -100,6 +101,24 @@ async def test_a_fleet_that_is_scaled_replaces_no_copy_and_no_pod(fleets: Fleets
     await fleets.completes(OLD, 1)
     assert list(await fleets.clusters()) == [first]
     assert not pods & fleets.world.journal.marked
+
+
+@embedded_only
+async def test_with_kuberays_definition_of_clusters_each_copy_is_replaced_once(fleets: Fleets):
+    theirs = kuberays_definition()
+    await put_in_place(fleets.world, theirs)
+    referee = watched(fleets.world)
+    operator = fleets.start_operator()
+    await fleets.create(replicas=2)
+    await fleets.completes(OLD, 2)
+    await fleets.use(NEW)
+    await fleets.completes(NEW, 2)
+    assert referee.violations == []
+    assert referee.created == 4
+    await fleets.world.settle(60)
+    written = len(operator.transport.journal.writes)
+    await fleets.world.settle(600)
+    assert operator.transport.journal.writes[written:] == []
 
 
 @embedded_only

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from controller.ray.api import RAYCLUSTERS, labels
-from tests.integration.definitions import put_in_place
+from tests.integration.definitions import kuberays_definition, put_in_place
 from tests.integration.harness import embedded_world
 from tests.integration.kuberay import Legacy
 from tests.integration.rolling import IMAGE, RollingWorld, rolling_manifest
@@ -19,10 +16,6 @@ from tests.simulation.autoscaler import Autoscaler
 
 pytestmark = pytest.mark.embedded_only
 
-KUBERAY_CRD = (
-    Path(os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[3] / "shared" / "crds"))
-    / "ray.io_rayclusters.yaml"
-)
 ANNOTATED = {"metadata": {"annotations": {labels.UPGRADE_STRATEGY: "RollingUpdate"}}}
 
 
@@ -43,10 +36,9 @@ def without_strategy(*groups: int, **more: Any) -> dict[str, Any]:
 
 
 async def test_with_kuberays_definition_an_annotation_asks_for_the_same() -> None:
-    if not KUBERAY_CRD.exists():
-        pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's definitions are not at {KUBERAY_CRD.parent}")
+    theirs = kuberays_definition()
     async with embedded_world() as world:
-        await put_in_place(world, yaml.load(KUBERAY_CRD.read_text(), Loader=yaml.CSafeLoader))
+        await put_in_place(world, theirs)
         await world.settle(2)
         rolling = RollingWorld(world, without_strategy(2, 1))
         operator = rolling.start_operator()
