@@ -310,6 +310,23 @@ async def test_what_makes_no_progress_is_said_after_the_deadline() -> None:
         assert "UpgradeStuck" in await rolling.events()
 
 
+async def test_new_workers_that_somebody_deletes_again_and_again_are_named() -> None:
+    async with a_cluster(2) as rolling:
+        world, before = rolling.world, uids(rolling.workers())
+        known = set(before)
+        await rolling.edit("new")
+        for _ in range(3):
+            await world.eventually(lambda: uids(rolling.workers()) - known, seconds=60)
+            (new,) = (pod for pod in rolling.workers() if pod.metadata.uid not in known)
+            known.add(new.metadata.uid)
+            await world.user.delete(PODS, world.namespace, new.metadata.name)
+        await world.settle(2)
+        message = (await rolling.condition())["message"]
+        assert "was deleted by somebody else; pods were lost 3 times in a row" in message
+        await rolling.completes()
+        assert not before & uids(rolling.workers())
+
+
 async def test_while_ray_does_not_answer_nothing_is_replaced() -> None:
     async with a_cluster(2) as rolling:
         before = uids(rolling.workers())
@@ -317,7 +334,9 @@ async def test_while_ray_does_not_answer_nothing_is_replaced() -> None:
         await rolling.edit("new")
         await rolling.world.settle(300)
         assert uids(rolling.workers()) == before
-        assert (await rolling.condition())["reason"] == "RayDoesNotAnswer"
+        condition = await rolling.condition()
+        assert condition["reason"] == "RayDoesNotAnswer"
+        assert "while the dashboard of the head does not answer; see" in condition["message"]
         rolling.rays.ray.fault(None)
         await rolling.completes()
 

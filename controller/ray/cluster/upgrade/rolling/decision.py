@@ -46,6 +46,9 @@ _REMEDY: Final = (
     "nodes of different versions do not join one cluster: set upgradeStrategy.type to Recreate, or "
     "bring the new version up as another cluster"
 )
+_SILENCE: Final = (
+    "nothing is replaced while the dashboard of the head does not answer; see the log of its pod"
+)
 _HEAD_REMEDY: Final = (
     "; the workers are up to date. Set spec.gcsFaultToleranceOptions, or upgradeStrategy.type "
     "Recreate, or delete the head pod when nothing runs"
@@ -185,11 +188,13 @@ class _Decision:
         if conflict:
             return Verdict.INCOMPATIBLE_VERSIONS, f"{conflict}; {_REMEDY}"
         if self.seen.ray.silence:
-            return Verdict.RAY_DOES_NOT_ANSWER, self.seen.ray.silence
+            return Verdict.RAY_DOES_NOT_ANSWER, f"{_SILENCE}: {self.seen.ray.silence}"
         return None
 
     def _progress(self) -> tuple[Verdict, str]:
-        cause = waits_for(self.seen, self.units, head_is_outdated=self.head_is_outdated)
+        cause = waits_for(
+            self.seen, self.units, head_is_outdated=self.head_is_outdated, now=self.now
+        )
         if self.overdue_in <= 0:
             return Verdict.PROGRESS_DEADLINE_EXCEEDED, cause
         leaving = any(unit.is_leaving for each in self.units for unit in each.group.units)

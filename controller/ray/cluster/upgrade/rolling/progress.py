@@ -12,7 +12,9 @@ from controller.ray.cluster.status.condition_types import UPGRADING
 from controller.ray.cluster.upgrade.rolling.rollout import Verdict
 from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.ray.dashboard import CommandRefused
+from controller.ray.diagnosis.lost_pod import lost_pod_cause
 from controller.ray.diagnosis.pod_diagnosis import moment
+from controller.ray.head.identity import worker_scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,10 +55,12 @@ def seconds_until_drained(
 
 
 def waits_for(
-    seen: ClusterObservation, units: Sequence[PodUnits], *, head_is_outdated: bool
+    seen: ClusterObservation, units: Sequence[PodUnits], *, head_is_outdated: bool, now: datetime
 ) -> str:
     """What happens next, and what went wrong with drains, as clauses; may be empty."""
-    causes = [cause for each in units if (cause := _group_waits_for(each))]
+    lost = (_lost_again(seen, each, now) for each in units)
+    waits = (_group_waits_for(each) for each in units)
+    causes = list(filter(None, (*lost, *waits)))
     if not causes:
         head = live_head(seen)
         if head is None or not is_ready(head):
@@ -64,6 +68,15 @@ def waits_for(
         elif head_is_outdated:
             causes.append("the head is replaced last")
     return "; ".join((*causes[:1], *_refused_drains(seen)))
+
+
+def _lost_again(seen: ClusterObservation, each: PodUnits, now: datetime) -> str:
+    """Why the pods that a group gets are lost again and again; empty if they are not."""
+    history, scope = seen.history, worker_scope(each.group.name)
+    losses = history.losses.get(scope) if history is not None else None
+    if losses is None or not losses.repeated or each.group.is_done:
+        return ""
+    return lost_pod_cause(losses.last, losses.rounds, losses.next_try, now).detail
 
 
 def _refused_drains(seen: ClusterObservation) -> list[str]:
