@@ -12,6 +12,7 @@ from tests.simulation.scenario import (
     Cluster,
     Compact,
     DeleteRayServiceCluster,
+    EditPods,
     EditRayService,
     EndPod,
     Fate,
@@ -24,6 +25,7 @@ from tests.simulation.scenario import (
     RayService,
     Restart,
     Rival,
+    Rolling,
     Scale,
     Scenario,
     Step,
@@ -255,6 +257,11 @@ BAD_LUCK = {
             Step(0.0, Prune("spec.workerGroupSpecs", 10.0)),
             Step(0.0, Fault("lag", "pods", seconds=31.0, lasts=30.0)),
         ),
+    ),
+    "a head fails while workers are still to be replaced": Scenario(
+        Surroundings(),
+        (Cluster((Group(0, 2),), storage="rocksdb", rolling=Rolling()),),
+        (Step(10.0, EditPods(0, -2, 1)), Step(0.0, EndPod(2, "fail")), Step(5.0, Compact())),
     ),
     "the active cluster is deleted in an incremental upgrade": Scenario(
         Surroundings(start=1.0, ready=1.0),

@@ -23,6 +23,7 @@ def shortcomings(clusters: list[Object], pods: list[Object], services: list[Obje
     wrong += _numbers(clusters, ours)
     wrong += _replicas(clusters, ours)
     wrong += _editions(clusters, ours)
+    wrong += [f"pod {_name(pod)} is still draining" for pod in ours if _drains(pod)]
     present = {cluster["metadata"]["uid"] for cluster in clusters}
     disputed = [each for each in services if _owner(each) in present and is_theirs(each)]
     wrong += [f"service {_name(each)} is not repaired" for each in disputed]
@@ -97,14 +98,16 @@ def _editions(clusters: list[Object], pods: list[Object]) -> Iterator[str]:
             found = edition_of(pod["spec"])
             if found != wanted and not (is_head and head_stays):
                 yield f"{_name(pod)} is of edition {found!r}, not {wanted!r}"
-            if "manta.dev/draining-since" in (pod["metadata"].get("annotations") or {}):
-                yield f"{_name(pod)} is still draining"
 
 
 def _is_suspended(cluster: Object) -> bool:
     """Asked to be, or was and has not been told to resume."""
     suspend = cluster["spec"].get("suspend")
     return bool(suspend) or (suspend is None and _is_true(cluster, "RayClusterSuspended"))
+
+
+def _drains(pod: Object) -> bool:
+    return "manta.dev/draining-since" in (pod["metadata"].get("annotations") or {})
 
 
 def _is_true(cluster: Object, kind: str) -> bool:

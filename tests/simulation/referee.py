@@ -191,9 +191,9 @@ class Referee:
         heads = [pod for uid, pod in self.pods.items() if pod.head and pod.owner == owner]
         edition = heads[0].edition if heads else ""
         sentences = [*lapses(wishes, workers, edition)]
-        for head in heads:
-            if head.uid in doomed and not self._has_other_reason(head, wishes):
-                sentences += head_lapses(wishes, workers)
+        going = [head for head in heads if head.uid in doomed and not head.dead]
+        if not all(self._has_other_reason(head, wishes) for head in going):
+            sentences += head_lapses(wishes, workers)
         for sentence in sentences:
             self._blame(sentence)
 

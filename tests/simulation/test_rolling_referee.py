@@ -191,10 +191,12 @@ def test_at_the_end_every_pod_is_of_the_newest_edition():
     assert told == [f"h is of edition {IMAGES['gpu']!r}, not {IMAGES['ray']!r}"]
 
 
-def test_at_the_end_nothing_drains():
+@pytest.mark.parametrize("kind", ["RollingUpdate", "None"])
+def test_at_the_end_nothing_drains_whatever_the_strategy(kind: str):
     done = cluster(status="False", reason="Complete")
+    done["spec"]["upgradeStrategy"]["type"] = kind
     stamped = head(IMAGES["ray"], **{"manta.dev/draining-since": "now"})
-    assert shortcomings([done], [stamped], []) == ["h is still draining"]
+    assert shortcomings([done], [stamped], []) == ["pod h is still draining"]
 
 
 def test_at_the_end_the_update_is_complete():

@@ -19,6 +19,7 @@ from controller.ray.cluster.observation import ClusterObservation, DesiredCluste
 from controller.ray.cluster.suspension import every_pod
 from controller.ray.cluster.upgrade.history import observe_history
 from controller.ray.cluster.upgrade.rolling.ray_view import ASSUMED, RayView, observe_ray
+from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.ray.cluster.workers.multi_host import (
     MultiHostReplica,
     are_multi_host,
@@ -100,14 +101,22 @@ def observe_cluster(
         consistency_warnings=reads.consistency_warnings(uid),
         created_pods=reads.created(PODS, uid),
         history=reads.memory(uid),
-        ray=_ray(cluster, desired, reads, sources),
+        ray=_ray(
+            cluster, desired, reads, sources, (pod for pods in workers.values() for pod in pods)
+        ),
     )
 
 
 def _ray(
-    cluster: RayCluster, desired: DesiredCluster, reads: CacheReader, sources: ClusterSources
+    cluster: RayCluster,
+    desired: DesiredCluster,
+    reads: CacheReader,
+    sources: ClusterSources,
+    workers: Iterable[Pod],
 ) -> RayView:
-    if desired.spec.upgrade_strategy.rolling is None:
+    """What Ray says, if it is of interest: workers that drain go whatever the strategy is now."""
+    is_rolling = desired.spec.upgrade_strategy.rolling is not None
+    if not is_rolling and draining_since(workers) is None:
         return RayView()
     if sources.dashboards is None:
         return ASSUMED

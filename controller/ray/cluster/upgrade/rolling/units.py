@@ -22,7 +22,7 @@ from controller.ray.pods.template_hash import is_outdated
 from controller.ray.rolling import Budget, Unit, UnitGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from controller.kube.objects import Pod
@@ -97,7 +97,7 @@ class _Reading:
         return meta.terminating or meta.name in self.named or unhealthy_reason(pod) is not None
 
 
-def draining_since(pods: Sequence[Pod]) -> datetime | None:
+def draining_since(pods: Iterable[Pod]) -> datetime | None:
     """Since when the first of the pods has been draining; None if none is."""
     stamps = ((pod.metadata.annotations or {}).get(labels.DRAINING_SINCE) for pod in pods)
     return min(filter(None, map(moment, stamps)), default=None)
