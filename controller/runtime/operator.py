@@ -134,6 +134,7 @@ class Operator:
                 rng=rng,
                 queue_metrics=queues,
                 timeout=settings.reconcile_timeout_seconds,
+                on_edit=self._edited,
             )
             for kind in kinds
         }
@@ -157,9 +158,11 @@ class Operator:
             client,
             {PODS, *(kind.primary for kind in kinds)},
             on_change=self._schema_changed,
+            on_verified=self._verified,
             reread=self.caches.reread,
         )
         self.expectations.reader.installed_schemas = self.schemas.found
+        self.expectations.reader.unverified = self.schemas.unverified
         for kind in kinds:
             self.caches.serve(self.controllers[kind.name], kind)
         self._manager = Manager(clock=clock, grace=settings.grace_seconds, election=leads)
@@ -221,6 +224,15 @@ class Operator:
         for each in self.controllers.values():
             if resource in {PODS, each.primary}:
                 each.reconsider(self.caches.keys(each.primary))
+
+    def _edited(self, resource: Resource[Any], key: str) -> None:
+        self.schemas.edited(resource, key)
+
+    def _verified(self, resource: Resource[Any], keys: list[str]) -> None:
+        """Plans may have waited until the schema was read after an edit."""
+        for each in self.controllers.values():
+            for key in keys if each.primary == resource else ():
+                each.enqueue(key)
 
     def _clock_jumped(self, seconds: float, now: datetime) -> None:
         """Deadlines and schedules are due at other moments now: plan all objects again."""

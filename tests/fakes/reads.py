@@ -46,6 +46,7 @@ class FakeReads:
         history: what the last plan remembered.
         made: pods that were created since.
         schemas: published schemas.
+        unverified: edited objects whose schema was not read since, as `Kind/namespace/name`.
         clock_jumped_at: when the clock has jumped last.
     """
 
@@ -65,6 +66,7 @@ class FakeReads:
     history: Any = None
     made: tuple[KubeObject, ...] = ()
     schemas: dict[Any, InstalledSchema] = field(default_factory=dict)
+    unverified: frozenset[str] = frozenset()
     clock_jumped_at: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -128,6 +130,9 @@ class FakeReads:
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
         return self.schemas.get(resource, InstalledSchema())
+
+    def is_verified(self, resource: Resource[Any], key: str) -> bool:
+        return f"{resource.kind}/{key}" not in self.unverified
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         return self.said

@@ -24,7 +24,7 @@ RAYSERVICES_CRD = "rayservices.ray.io"
 
 
 async def drop_fields(world: World, *paths: str, name: str = RAYCLUSTERS_CRD) -> None:
-    """Install a definition without these fields of `v1`: `spec.workerGroupSpecs.numOfHosts`."""
+    """Install a definition whose stored version lacks these fields, such as `spec.suspend`."""
     definition = await world.user.get_raw(CRDS, "", name)
     for path in paths:
         _drop(definition, path.split("."))
@@ -61,7 +61,7 @@ async def put_in_place(world: World, theirs: dict[str, Any]) -> None:
 
 def _drop(definition: dict[str, Any], path: list[str]) -> None:
     versions = definition["spec"]["versions"]
-    [schema] = [v["schema"]["openAPIV3Schema"] for v in versions if v["name"] == "v1"]
+    [schema] = [v["schema"]["openAPIV3Schema"] for v in versions if v["storage"]]
     for part in path[:-1]:
         schema = schema["properties"][part]
         schema = schema.get("items", schema)

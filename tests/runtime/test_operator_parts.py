@@ -180,6 +180,7 @@ async def test_every_part_gets_what_concerns_it(monkeypatch: pytest.MonkeyPatch)
             "rng": rng,
             "queue_metrics": world.one("QueueCollector"),
             "timeout": 6.0,
+            "on_edit": operator._edited,
         }
     assert metrics.calls == [("controller", "widgets", 3), ("controller", "gadgets", 3)]
     caches = world.one("Caches")
@@ -210,11 +211,13 @@ async def test_every_part_gets_what_concerns_it(monkeypatch: pytest.MonkeyPatch)
         world.client,
         {PODS, WIDGETS, GADGETS},
         on_change=operator._schema_changed,
+        on_verified=operator._verified,
         reread=caches.reread,
     )
     on_watch(WIDGETS, "a")
     assert schemas.calls == [("watch_begins", WIDGETS, "a")]
     assert expectations.reader.installed_schemas == schemas.found
+    assert expectations.reader.unverified == schemas.unverified
     assert (expectations.enqueue, expectations.retry) == (operator._enqueue, operator._retry)
     world.check("Manager", clock=clock, grace=7.0, election=leads)
     world.check("Monitor", metrics, clock=clock, time_of_day=time_of_day)
@@ -276,6 +279,16 @@ def test_a_changed_schema_plans_all_objects_anew_that_it_concerns(
         part.primary = kind.primary
     world.operator._schema_changed(resource)
     assert reconsidered(world) == all_keys(*planned)
+
+
+def test_an_edit_has_the_schema_read_and_is_then_planned_for(monkeypatch: pytest.MonkeyPatch):
+    world = World(monkeypatch)
+    for part, kind in zip(world.made["Controller"], world.kinds, strict=True):
+        part.primary = kind.primary
+    world.operator._edited(GADGETS, "default/f")
+    assert world.one("InstalledSchemas").calls == [("edited", GADGETS, "default/f")]
+    world.operator._verified(GADGETS, ["default/f", "default/g"])
+    assert reconsidered(world) == [[], [("enqueue", "default/f"), ("enqueue", "default/g")]]
 
 
 def test_after_a_jump_of_the_clock_all_objects_are_planned_anew(monkeypatch: pytest.MonkeyPatch):

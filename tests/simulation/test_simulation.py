@@ -12,7 +12,7 @@ import logging
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import structlog
@@ -62,15 +62,7 @@ def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(
     record_property("told", f"simulation, seed {seed}: {try_examples(seed, EXAMPLES)}")
 
 
-def lives() -> Iterator[Any]:
-    """The remembered lives; one shows what is not mended yet."""
-    late = "somebody edits a cluster just after a definition has dropped its groups"
-    why = "the old watch still brings the edit, and the schema that was read last is complete"
-    for what in BAD_LUCK:
-        yield pytest.param(what, marks=pytest.mark.xfail(reason=why) if what == late else ())
-
-
-@pytest.mark.parametrize("what", list(lives()))
+@pytest.mark.parametrize("what", BAD_LUCK)
 def test_one_operator_survives_remembered_bad_luck(what: str):
     result = play(BAD_LUCK[what])
     assert result.violations == (), "\n".join(result.story)

@@ -6,7 +6,7 @@ stored already. Each kind names the fields whose absence would delete, start or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import find_condition
@@ -43,7 +43,8 @@ class InstalledDefinition:
         missing: paths of fields that it lacks.
         error: why it could not be read; empty if it was.
         awaited: whether it is not certain yet that cached objects were read by it.
-        unread: why that could not be found out, empty if it will be in a moment.
+        unverified: whether the object was edited since the definition was read.
+        unread: why neither could be found out, empty if it will be in a moment.
     """
 
     kind: str = ""
@@ -51,6 +52,7 @@ class InstalledDefinition:
     missing: tuple[str, ...] = ()
     error: str = ""
     awaited: bool = False
+    unverified: bool = False
     unread: str = ""
 
     @property
@@ -105,12 +107,14 @@ class DefinitionReader:
         self._installed = InstalledSchema()
         self._definition = InstalledDefinition()
 
-    def __call__(self, reads: CacheReader) -> InstalledDefinition:
-        """The definition as it was last read."""
+    def __call__(self, reads: CacheReader, key: str = "") -> InstalledDefinition:
+        """The definition as it was last read, for the object `namespace/name` if one is meant."""
         installed = reads.installed_schema(self._resource)
         if installed is not self._installed:
             self._installed, self._definition = installed, self._read(installed)
-        return self._definition
+        if reads.is_verified(self._resource, key):
+            return self._definition
+        return replace(self._definition, unverified=True, unread=installed.error)
 
     def _read(self, installed: InstalledSchema) -> InstalledDefinition:
         """While cached objects may be read by the definition before, its gaps count too."""
@@ -139,9 +143,9 @@ class DefinitionsReader:
         self._own = own
         self._other = other
 
-    def __call__(self, reads: CacheReader) -> InstalledDefinition:
+    def __call__(self, reads: CacheReader, key: str) -> InstalledDefinition:
         """That of the kind itself; that of the other one if only it lacks something."""
-        own, other = self._own(reads), self._other(reads)
+        own, other = self._own(reads, key), self._other(reads)
         return other if other.missing and not own.missing else own
 
 

@@ -8,7 +8,8 @@ is deleted for a number in the specification only if that number is explained:
 * by the generation: it is newer than the one of the status, or the status of this generation
   already counted as few workers;
 * and by the installed definition, which must have the fields that the number is made of. Until it
-  is certain by which definition a newer generation was read, nothing is done about it.
+  is certain by which definition a newer generation was read, nothing is done about it: its watch
+  may be a new one, or its edit newer than the schema and ask for less.
 
 What a pod's own state or `workersToDelete` demands needs no explanation. What is held stays held
 while the generation is the same: a definition that is complete again does not bring back what was
@@ -39,7 +40,7 @@ from controller.ray.cluster.upgrade import outdated_pods, strategy_of
 from controller.ray.cluster.upgrade.rolling.rollout import Verdict
 from controller.ray.cluster.workers.scale_down import DeletionCause
 from controller.ray.cluster.workers.writes import workers_to_delete
-from controller.runtime.reconcile.plan import Event, Plan
+from controller.runtime.reconcile.plan import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,15 +49,10 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.workers.scale_down import PodToDelete
     from controller.ray.settings import ClusterSettings
+    from controller.runtime.reconcile.plan import Plan
 
 _EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED, DeletionCause.UPGRADED})
 _SHOWN: Final = 3
-
-CHECK_INTERVAL: Final = 1.0
-"""Seconds between two looks at a definition that is to be read in a moment."""
-
-FAILED_CHECK_INTERVAL: Final = 30.0
-"""The same after it could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +112,15 @@ def awaits_definition(seen: ClusterObservation) -> bool:
     return is_new and (recorded is not None or bool(seen.workers))
 
 
-def wait_for_definition(seen: ClusterObservation) -> Plan:
-    """Look again in a moment; after a failure to read it, an event says what is waited for."""
-    failure = seen.definition.unread
-    if not failure:
-        return Plan(requeue_after=CHECK_INTERVAL)
-    message = (
-        f"generation {seen.cluster.metadata.generation} of the specification waits until it is "
-        f"certain by which definition it was read: {failure}"
-    )
-    event = Event("Warning", "DefinitionUnread", "Reconcile", message)
-    return Plan(events=(event,), requeue_after=FAILED_CHECK_INTERVAL)
+def is_premature(seen: ClusterObservation, desired: DesiredCluster, plan: Plan) -> bool:
+    """Whether the plan asks for less than before, and an unknown definition may have read that."""
+    if not seen.definition.unverified or is_confirmed(seen.cluster):
+        return False
+    before = status_of(seen.cluster).get("desiredWorkerReplicas")
+    is_smaller = isinstance(before, int) and desired.spec.desired_workers < before
+    rolls = seen.rollout is not None and seen.rollout.takes_away
+    deletes = any(isinstance(write, Delete) for stage in plan.stages for write in stage)
+    return is_smaller or rolls or deletes
 
 
 def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import status_of
+from controller.ray.api.definition_guard import wait_for_definition, what_is_awaited
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.cluster.children.writes import (
     child_events,
@@ -23,14 +24,14 @@ from controller.ray.cluster.heads import create_head, delete_heads, must_not_res
 from controller.ray.cluster.held_deletions import (
     awaits_definition,
     divide,
+    is_premature,
     is_recreation_unexplained,
-    wait_for_definition,
 )
 from controller.ray.cluster.losses import is_replacement_held, observe_losses
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.pod_writes import pod_target
 from controller.ray.cluster.status.condition_types import SUSPENDED, SUSPENDING
-from controller.ray.cluster.status.status import cluster_status, refusal_status
+from controller.ray.cluster.status.status import cluster_status, refusal_status, waiting_status
 from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
 from controller.ray.cluster.upgrade import strategy_of
 from controller.ray.cluster.upgrade.history import history_writes
@@ -63,15 +64,24 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
     if not isinstance(desired, DesiredCluster):
         return _plan_of_invalid(seen, desired, settings, now)
     if awaits_definition(seen) and not seen.cluster.metadata.terminating:
-        return wait_for_definition(seen)
+        return _wait_for_definition(seen, now)
     history = observe_losses(seen, desired, now)
     seen = with_rollout(replace(seen, history=history), desired, now)
     plan = _plan_without_status(seen, desired, settings, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
-    is_premature = plan.commit if seen.cluster.metadata.terminating else plan.lookups
-    if is_premature:
+    if is_premature(seen, desired, plan) and not seen.cluster.metadata.terminating:
+        return _wait_for_definition(seen, now)
+    is_unfinished = plan.commit if seen.cluster.metadata.terminating else plan.lookups
+    if is_unfinished:
         return plan
     return replace(plan, status=cluster_status(seen, desired, settings, (), now))
+
+
+def _wait_for_definition(seen: ClusterObservation, now: datetime) -> Plan:
+    """Look again soon; the condition says why the definition cannot be read, if that is so."""
+    plan = wait_for_definition(seen.cluster, seen.definition)
+    why = what_is_awaited(seen.cluster, seen.definition)
+    return replace(plan, status=waiting_status(seen, why, now)) if why else plan
 
 
 def _plan_without_status(

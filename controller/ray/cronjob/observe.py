@@ -52,6 +52,6 @@ def observe_cron_job(
         | {name: f"cannot be read: {odd.reason}" for name, odd in unreadable.items()},
         has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
         unknown_fields=unknown_fields_of(cron, reads),
-        definition=read_definition(reads),
+        definition=read_definition(reads, key),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )

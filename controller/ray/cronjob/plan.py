@@ -13,7 +13,7 @@ from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
-from controller.ray.api.installed_definition import EVENT_INTERVAL
+from controller.ray.api.definition_guard import leave_as_it_is
 from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observation import SCOPE
@@ -43,9 +43,9 @@ def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
     """The plan that creates the RayJob that is due and deletes those beyond the history limits."""
     if seen.cron.metadata.terminating:
         return NOTHING  # the garbage collector deletes its RayJobs
-    untouched = seen.definition.events(())
-    if untouched:
-        return Plan(events=untouched, requeue_after=EVENT_INTERVAL)
+    untouched = leave_as_it_is(seen.cron, seen.definition)
+    if untouched is not None:
+        return untouched
     valid = seen.validated
     if isinstance(valid, Problem):
         return Plan(status=cron_job_status(seen, invalid_condition(valid), now))

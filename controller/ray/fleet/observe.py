@@ -65,7 +65,7 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
         has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
         create_errors=tuple(_create_errors(meta, wanted, reads)),
         unknown_fields=sources.unknown_fields_of(fleet, reads),
-        definition=sources.read_definition(reads),
+        definition=sources.read_definition(reads, key),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.problem import Problem
-from controller.ray.api.installed_definition import EVENT_INTERVAL
+from controller.ray.api.definition_guard import leave_as_it_is
 from controller.ray.fleet.held_changes import held_changes
 from controller.ray.fleet.rollout import next_step
 from controller.ray.fleet.status.current_status import current_status
@@ -30,9 +30,9 @@ def plan_fleet(seen: FleetObservation, now: datetime) -> Plan:
     """The plan that brings the copies one step nearer to what the fleet asks for."""
     if seen.fleet.metadata.terminating:
         return NOTHING  # the garbage collector deletes the copies
-    untouched = seen.definition.events(())
-    if untouched:
-        return Plan(events=untouched, requeue_after=EVENT_INTERVAL)
+    untouched = leave_as_it_is(seen.fleet, seen.definition)
+    if untouched is not None:
+        return untouched
     status = current_status(seen, now)
     if isinstance(seen.goal, Problem) or held_changes(seen):
         return Plan(status=status)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.ray.api import definition_guard
 from controller.ray.api.installed_definition import (
     EVENT_INTERVAL,
     DefinitionReader,
@@ -56,11 +57,12 @@ def definition_reader() -> DefinitionReader:
 
 def leave_as_it_is(seen: JobObservation) -> Plan | None:
     """The plan that only reports what is missing; None if the RayJob can be read as it was."""
-    events = seen.definition.events(())
-    lost = "" if events else lost_fields(seen)
-    if lost:
-        events = (Event("Warning", "StatusIncomplete", "Reconcile", lost),)
-    return Plan(events=events, requeue_after=EVENT_INTERVAL) if events else None
+    untouched = definition_guard.leave_as_it_is(seen.job, seen.definition)
+    lost = "" if untouched is not None else lost_fields(seen)
+    if not lost:
+        return untouched
+    event = Event("Warning", "StatusIncomplete", "Reconcile", lost)
+    return Plan(events=(event,), requeue_after=EVENT_INTERVAL)
 
 
 def lost_fields(seen: JobObservation) -> str:

@@ -8,21 +8,16 @@ RayService is not written either: the write would store it without what the defi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.ray.api.installed_definition import (
     CLUSTER_FIELDS,
-    EVENT_INTERVAL,
     DefinitionReader,
     DefinitionsReader,
 )
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.runtime.reconcile.plan import Plan
-
-if TYPE_CHECKING:
-    from controller.ray.service.observation import ServiceObservation
 
 _CLUSTER: Final = (*CLUSTER_FIELDS, "workerGroupSpecs.maxReplicas")
 _ROLLOUT: Final = (
@@ -66,9 +61,3 @@ def definitions_reader() -> DefinitionsReader:
         DefinitionReader(RAYSERVICES, lambda _schema: RELIED_ON, _CONSEQUENCE),
         DefinitionReader(RAYCLUSTERS, lambda _schema: RELIED_ON_IN_CLUSTERS, _CONSEQUENCE),
     )
-
-
-def leave_as_it_is(seen: ServiceObservation) -> Plan | None:
-    """The plan that only reports what is missing; None if the RayService can be read as it was."""
-    events = seen.definition.events(())
-    return Plan(events=events, requeue_after=EVENT_INTERVAL) if events else None

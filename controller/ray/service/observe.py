@@ -101,7 +101,7 @@ def observe_service(
         pending_scopes=reads.pending_scopes(meta.uid),
         create_errors=tuple(_create_errors(service, names, reads)),
         unknown_fields=sources.unknown_fields_of(service, reads),
-        definition=sources.read_definition(reads),
+        definition=sources.read_definition(reads, key),
         clock_jumped_at=reads.clock_jumped_at,
     )
     seen = replace(seen, endpoints=tuple(_endpoints(seen)))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
+from controller.ray.api.definition_guard import leave_as_it_is
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.drift import ChildState
@@ -29,7 +30,6 @@ from controller.ray.service.cluster.writes import (
     stamp_reported,
     update_in_place,
 )
-from controller.ray.service.definition import leave_as_it_is
 from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
 from controller.ray.service.rollout.edits import edited_cluster
 from controller.ray.service.rollout.facts import Goal
@@ -65,7 +65,7 @@ def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datet
         return NOTHING
     if seen.service.metadata.terminating:
         return _finalize(seen)
-    untouched = leave_as_it_is(seen)
+    untouched = leave_as_it_is(seen.service, seen.definition)
     if untouched is not None:
         return replace(untouched, subscriptions=subscriptions(seen, settings))
     if isinstance(seen.goal, Problem) and not is_suspending(seen):

@@ -6,11 +6,15 @@ only if its URL has changed. Every authenticated client may read both.
 
 A schema is current if it was read since the objects' watch began. Objects of a watch that ended
 before are read again: their definition may have been another one, which nobody has seen.
+
+For a moment after a definition has changed, the watches that are open still bring edits that it has
+read. So the index is read after an edit too, and until then the edited object is unverified.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -43,6 +47,9 @@ PUBLICATION: Final = 0.9
 RETRY: Final = 60.0
 """Seconds between two attempts to read what could not be read."""
 
+SPACING: Final = 0.5
+"""Seconds at least between two readings that edits cause, however many there are."""
+
 _REFUSED: Final = (Forbidden, NotFound, PathNotFound)
 """Errors that waiting does not end."""
 
@@ -71,11 +78,15 @@ class InstalledSchemas:
         client: to read with.
         resources: whose schemas are wanted.
         on_change: called with a resource whose schema, or the error in its place, has changed.
+        on_verified: called with a resource and the keys of its edited objects whose schema was
+            read, and of those for which it could not be read.
         reread: reads the cached objects again after a change; until then the schema before it
             counts too.
 
     Attributes:
         found: the results by resource.
+        unverified: keys of edited objects whose schema was not read since, by resource, with the
+            times of the edits.
     """
 
     name = "schemas"
@@ -86,15 +97,19 @@ class InstalledSchemas:
         resources: Iterable[Resource[Any]],
         *,
         on_change: Callable[[Resource[Any]], None],
+        on_verified: Callable[[Resource[Any], list[str]], None] = lambda _resource, _keys: None,
         reread: Callable[[Resource[Any]], Awaitable[None]],
     ) -> None:
         self._client = client
         self._on_change = on_change
+        self._on_verified = on_verified
         self._reread = reread
         self._due = asyncio.Event()
+        self._is_watch_new = False
         self._stopped = False
         self._unverified: defaultdict[Resource[Any], dict[str, _Unverified]] = defaultdict(dict)
         self.found = dict.fromkeys(resources, InstalledSchema())
+        self.unverified: dict[Resource[Any], dict[str, float]] = {each: {} for each in self.found}
         self._documents = by_document(self.found)
         self._urls = dict.fromkeys(self._documents, "")
 
@@ -104,6 +119,12 @@ class InstalledSchemas:
         watches = 1 if before is None else before.watches + 1
         self._unverified[resource][namespace] = _Unverified(watches, _now())
         self._record(resource, replace(self.found[resource], is_current=False))
+        self._is_watch_new = True
+        self._due.set()
+
+    def edited(self, resource: Resource[Any], key: str) -> None:
+        """An object has another generation, which another definition may have read."""
+        self.unverified[resource][key] = _now()
         self._due.set()
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -113,17 +134,33 @@ class InstalledSchemas:
             async with asyncio.timeout(FIRST_READ_TIMEOUT):
                 is_read = await self._read(at_start=True)
         checks = [] if is_read else _checks()
+        is_retried = True
         if not any(self._unverified.values()):
             self._due.clear()
         ready()
         while not self._stopped:
             if await self._is_due_before(checks[0] if checks else None):
-                self._due.clear()
-                checks = [*(each for each in checks[:1] if each < _now() + CHECKS[0]), *_checks()]
+                checks = self._next_checks(checks)
+                is_retried = is_retried and not any(self.unverified.values())
             elif not await self._read() and not checks[1:]:
-                checks = [_now() + RETRY]
+                checks = [_now() + RETRY] if is_retried else _checks()[1:]
+                is_retried = True
             else:
                 checks = checks[1:]
+
+    def _next_checks(self, checks: list[float]) -> list[float]:
+        """When to read, now that a watch has begun or an object was edited."""
+        self._due.clear()
+        now = _now()
+        if self._is_watch_new:
+            self._is_watch_new = False
+            return [*(each for each in checks[:1] if each < now + CHECKS[0]), *_checks()]
+        early = [each for each in checks if each < now + PUBLICATION]
+        late = [each for each in checks if each >= now + PUBLICATION]
+        if late and late[0] <= now + CHECKS[0] + SPACING:
+            return checks
+        spaced = (each + SPACING for each in early[-1:])
+        return [*early, max([now + CHECKS[0], *spaced]), *late]
 
     def stop(self) -> None:
         """Stop reading."""
@@ -181,7 +218,17 @@ class InstalledSchemas:
             del unverified[namespace]
         found = self.found[resource]
         self._record(resource, replace(found, error="", is_current=not unverified))
+        self._verify_edits(resource, before)
         return True
+
+    def _verify_edits(self, resource: Resource[Any], before: float = math.inf) -> None:
+        """Take the schema for that of the objects that were edited before."""
+        edits = self.unverified[resource]
+        verified = [key for key, time in edits.items() if time <= before]
+        for key in verified:
+            del edits[key]
+        if verified:
+            self._on_verified(resource, verified)
 
     async def _read_again(self, resource: Resource[Any]) -> bool:
         """Read the cached objects again; whether that was possible in time."""
@@ -195,6 +242,7 @@ class InstalledSchemas:
         for namespace, each in unverified.items():
             begun = each.watches - before.get(namespace, 0)
             unverified[namespace] = _Unverified(begun, _now())
+        self._is_watch_new = True
         self._due.set()
         return True
 
@@ -214,11 +262,15 @@ class InstalledSchemas:
     def _record_error(self, resource: Resource[Any], error: KubeError) -> None:
         if isinstance(error, _REFUSED):
             self._unverified[resource].clear()
+            self._verify_edits(resource)
         found, is_current = self.found[resource], not self._unverified[resource]
-        if found.schema is None or not is_current:
+        edits = list(self.unverified[resource])
+        if found.schema is None or not is_current or edits:
             self._record(resource, replace(found, error=str(error), is_current=is_current))
         else:
             self._record(resource, replace(found, is_current=True))
+        if edits and found.error != self.found[resource].error:
+            self._on_verified(resource, edits)
 
     def _record(self, resource: Resource[Any], result: InstalledSchema) -> None:
         before = self.found[resource]

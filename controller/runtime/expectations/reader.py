@@ -9,7 +9,7 @@ from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
     from datetime import datetime
 
     from controller.kube.resources import Resource
@@ -30,6 +30,7 @@ class OverlayReader:
 
     Attributes:
         installed_schemas: published schemas by resource.
+        unverified: keys of edited objects whose schema was not read since, by resource.
         clock_jumped_at: the time of day after its last jump, None before the first.
     """
 
@@ -40,6 +41,7 @@ class OverlayReader:
         self._owners = owners
         self._create_errors = create_errors
         self.installed_schemas: Mapping[Resource[Any], InstalledSchema] = {}
+        self.unverified: Mapping[Resource[Any], Container[str]] = {}
         self.clock_jumped_at: datetime | None = None
 
     def get(self, resource: Resource[T], key: str) -> T | None:
@@ -143,6 +145,10 @@ class OverlayReader:
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
         """The published schema of a resource, without a schema if nobody reads it."""
         return self.installed_schemas.get(resource, InstalledSchema())
+
+    def is_verified(self, resource: Resource[Any], key: str) -> bool:
+        """Whether the schema was read since the object got its present generation."""
+        return key not in self.unverified.get(resource, ())
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         """Sentences about objects of this owner that differ from what was written, sorted."""

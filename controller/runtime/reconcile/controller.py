@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import structlog
 
+from controller.apimachinery.custom_object import mapping
 from controller.runtime.errors import Terminal, leaves
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.reconcile.error_condition import error_status
@@ -95,6 +96,8 @@ class Controller(Generic[Observation]):
         rng: jitter of the back-off, and reconcile ids.
         queue_metrics: where the queue reports to.
         timeout: seconds that one execution may take; 0 for no limit.
+        on_edit: called with the resource and the key of an object before a new generation of it is
+            planned for.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Controller(Generic[Observation]):
         rng: random.Random,
         queue_metrics: QueueMetrics | None = None,
         timeout: float,
+        on_edit: Callable[[Resource[Any], str], None] = lambda _resource, _key: None,
     ) -> None:
         self.name = kind.name
         self.queue: WorkQueue[str] = WorkQueue(
@@ -136,7 +140,9 @@ class Controller(Generic[Observation]):
         self._wall = wall
         self._rng = rng
         self._timeout = timeout
+        self._on_edit = on_edit
         self._uids: dict[str, str] = {}
+        self._generations: dict[str, int] = {}
         self._echoes = StatusEchoes()
         self._external_source = kind.external_source
         if self._external_source is not None:
@@ -266,12 +272,23 @@ class Controller(Generic[Observation]):
         if self._uids.get(key, uid) != uid:
             self._observe_deletion(key)
         self._uids[key] = uid
+        self._observe_generation(key, primary)
         owner = Owner(uid, key, self.name, primary.metadata.terminating)
         self._expectations.add_owner(owner)
         return owner
 
+    def _observe_generation(self, key: str, primary: KubeObject) -> None:
+        """Tell of an edit; what was edited before this process began, the status tells."""
+        generation = primary.metadata.generation
+        stored = mapping(getattr(primary, "status", None)).get("observedGeneration", generation)
+        known = self._generations.get(key, stored)
+        self._generations[key] = generation
+        if known != generation:
+            self._on_edit(self._kind.primary, key)
+
     def _observe_deletion(self, key: str) -> None:
         """The object no longer exists: forget everything about it (EXP-8)."""
+        self._generations.pop(key, None)
         self._expectations.remove_owner(self.name, key)
         self._executor.forget(self._uids.pop(key, ""))
         self.queue.forget(key)

@@ -219,6 +219,10 @@ class CacheReader(Protocol):
         """The published schema of pods, or of a resource that is some kind's primary."""
         ...
 
+    def is_verified(self, resource: Resource[Any], key: str) -> bool:
+        """Whether the schema of a primary was read since it got its present generation."""
+        ...
+
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         """Sentences for a condition: objects that the cache does not show, admission mismatches."""
         ...

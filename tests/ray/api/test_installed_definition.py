@@ -78,12 +78,15 @@ def without(resource: Resource[Any], *paths: str) -> InstalledSchema:
     return InstalledSchema(published(resource, schema))
 
 
-def read(resource: Resource[Any], **installed: InstalledSchema) -> InstalledDefinition:
+def read(
+    resource: Resource[Any], key: str = "default/a", **installed: InstalledSchema
+) -> InstalledDefinition:
     """What the kind reads if these are installed, by kind."""
     reads: Any = SimpleNamespace(
-        installed_schema=lambda wanted: installed.get(wanted.kind, InstalledSchema())
+        installed_schema=lambda wanted: installed.get(wanted.kind, InstalledSchema()),
+        is_verified=lambda wanted, key: (wanted, key) != (resource, "default/edited"),
     )
-    return READERS[resource]()(reads)
+    return READERS[resource]()(reads, key)
 
 
 COMPLETE_JOB = published(RAYJOBS, own_schema(RAYJOBS))
@@ -225,3 +228,11 @@ def test_an_unreadable_definition_is_reported_and_one_that_nobody_reads_is_not(
     unreadable = read(resource, **{resource.kind: InstalledSchema(error="403")})
     assert f"of {resource.kind}s cannot be read (403)" in unreadable.problem
     assert read(resource).problem == ""
+
+
+@KINDS
+def test_an_edited_object_is_unverified_and_no_other_one(resource: Resource[Any]):
+    schemas: Any = {resource.kind: InstalledSchema(error="connection refused")}
+    assert not read(resource, **schemas).unverified
+    edited = read(resource, "default/edited", **schemas)
+    assert (edited.unverified, edited.unread) == (True, "connection refused")

@@ -230,8 +230,13 @@ def test_an_event_says_why_a_definition_cannot_be_read_that_an_edit_waits_for():
     obj = with_meta(observed(with_groups(), 25), generation=2)
     unread = {RAYCLUSTERS: InstalledSchema(error="connection refused", is_current=False)}
     made = plan(kept(obj, *workers(25), schemas=unread))
-    assert (made.stages, made.status, made.requeue_after) == ((), None, 30.0)
+    assert (made.stages, made.requeue_after) == ((), 30.0)
     [event] = made.events
+    assert made.status is not None
+    assert made.status.wanted.keys() == {"conditions"}, "nothing tells that the edit was observed"
+    condition = find_condition(made.status.wanted["conditions"], "DefinitionComplete")
+    assert condition is not None
+    assert (condition["status"], condition["message"]) == ("Unknown", event.note)
     assert (event.type, event.reason) == ("Warning", "DefinitionUnread")
     assert event.note.startswith("generation 2 of the specification waits")
     assert event.note.endswith("connection refused")
@@ -259,3 +264,65 @@ def test_what_was_confirmed_does_not_wait_for_a_definition():
     obj.spec["enableInTreeAutoscaling"] = True
     obj = confirmed(obj, confirmation(obj, *workers(25)))
     assert len(deleted(plan(kept(obj, *workers(25), schemas=AWAITED)))) == 25
+
+
+# -- an edit that is newer than the schema -----------------------------------------------------
+
+
+def edited(obj: RayCluster, *pods: Any, **schema: Any) -> Plan:
+    """What is done about the second generation before the schema was read again."""
+    unverified = frozenset({"RayCluster/default/example"})
+    schemas = {RAYCLUSTERS: InstalledSchema(**schema)}
+    seen = kept(with_meta(obj, generation=2), *pods, unverified=unverified, schemas=schemas)
+    return plan(seen)
+
+
+@pytest.mark.parametrize(
+    ("obj", "pods"),
+    [
+        pytest.param(observed(with_groups(), 25), workers(25), id="all groups are gone"),
+        pytest.param(observed(with_groups(), 25), [], id="no worker is there yet"),
+        pytest.param(
+            observed(with_groups({"replicas": 9}), 8),
+            [*whole("a", hosts=4), *whole("b", hosts=4)],
+            id="fewer hosts, and more in all",
+        ),
+    ],
+)
+def test_an_edit_that_asks_for_less_waits_until_the_schema_was_read_after_it(
+    obj: RayCluster, pods: list[Any]
+):
+    assert edited(obj, *pods) == Plan(requeue_after=1.0)
+
+
+def test_an_edit_that_replaces_all_pods_waits_for_the_schema():
+    settled = kept(with_meta(observed(upgraded(), 2), generation=2), *workers(2), listed=True)
+    settled.objects = {k: v for k, v in settled.objects.items() if "example-head-a" not in k[1]}
+    settled.add(PODS, stamped(OLD))
+    assert len(deleted(plan(settled))) == 3
+    settled.unverified = frozenset({"RayCluster/default/example"})
+    assert plan(settled) == Plan(requeue_after=1.0)
+
+
+def test_an_edit_that_asks_for_more_does_not_wait():
+    assert len(verbs(edited(observed(with_groups({"replicas": 5}), 3), *workers(3)), Create)) == 2
+
+
+def test_a_deleted_cluster_does_not_wait_for_the_schema():
+    obj = with_meta(observed(with_groups(), 25), deletion_timestamp="2026-01-01T00:00:00Z")
+    assert edited(obj, *workers(25)).requeue_after != 1.0
+
+
+def test_what_was_confirmed_does_not_wait_for_the_schema():
+    obj = with_meta(observed(with_groups(), 25, HELD), generation=2)
+    obj.spec["enableInTreeAutoscaling"] = True
+    obj = confirmed(obj, confirmation(obj, *workers(25)))
+    assert len(deleted(edited(obj, *workers(25)))) == 25
+
+
+def test_a_condition_says_why_the_schema_cannot_be_read_that_an_edit_waits_for():
+    made = edited(observed(with_groups(), 25), *workers(25), error="connection refused")
+    assert made.status is not None
+    [condition] = made.status.wanted["conditions"]
+    assert (condition["type"], condition["reason"]) == ("DefinitionComplete", "OpenAPIUnreadable")
+    assert condition["message"].endswith("connection refused")

@@ -14,7 +14,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.ray.permissions import granted
-from controller.runtime.reconcile.plan import NOTHING, Create, Delete, Failure
+from controller.runtime.reconcile.plan import NOTHING, Create, Delete, Failure, Plan
 from tests.fakes.verbs import needed
 from tests.ray.cluster.support import unreadable
 from tests.ray.cronjob.support import (
@@ -519,3 +519,11 @@ def test_kuberays_role_allows_what_is_planned():
     for write in writes(plan(kept, job(at(10)), now=at(11))):
         assert needed(write) <= granted(write.target.resource)
     assert {"get", "patch"} <= granted(RAYCRONJOBS, "status")
+
+
+def test_an_edited_cron_job_creates_nothing_before_the_schema_was_read():
+    """Its definition may have dropped `suspend` just now."""
+    assert writes(plan(cron_job(), now=at(10)))
+    unverified = frozenset({"RayCronJob/default/cron"})
+    made = plan(cron_job(), now=at(10), unverified=unverified)
+    assert made == Plan(requeue_after=1.0)

@@ -13,7 +13,13 @@ from structlog.testing import capture_logs
 
 from controller.kube.errors import Forbidden, NotSent, Status
 from controller.kube.resources import CRDS, PODS, SERVICES
-from controller.runtime.caches.schemas import CHECKS, FIRST_READ_TIMEOUT, RETRY, InstalledSchemas
+from controller.runtime.caches.schemas import (
+    CHECKS,
+    FIRST_READ_TIMEOUT,
+    RETRY,
+    SPACING,
+    InstalledSchemas,
+)
 from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
@@ -41,6 +47,7 @@ class Publisher:
     read: list[str] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     reading: asyncio.Event = field(default_factory=asyncio.Event)
+    verified: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.reading.set()
@@ -70,7 +77,13 @@ class Publisher:
 async def running(publisher: Publisher) -> AsyncIterator[tuple[InstalledSchemas, list[Any]]]:
     changed: list[Any] = []
     client: Any = publisher
-    schemas = InstalledSchemas(client, [PODS], on_change=changed.append, reread=publisher.reread)
+    schemas = InstalledSchemas(
+        client,
+        [PODS],
+        on_change=changed.append,
+        on_verified=lambda _resource, keys: publisher.verified.extend(keys),
+        reread=publisher.reread,
+    )
     ready = asyncio.Event()
     task = asyncio.create_task(schemas.run(ready.set))
     await ready.wait()
@@ -398,3 +411,87 @@ async def test_watches_that_begin_all_the_time_do_not_put_the_checks_off():
             schemas.watch_begins(PODS)
             await asyncio.sleep(0.5)
         assert len(publisher.times) >= 4
+
+
+# -- by which schema edited objects were read --------------------------------------------------
+
+
+async def test_an_edit_has_the_index_read_once_when_a_changed_definition_is_published():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, changed):
+        publisher.times.clear()
+        schemas.edited(PODS, "default/a")
+        await asyncio.sleep(CHECKS[0] - 0.1)
+        assert list(schemas.unverified[PODS]) == ["default/a"]
+        await asyncio.sleep(0.2)
+        assert (schemas.unverified[PODS], publisher.verified) == ({}, ["default/a"])
+        await asyncio.sleep(3600)
+        assert publisher.times == [CHECKS[0]]
+        assert is_current(schemas)
+        assert changed == [PODS]
+
+
+async def test_an_edit_is_verified_by_the_schema_that_was_published_after_it():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        schemas.edited(PODS, "default/a")
+        publisher.publish("metadata")
+        found: list[list[str]] = []
+        schemas._on_verified = lambda _resource, _keys: found.append(fields(schemas))
+        await asyncio.sleep(CHECKS[0] + 0.1)
+        assert found == [["metadata"]]
+
+
+async def test_edits_all_the_time_are_verified_soon_and_cause_few_readings():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.times.clear()
+        for number in range(50):
+            schemas.edited(PODS, f"default/{number}")
+            await asyncio.sleep(0.1)
+            waiting = [
+                asyncio.get_running_loop().time() - t for t in schemas.unverified[PODS].values()
+            ]
+            assert max(waiting) <= CHECKS[0] + SPACING
+        await asyncio.sleep(10)
+        assert len(publisher.verified) == 50
+        assert len(publisher.times) <= 6 / SPACING
+
+
+async def test_an_edit_does_not_put_off_the_checks_of_a_watch():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.times.clear()
+        schemas.watch_begins(PODS)
+        await asyncio.sleep(3)
+        schemas.edited(PODS, "default/a")
+        await asyncio.sleep(100)
+        assert publisher.times == [1, 4, 6, 36]
+
+
+async def test_an_edit_stays_unverified_while_the_schema_cannot_be_read_and_this_is_told_once():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, changed):
+        publisher.error = NotSent("connection refused")
+        publisher.times.clear()
+        schemas.edited(PODS, "default/a")
+        await asyncio.sleep(160)
+        assert publisher.times == [1, 7, 37, 97, 157]
+        assert (list(schemas.unverified[PODS]), publisher.verified) == (
+            ["default/a"],
+            ["default/a"],
+        )
+        assert schemas.found[PODS].error == "connection refused"
+        publisher.error = None
+        await asyncio.sleep(RETRY)
+        assert (schemas.unverified[PODS], publisher.verified) == ({}, ["default/a"] * 2)
+        assert (schemas.found[PODS].error, changed) == ("", [PODS])
+
+
+async def test_no_edit_waits_for_what_the_server_refuses_to_show():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.error = Forbidden(Status(403, "Forbidden", "not for you"))
+        schemas.edited(PODS, "default/a")
+        await asyncio.sleep(CHECKS[0] + 0.1)
+        assert (schemas.unverified[PODS], publisher.verified) == ({}, ["default/a"])

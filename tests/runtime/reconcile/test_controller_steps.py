@@ -92,6 +92,7 @@ class Bench:
     pending: tuple[Any, ...] = ()
     unknown_writes: bool = False
     executions: list[PlanExecution] = field(default_factory=list[Any])
+    edits: list[Any] = field(default_factory=list[Any])
     planned: list[Any] = field(default_factory=list[Any])
 
     def __post_init__(self) -> None:
@@ -131,6 +132,7 @@ class Bench:
             slow_reconciles=3,
             rng=self.rng,
             timeout=self.timeout,
+            on_edit=lambda *edit: self.edits.append((*edit, len(self.planned))),
             **parts,
         )
         self.controller.queue = self.queue  # type: ignore[assignment]
@@ -605,6 +607,41 @@ async def test_WQ24_a_failing_key_is_not_woken_by_its_own_report(
     assert (bench.queue.changes[-1] == ("add", KEY)) is again
     if not again:
         assert bench.controller.absorbs(*event_of("6"))
+
+
+def of_generation(number: int, **metadata: Any) -> Widget:
+    return msgspec.structs.replace(
+        WIDGET, metadata=msgspec.structs.replace(META, generation=number, **metadata)
+    )
+
+
+async def test_a_new_generation_is_told_of_once_before_it_is_planned_for():
+    bench = Bench()
+    for number in (1, 1, 3, 3):
+        bench.primary = of_generation(number)
+        await bench.reconcile()
+    assert bench.edits == [(WIDGETS, KEY, 2)]
+
+
+async def test_another_object_of_the_name_is_no_edit():
+    bench = Bench()
+    for primary in (of_generation(3), of_generation(1, uid="another")):
+        bench.primary = primary
+        await bench.reconcile()
+    bench.primary = None
+    await bench.reconcile()
+    bench.primary = of_generation(2)
+    await bench.reconcile()
+    assert bench.edits == []
+
+
+@pytest.mark.parametrize(("observed", "edits"), [(2, []), (1, [(WIDGETS, KEY, 0)])])
+async def test_the_status_tells_of_an_edit_before_the_start(observed: int, edits: list[Any]):
+    bench = Bench()
+    status: Any = {"observedGeneration": observed}
+    bench.primary = msgspec.structs.replace(of_generation(2), status=status)
+    await bench.reconcile()
+    assert bench.edits == edits
 
 
 async def test_keys_are_woken_from_outside():

@@ -15,6 +15,7 @@ from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import CONTROLLER_REVISIONS, PODS
+from controller.ray.api.installed_definition import DEFINITION_COMPLETE
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
@@ -124,6 +125,13 @@ def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) ->
         "conditions": conditions.as_list(),
     }
     return _patch(present, wanted, now)
+
+
+def waiting_status(seen: ClusterObservation, why: str, now: datetime) -> StatusPatch:
+    """The status of a cluster whose definition cannot be read: all but that stays as it was."""
+    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
+    conditions.set(DEFINITION_COMPLETE, "Unknown", "OpenAPIUnreadable", why)
+    return _patch(status_of(seen.cluster), {"conditions": conditions.as_list()}, now)
 
 
 def _state(

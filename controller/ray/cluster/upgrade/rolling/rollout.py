@@ -124,6 +124,11 @@ class Rollout:
         return any(each.is_leaving for each in self.groups.values())
 
     @property
+    def takes_away(self) -> bool:
+        """Whether the next moves have pods drained or deleted."""
+        return any(each.moves.drain or each.moves.delete for each in self.groups.values())
+
+    @property
     def leaving_pods(self) -> frozenset[str]:
         """Uids of the pods that are draining."""
         return frozenset(

@@ -1,0 +1,49 @@
+"""What an object waits for because of its installed definition, and how it is left as it is.
+
+A new generation counts once the schema was read after it came: before, a definition that drops
+fields may have read it, which the watch that is still open does not tell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api.installed_definition import EVENT_INTERVAL
+from controller.runtime.reconcile.plan import Event, Plan
+
+if TYPE_CHECKING:
+    from controller.kube.objects import KubeObject
+    from controller.ray.api.installed_definition import InstalledDefinition
+
+CHECK_INTERVAL: Final = 1.0
+"""Seconds between two looks at a definition that is to be read in a moment."""
+
+FAILED_CHECK_INTERVAL: Final = 30.0
+"""The same after it could not be read."""
+
+
+def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | None:
+    """The plan that writes nothing and says why; None if the object can be believed."""
+    events = definition.events(())
+    if events:
+        return Plan(events=events, requeue_after=EVENT_INTERVAL)
+    return wait_for_definition(obj, definition) if definition.unverified else None
+
+
+def wait_for_definition(obj: KubeObject, definition: InstalledDefinition) -> Plan:
+    """Look again in a moment; after a failure to read it, an event says what is waited for."""
+    message = what_is_awaited(obj, definition)
+    if not message:
+        return Plan(requeue_after=CHECK_INTERVAL)
+    event = Event("Warning", "DefinitionUnread", "Reconcile", message)
+    return Plan(events=(event,), requeue_after=FAILED_CHECK_INTERVAL)
+
+
+def what_is_awaited(obj: KubeObject, definition: InstalledDefinition) -> str:
+    """What the generation waits for after a failure, empty if there was none."""
+    if not definition.unread:
+        return ""
+    return (
+        f"generation {obj.metadata.generation} of the specification waits until it is certain by "
+        f"which definition it was read: {definition.unread}"
+    )
