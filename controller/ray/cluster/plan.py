@@ -70,7 +70,7 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
     plan = _plan_without_status(seen, desired, settings, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
     if is_premature(seen, desired, plan) and not seen.cluster.metadata.terminating:
-        return _wait_for_definition(seen, now)
+        return replace(_wait_for_definition(seen, now), subscriptions=plan.subscriptions)
     is_unfinished = plan.commit if seen.cluster.metadata.terminating else plan.lookups
     if is_unfinished:
         return plan
