@@ -2,8 +2,9 @@
 
 In order: wait for the pause of the request's lane, take one of a bounded number of slots, send,
 read the whole response within a time limit, and retry only if that is safe (NET-1): at most ten
-attempts, after 429 or 5xx with `Retry-After`, and for reads also after a broken connection. Only
-an attempt holds a slot, no wait does.
+attempts, after 429 or 5xx with `Retry-After`, and for reads also after a broken connection. Once
+they were in vain, further requests of the same flow and lane are sent once each until one is
+answered otherwise: what repeats them backs off. Only an attempt holds a slot, no wait does.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from controller.kube.transport import Chunks, Request, Transport
     from controller.kube.transport import RawResponse as RawAnswer
     from informers import Clock
+
+
+GIVEN_UP = 4096
+"""Flows and lanes at most of which it is known that repeating was in vain; the oldest goes."""
 
 
 class Sender:
@@ -64,6 +69,7 @@ class Sender:
         self._rate_limiter = rate_limiter
         self.pauses = Pauses(clock)
         self.limiter = FairLimiter(concurrency, clock)
+        self._given_up: dict[tuple[str, Lane], None] = {}
 
     async def send(
         self,
@@ -89,6 +95,7 @@ class Sender:
         lane = lane_of(request)
         limit = self._timeout if timeout is None else timeout
         deadline = self._clock.time() + limit
+        repeat = repeat and (flow, lane) not in self._given_up
         attempts_left = retry.MAX_ATTEMPTS if repeat else 1
         while True:
             attempts_left -= 1
@@ -99,6 +106,7 @@ class Sender:
             wait = self._wait_before_repeating(request, answer)
             out_of_time = wait is not None and self._clock.time() + wait >= deadline
             if wait is None or out_of_time or not attempts_left:
+                self._record(flow, lane, in_vain=wait is not None)
                 if answer is None:
                     assert failure is not None
                     raise failure
@@ -150,6 +158,13 @@ class Sender:
             yield status, headers, chunks
         finally:
             await chunks.aclose()
+
+    def _record(self, flow: str, lane: Lane, *, in_vain: bool) -> None:
+        self._given_up.pop((flow, lane), None)
+        if flow and in_vain:
+            self._given_up[flow, lane] = None
+            if len(self._given_up) > GIVEN_UP:
+                del self._given_up[next(iter(self._given_up))]
 
     async def _try(
         self, request: Request, limit: float

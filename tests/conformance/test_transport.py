@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
 
-from controller.kube import errors, retry
+from controller.kube import errors, retry, sender
 from controller.kube.credentials import StaticCredentials
 from controller.kube.http import HttpTransport, Timeouts
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, SERVICES
 from controller.kube.source import ResourceSource
 from informers import Disconnected, Expired, Failed, Malformed, Throttled
 from tests.kube.fakes import (
@@ -128,6 +129,38 @@ async def test_T115_a_request_sleeps_before_it_takes_a_slot():
     assert slow.times == [0.0, 1.0]
     await repeated
     assert slow.times == [0.0, 1.0, 5.0]
+
+
+async def test_NET1_what_was_repeated_in_vain_is_sent_once_until_it_is_answered_otherwise():
+    transport = FakeTransport(*([busy(429, "1")] * 12), good, busy(429, "1"))
+    api = client(transport, timeout=1000).for_flow("an owner")
+    sent: list[int] = []
+    for _ in range(5):
+        with suppress(errors.TooManyRequests):
+            await api.get(PODS, "default", "a")
+        sent.append(len(transport.requests))
+    assert sent == [10, 11, 12, 13, 23]
+
+
+async def test_NET1_requests_of_other_owners_and_of_other_lanes_are_repeated_nevertheless():
+    transport = FakeTransport(busy(429, "1"))
+    api, sent = client(transport, timeout=1000), list[int]()
+    for flow, resource in [("", PODS), ("a", PODS), ("", PODS), ("b", PODS), ("a", SERVICES)]:
+        with suppress(errors.TooManyRequests):
+            await api.for_flow(flow).get(resource, "default", "a")
+        sent.append(len(transport.requests))
+    assert sent == [10, 20, 30, 40, 50]
+
+
+async def test_NET1_no_more_is_remembered_than_four_thousand_owners(monkeypatch):
+    monkeypatch.setattr(sender, "GIVEN_UP", 1)
+    transport = FakeTransport(busy(429, "1"))
+    api, sent = client(transport, timeout=1000), list[int]()
+    for flow in ("a", "b", "b", "a"):
+        with suppress(errors.TooManyRequests):
+            await api.for_flow(flow).get(PODS, "default", "a")
+        sent.append(len(transport.requests))
+    assert sent == [10, 20, 21, 31]
 
 
 async def test_T115_a_watch_start_is_left_to_the_back_off_of_the_reflector():

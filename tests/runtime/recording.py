@@ -48,6 +48,10 @@ class RecordingExpectations:
     def __init__(self, known: Mapping[Target, KubeObject] | None = None) -> None:
         self.told: list[tuple[Any, ...]] = []
         self.known = known or {}
+        self.refuted = False
+
+    def is_refuted(self, _owner: Any, _write: Any) -> bool:
+        return self.refuted
 
     def peek(self, target: Target) -> KubeObject | None:
         return self.known.get(target)

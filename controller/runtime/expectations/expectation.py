@@ -85,6 +85,9 @@ class Expectation(Generic[T]):
         unknown_since: clock time at which it was lost first, in seconds; it stays while the write
             is repeated. None if the outcome is known.
         unknown_failure: the last error of that write.
+        tried_at: revision of the stored object when that write was sent; empty if there was none.
+        presumed_failed: a live read has found that such a change was not carried out, and the store
+            still shows the same revision. The owner may repeat it without another live read.
         before_reset: the server has gone back in time since `obj` was returned: its revision
             cannot be compared.
         live_only: `obj` was found by a live read although the store has passed it: it is not in
@@ -115,6 +118,8 @@ class Expectation(Generic[T]):
     outcome_unknown: bool = False
     unknown_since: float | None = None
     unknown_failure: Failure | None = None
+    tried_at: str = ""
+    presumed_failed: bool = False
     before_reset: bool = False
     live_only: bool = False
     name_conflict: bool = False
@@ -132,7 +137,7 @@ class Expectation(Generic[T]):
 
     def end_write(self) -> None:
         """The outcome of the write is known."""
-        self.write, self.outcome_unknown = None, False
+        self.write, self.outcome_unknown, self.presumed_failed = None, False, False
         self.unknown_since, self.unknown_failure = None, None
 
     @property

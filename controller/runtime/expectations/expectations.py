@@ -27,7 +27,7 @@ from controller.runtime.expectations.owners import OwnerIndex
 from controller.runtime.expectations.reader import OverlayReader
 from controller.runtime.expectations.statistics import LIVE_READ, collect
 from controller.runtime.expectations.tracker import ExpectationTracker
-from controller.runtime.reconcile.plan import Create
+from controller.runtime.reconcile.plan import Create, Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -145,6 +145,7 @@ class Expectations:
         overlay.epoch += 1
         for state in self._owners.all():
             state.revisions.pop(resource, None)
+            state.refuted.clear()
         for expectation in list(overlay.expectations()):
             if expectation.gone:
                 expectation.obj, expectation.deleted_uid, expectation.gone = None, "", False
@@ -174,8 +175,10 @@ class Expectations:
     def expect(self, owner: Owner, write: Write) -> None:
         """A request for `write` is about to be sent."""
         expectation = self._for_write(owner, write.target)
-        expectation.write, expectation.outcome_unknown = write, False
+        expectation.write = write
+        expectation.outcome_unknown = expectation.presumed_failed = False
         self.begin_request(expectation)
+        expectation.tried_at = expectation.sent_at.object_revision
         state = self._owners.get(owner.uid)
         if state is not None and isinstance(write, Create):
             state.will_create(write.target.resource)
@@ -199,8 +202,10 @@ class Expectations:
         self._tracker.set_object(expectation, obj)
         self._tracker.record_member(owner.uid, write)
         state = self._owners.get(owner.uid)
-        if created and state is not None:
-            state.record_created(write.target.resource, obj)
+        if state is not None:
+            state.refuted.pop(expectation.reference, None)
+            if created:
+                state.record_created(write.target.resource, obj)
         self._create_errors.forget(expectation.reference)
         expectation.name_conflict = expectation.absent = False
         self._tracker.update(expectation)
@@ -235,6 +240,8 @@ class Expectations:
     def mark_unknown(self, owner: Owner, write: Write, failure: Failure | None = None) -> None:
         """The response to `write` was lost: unknown until repeated or read live (EXP-32).
 
+        A change that was refuted before is presumed to have failed, as long as the store shows the
+        object at the same revision: it is read live only if its owner does not repeat it.
         `failure` says how it ended; None if it was cut off.
         """
         expectation = self._for_write(owner, write.target)
@@ -242,9 +249,31 @@ class Expectations:
         expectation.unknown_failure = failure
         if expectation.unknown_since is None:
             expectation.unknown_since = self._now()
+        expectation.presumed_failed = failure is not None and self.is_refuted(owner, write)
         self._tracker.touch(expectation)
-        self.request_live_read(expectation.reference, 0.0)
+        if not expectation.presumed_failed:
+            self.request_live_read(expectation.reference, 0.0)
         self._tracker.update(expectation)
+
+    def is_repeated(self, owner: Owner, write: Write) -> bool:
+        """Whether the resolver repeats this deletion, because its outcome is unknown."""
+        expectation = self.get(ObjectReference(write.target.resource, write.target.key))
+        return (
+            expectation is not None
+            and expectation.unknown_since is not None
+            and expectation.writer == owner.uid
+            and isinstance(write, Delete)
+            and isinstance(expectation.write, Delete)
+            and expectation.write.uid == write.uid
+        )
+
+    def is_refuted(self, owner: Owner, write: Write) -> bool:
+        """Whether a live read after such a change found the object as the store shows it now."""
+        reference = ObjectReference(write.target.resource, write.target.key)
+        expectation, state = self.get(reference), self._owners.get(owner.uid)
+        if expectation is None or state is None or not _is_change(write):
+            return False
+        return bool(expectation.tried_at) and state.refuted.get(reference) == expectation.tried_at
 
     def name_conflict(self, owner: Owner, write: Write) -> None:
         """A create met an object of this name that belongs to another owner (EXP-33)."""
@@ -285,6 +314,7 @@ class Expectations:
 
     def precondition_failed(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
         """A precondition of `write` failed; a live read found `obj`, or nothing (EXP-34)."""
+        self._refute(self._for_write(owner, write.target), obj)
         expectation = self._end_request(owner, write)
         if obj is not None:
             self._check_time(expectation, obj)
@@ -352,6 +382,7 @@ class Expectations:
         expectation.needs_live_read = False
         before = expectation.obj if expectation.live_only else None
         shown = None if expectation.unknown_since is None else self._shown_revision(expectation)
+        self._refute(expectation, obj)
         expectation.end_write()
         self._tracker.apply_live_object(expectation, obj)
         nothing_new = shown == (obj.metadata.resource_version if obj is not None else "")
@@ -390,6 +421,14 @@ class Expectations:
         self._tracker.touch(expectation)
         return expectation
 
+    def _refute(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
+        """Remember a change that was not carried out, as a live read of the object shows."""
+        state = self._owners.get(expectation.writer)
+        if state is None or obj is None or not _is_change(expectation.write):
+            return
+        if obj.metadata.resource_version == expectation.tried_at:
+            state.refute(expectation.reference, expectation.tried_at)
+
     def _check_time(
         self, expectation: Expectation[Any], obj: KubeObject, *, created: bool = False
     ) -> None:
@@ -405,6 +444,10 @@ class Expectations:
         overlay = self._overlays.get(reference.resource)
         shown = overlay.get(reference.key) if overlay.covers(reference.namespace) else None
         return shown.metadata.resource_version if shown is not None else ""
+
+
+def _is_change(write: Write | None) -> bool:
+    return write is not None and not isinstance(write, Create | Delete)
 
 
 def _ignore(*_: object) -> None:

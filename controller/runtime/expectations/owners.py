@@ -24,6 +24,9 @@ MAX_INCOMPLETE_REPLICAS: Final = 1024
 """Incomplete replicas kept for one owner at most, more than any plan creates at once. The oldest,
 which failed half-way, are discarded first."""
 
+MAX_REFUTED: Final = 64
+"""Refuted changes kept for one owner; the oldest is discarded first, and read live once more."""
+
 MAX_LOG_TAILS: Final = 8
 """Log tails kept for one owner; the oldest is discarded first."""
 
@@ -51,6 +54,7 @@ class OwnerState:
         namespace: where it and its children live.
         owners: the same object as each controller knows it, by controller.
         expectations: objects with expectations.
+        refuted: revisions of objects at which a live read found that a change was not carried out.
         revisions: newest revision observed of each resource.
         lists: live lists that succeeded; nothing of their resource was created since.
         logs: tails of logs that were read.
@@ -62,6 +66,7 @@ class OwnerState:
     namespace: str
     owners: dict[str, Owner] = field(default_factory=dict[str, Owner])
     expectations: dict[ObjectReference, None] = field(default_factory=dict["ObjectReference", None])
+    refuted: dict[ObjectReference, str] = field(default_factory=dict["ObjectReference", str])
     revisions: dict[Resource[Any], str] = field(default_factory=dict["Resource[Any]", str])
     lists: set[LiveList] = field(default_factory=set["LiveList"])
     logs: dict[LogTail, LogText] = field(default_factory=dict["LogTail", "LogText"])
@@ -77,6 +82,13 @@ class OwnerState:
         if known is None or is_older(known, revision):
             self.revisions[resource] = known = revision
         return known
+
+    def refute(self, reference: ObjectReference, revision: str) -> None:
+        """A live read found that a change of the object at this revision was not carried out."""
+        self.refuted.pop(reference, None)
+        self.refuted[reference] = revision
+        if len(self.refuted) > MAX_REFUTED:
+            del self.refuted[next(iter(self.refuted))]
 
     def will_create(self, resource: Resource[Any]) -> None:
         """An object of `resource` is about to be created: forget earlier live lists of it."""

@@ -78,8 +78,15 @@ class OverlayReader:
         return f"{overlay.epoch}.{newest}" if overlay.epoch else newest
 
     def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Scopes of this owner with a write without a response or a blocking warning."""
-        return frozenset(expectation.scope for expectation in self._pending(owner_uid))
+        """Scopes of this owner with a write without a response or a blocking warning.
+
+        Those of changes that are presumed to have failed are left out: they are to be repeated.
+        """
+        return frozenset(
+            expectation.scope
+            for expectation in self._pending(owner_uid)
+            if not expectation.presumed_failed
+        )
 
     def pending_resources(self, owner_uid: str) -> frozenset[Resource[Any]]:
         """Resources of the writes in `pending_scopes`."""

@@ -141,11 +141,9 @@ class ExpectationResolver:
         write = expectation.write
         if write is not None and owner is not None and _is_repeatable(write, owner):
             return await self._repeat(owner, write, expectation)
-        if expectation.outcome_unknown:
-            return await self._read_live(reference, expectation)
-        if self._expectations.next_live_read(expectation) > 0 or self._expectations.expire_lookup(
-            expectation
-        ):
+        if self._expectations.next_live_read(expectation) > 0:
+            return True
+        if not expectation.outcome_unknown and self._expectations.expire_lookup(expectation):
             return True
         return await self._read_live(reference, expectation)
 
@@ -190,9 +188,7 @@ class ExpectationResolver:
         expectation = self._expectations.get(reference)
         if expectation is None:
             return
-        if expectation.outcome_unknown:
-            self._enqueue(reference, 0.0)
-        elif expectation.write is not None:
+        if expectation.write is not None and not expectation.outcome_unknown:
             self._enqueue(reference, IN_FLIGHT_INTERVAL)
         else:
             self._enqueue(reference, max(0.0, self._expectations.next_live_read(expectation)))

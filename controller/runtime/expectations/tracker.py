@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 FIRST_LIVE_READ = 30.0
 """Seconds after which an expectation that the store has not satisfied is read live."""
 
+NOT_REPEATED = 120.0
+"""Seconds after which the object of a change that is presumed to have failed is read live, longer
+than the back-off after which its owner repeats it."""
+
 LIVE_ONLY_INTERVAL = 30.0
 """Seconds between two live reads of an object that is not in the watched selection any more."""
 
@@ -97,7 +101,8 @@ class ExpectationTracker:
         self._hooks.request_live_read(expectation.reference, FIRST_LIVE_READ)
 
     def require_live_read(self, expectation: Expectation[Any]) -> None:
-        """The store cannot satisfy it."""
+        """The store cannot satisfy it, and nothing may be presumed."""
+        expectation.presumed_failed = False
         if not expectation.needs_live_read:
             expectation.needs_live_read = True
             self._hooks.request_live_read(expectation.reference, 0.0)
@@ -105,6 +110,10 @@ class ExpectationTracker:
     def next_live_read(self, expectation: Expectation[Any]) -> float:
         """Seconds until this object must be read live; zero or less means now."""
         if expectation.needs_live_read:
+            return 0.0
+        if expectation.presumed_failed:
+            return expectation.changed_at + NOT_REPEATED - self._now()
+        if expectation.outcome_unknown:
             return 0.0
         if expectation.live_only:
             return expectation.changed_at + LIVE_ONLY_INTERVAL - self._now()
@@ -230,6 +239,9 @@ class ExpectationTracker:
             expectation.end_write()
             self.count("object")
             self._hooks.enqueue_owners(expectation)
+        if expectation.presumed_failed and _revision(stored) != expectation.tried_at:
+            expectation.presumed_failed = False
+            self._hooks.request_live_read(expectation.reference, 0.0)
         if expectation.obj is not None:
             self._compare_object(expectation, expectation.obj, stored)
         if expectation.deleted_uid and expectation.obj is None:
@@ -256,6 +268,10 @@ class ExpectationTracker:
         elif stored.metadata.terminating and not expectation.gone:
             expectation.deleted_uid = ""
             self.count("uid")
+
+
+def _revision(obj: KubeObject | None) -> str:
+    return obj.metadata.resource_version if obj is not None else ""
 
 
 def _store_shows_create(expectation: Expectation[Any], stored: KubeObject | None) -> bool:

@@ -46,7 +46,7 @@ MIN_INTERVAL = 0.05
 PLANNING_FACTOR = 10
 """A key is not reconciled again sooner than after this many times its last planning time."""
 
-BACKOFF = Backoff(cap=45.0)
+BACKOFF = Backoff(base=MIN_INTERVAL, cap=45.0)
 """Delays after failures. Nothing announces the end of most of them, a larger quota for example, so
 the cap bounds how long that goes unnoticed: a minute, with jitter and time to recover."""
 

@@ -38,7 +38,7 @@ from controller.runtime.reconcile.status_changes import (
     status_of,
 )
 from controller.runtime.reconcile.unwritable import UnwritableObjects
-from controller.runtime.reconcile.writer import WriteOutcome
+from controller.runtime.reconcile.writer import WriteOutcome, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.reconcile.plan import Failure, Plan, Write
     from controller.runtime.reconcile.slow_start import SlowStartGroup
-    from controller.runtime.reconcile.writer import Writer, WriteResult
+    from controller.runtime.reconcile.writer import Writer
 
 BATCH = 64
 """Writes of one reconcile at most; the next reconcile carries out the rest of the plan."""
@@ -58,7 +58,7 @@ FAILED_READ = "FailedRead"
 """Reason of the event and the condition when a plan's live read failed."""
 
 MESSAGE_INTERVAL = 300.0
-"""Seconds at least between two status writes of a failing object that only change messages."""
+"""Seconds at least from a status write that names a failure to one that only changes messages."""
 
 
 class Result(Enum):
@@ -125,9 +125,9 @@ class PlanExecution:
 class Executor:
     """Carries out plans.
 
-    Its only state is when it last wrote each object's status, which fields of the status the server
-    pruned, which writes keep failing, which objects cannot be written, and, between two batches of
-    one plan, the width of the slow start.
+    Its only state is when it last wrote each object's status, and when it last named a failure
+    there, which fields of the status the server pruned, which writes keep failing, which objects
+    cannot be written, and, between two batches of one plan, the width of the slow start.
 
     Args:
         writer: sends the writes.
@@ -140,6 +140,7 @@ class Executor:
         self._lookups = lookups
         self._now = now
         self._status_written: dict[str, float] = {}
+        self._failure_named: dict[str, float] = {}
         self._pruned_fields: dict[str, dict[str, Any]] = {}
         self._widths: dict[str, Mapping[SlowStartGroup, int]] = {}
         self._failed_groups: dict[str, FailedGroups] = {}
@@ -178,6 +179,7 @@ class Executor:
     def forget(self, uid: str) -> None:
         """The object no longer exists."""
         self._status_written.pop(uid, None)
+        self._failure_named.pop(uid, None)
         self._pruned_fields.pop(uid, None)
         self._widths.pop(uid, None)
         self._failed_groups.pop(uid, None)
@@ -254,6 +256,10 @@ class Executor:
                 group.create_task(self._perform(run, write))
 
     async def _perform(self, run: _ExecutionState, write: Write) -> WriteResult:
+        if self._writer.is_repeated(run.execution.owner, write):
+            result = WriteResult(write, WriteOutcome.UNKNOWN)
+            run.write_ended(result)
+            return result
         repairs = self._repairs.setdefault(run.execution.owner.uid, Repairs())
         for repair in repairs.unnamed(write, self._now()):  # before it is repaired once more
             repair.writer = await self._lookups.other_writer(repair.target, repair.path)
@@ -285,10 +291,12 @@ class Executor:
         result, uid = await self._perform(run, write), run.primary.metadata.uid
         if result.outcome is WriteOutcome.DONE:
             self._unwritable.written(uid, write)
-        elif result.outcome is WriteOutcome.FAILED and result.failure is not None:
-            event = self._unwritable.refused(uid, result.failure)
-            if event is not None:
-                run.execution.emit(event)
+            return result
+        for failure in run.failures_to_report:
+            if failure.write.target == write.target and not failure.may_resolve:
+                event = self._unwritable.refused(uid, failure)
+                if event is not None:
+                    run.execution.emit(event)
         return result
 
     async def _status(self, run: _ExecutionState) -> float | None:
@@ -314,7 +322,7 @@ class Executor:
             return requeue_after
         written = self._status_written.get(uid, -math.inf)
         if run.failing and changes_only_messages(present, patch):
-            if written + MESSAGE_INTERVAL > self._now():
+            if self._failure_named.get(uid, -math.inf) + MESSAGE_INTERVAL > self._now():
                 return requeue_after
         elif not status.urgent and (rest := written + status.interval - self._now()) > 0:
             return _sooner(requeue_after, rest)
@@ -334,6 +342,8 @@ class Executor:
         result = await self._write_primary(run, write)
         if result.outcome is WriteOutcome.DONE:
             self._status_written[uid] = self._now()
+            if run.names_failure:
+                self._failure_named[uid] = self._now()
             self._remember_pruned_fields(uid, run.primary, wanted)
             reports = not changes_a_verdict(present, write.patch["status"])
             run.report = run.primary.metadata.resource_version if reports else ""
@@ -390,6 +400,13 @@ class _ExecutionState:
         return self.execution.failing or bool(self.failures_to_report)
 
     @property
+    def names_failure(self) -> bool:
+        """Whether the status names a failure, and not just one that may resolve in a moment."""
+        return self.execution.failing or any(
+            not failure.may_resolve for failure in self.failures_to_report
+        )
+
+    @property
     def failures_to_report(self) -> tuple[Failure, ...]:
         """The failures of this execution, and earlier ones whose outcome is still unknown."""
         overdue = {failure.write.target: failure for failure in self.execution.overdue()}
@@ -418,7 +435,7 @@ class _ExecutionState:
         failure = result.failure
         if failure is not None:
             self.failures.append(failure)
-            if not failure.unknown:
+            if not failure.unknown or verb_of(failure.write) == "update":
                 self.failed_groups.failed(failure)
         elif result.outcome is WriteOutcome.DONE:
             self.failed_groups.succeeded(result.write)

@@ -132,6 +132,10 @@ class Writer:
             )
         return await self._perform_recorded(owner, write, repetition=repetition)
 
+    def is_repeated(self, owner: Owner, write: Write) -> bool:
+        """Whether the write need not be sent, because the resolver repeats it."""
+        return self._expectations.is_repeated(owner, write)
+
     async def _perform_recorded(
         self, owner: Owner, write: Write, *, repetition: bool
     ) -> WriteResult:
@@ -286,9 +290,17 @@ class Writer:
     async def _on_precondition_failed(
         self, owner: Owner, write: MergePatch | JsonPatch | Replace, error: StatusError
     ) -> WriteResult:
-        """Read the object live; `Invalid` is a conflict only if the object has changed."""
+        """Read the object live; `Invalid` is a conflict only if the object has changed.
+
+        It is not read again as long as the store shows what the last read has found.
+        """
         target = write.target
         known = self._expectations.peek(target)
+        if not isinstance(error, NotFound) and self._expectations.is_refuted(owner, write):
+            self._expectations.mark_failed(owner, write)
+            invalid = isinstance(error, Invalid)
+            outcome = WriteOutcome.FAILED if invalid else WriteOutcome.CONFLICT
+            return WriteResult(write, outcome, error=error)
         try:
             found = await read_live(self._client.for_flow(owner.uid), target)
         except KubeError:

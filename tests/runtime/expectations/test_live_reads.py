@@ -9,12 +9,15 @@ import pytest
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.reconcile.plan import Create, MergePatch, Target
+from controller.runtime.reconcile.plan import Create, Failure, MergePatch, Target
 from informers import Store
-from tests.runtime.kit import NOW, OWNER, Book, child, create, patch
+from tests.runtime.kit import NOW, OWNER, Book, child, create, delete, patch
 
 if TYPE_CHECKING:
     from controller.kube.objects import ConfigMap
+    from controller.runtime.reconcile.plan import Write
+
+STRANGER = Owner("uid-stranger", "default/g", "widgets")
 
 
 class RetryBook(Book):
@@ -164,3 +167,135 @@ def test_expectations_need_no_listener():
     (expectation,) = expectations._overlays.get(CONFIG_MAPS).expectations()
     expectations.enqueue_owners(expectation)
     assert expectations.statistics().expectations == 1
+
+
+def lose(book: Book, write: Write, *, told: bool = True) -> bool:
+    """Send a write that gets no answer; whether its object is to be read live at once."""
+    book.expectations.expect(OWNER, write)
+    book.asked.clear()
+    failure = Failure(write, "InternalError", "no", unknown=True) if told else None
+    book.expectations.mark_unknown(OWNER, write, failure)
+    return 0.0 in [delay for _, delay in book.asked]
+
+
+def refuted(write: Write) -> Book:
+    """After a live read has shown that the write was not carried out."""
+    book = Book()
+    book.show(child("a", 9))
+    assert lose(book, write)
+    assert book.expectations.reader.pending_scopes(OWNER.uid)
+    book.answer("a", child("a", 9))
+    return book
+
+
+def due(book: Book) -> float:
+    (expectation,) = book.expectations._overlays.get(CONFIG_MAPS).expectations()
+    return book.expectations.next_live_read(expectation)
+
+
+def test_a_change_that_fails_as_before_is_read_live_only_if_it_is_not_repeated():
+    book = refuted(patch("a"))
+    reader = book.expectations.reader
+    for book.time in (1.0, 50.0):
+        assert not lose(book, patch("a", key="another"))
+        assert reader.has_unknown_writes(OWNER.uid)
+        assert not reader.pending_scopes(OWNER.uid), "it may be planned again"
+        assert due(book) == 120.0
+    book.time = 170.0
+    assert due(book) == 0.0
+    (failure,) = book.expectations.overdue_failures(OWNER.uid)
+    assert failure.message == "no"
+
+
+def test_while_it_is_sent_again_nothing_is_presumed():
+    book = refuted(patch("a"))
+    lose(book, patch("a"))
+    book.expectations.expect(OWNER, patch("a"))
+    assert book.expectations.reader.pending_scopes(OWNER.uid)
+
+
+def test_what_was_presumed_is_read_live_when_the_object_has_changed():
+    book = refuted(patch("a"))
+    lose(book, patch("a"))
+    book.asked.clear()
+    book.show(child("a", 12))
+    assert 0.0 in [delay for _, delay in book.asked]
+    assert book.expectations.reader.pending_scopes(OWNER.uid)
+    assert due(book) == 0.0
+
+
+def test_a_change_of_another_revision_is_read_live():
+    book = refuted(patch("a"))
+    book.show(child("a", 12))
+    assert lose(book, patch("a"))
+
+
+def test_a_change_that_was_carried_out_refutes_nothing():
+    book = Book()
+    book.show(child("a", 9))
+    lose(book, patch("a"))
+    book.answer("a", child("a", 10))
+    book.show(child("a", 10))
+    assert lose(book, patch("a"))
+
+
+def test_after_a_success_the_next_change_is_read_live():
+    book = refuted(patch("a"))
+    book.expectations.expect(OWNER, patch("a"))
+    book.expectations.confirm(OWNER, patch("a"), child("a", 9))
+    assert lose(book, patch("a"))
+
+
+def test_EXP45_after_a_reset_a_revision_says_nothing():
+    book = refuted(patch("a"))
+    book.expectations.observe_reset(CONFIG_MAPS)
+    assert lose(book, patch("a"))
+
+
+def test_a_change_that_was_cut_off_is_read_live():
+    book = refuted(patch("a"))
+    assert lose(book, patch("a"), told=False)
+
+
+def test_only_changes_are_presumed_to_have_failed():
+    assert lose(refuted(delete("a")), patch("a"))
+    assert lose(refuted(patch("a")), delete("a"))
+    book = Book()
+    lose(book, patch("b"))
+    book.answer("b", None)
+    assert lose(book, patch("b")), "there is no object"
+
+
+def test_a_deletion_of_unknown_outcome_is_the_resolvers_to_repeat():
+    book = Book()
+    book.show(child("a", 9))
+    is_repeated = book.expectations.is_repeated
+    assert not is_repeated(OWNER, delete("a"))
+    book.expectations.expect(OWNER, delete("a"))
+    assert not is_repeated(OWNER, delete("a")), "it was sent for the first time"
+    book.expectations.mark_unknown(OWNER, delete("a"))
+    assert is_repeated(OWNER, delete("a"))
+    book.expectations.expect(OWNER, delete("a"))
+    assert is_repeated(OWNER, delete("a")), "the repetition is in flight"
+    assert not is_repeated(STRANGER, delete("a"))
+    assert not is_repeated(OWNER, delete("a", uid="uid-namesake"))
+    assert not is_repeated(OWNER, patch("a"))
+    book.expectations.mark_unknown(OWNER, patch("a"))
+    assert not is_repeated(OWNER, delete("a")), "that will be read live"
+
+
+def test_EXP45_nothing_is_presumed_after_a_reset():
+    book = refuted(patch("a"))
+    lose(book, patch("a"))
+    book.expectations.observe_reset(CONFIG_MAPS)
+    assert book.expectations.reader.pending_scopes(OWNER.uid)
+
+
+def test_a_precondition_that_failed_although_nothing_has_changed_refutes_a_change():
+    book = Book()
+    for found, known in [(10, False), (9, True)]:
+        book.show(child("a", 9))
+        book.expectations.expect(OWNER, patch("a"))
+        book.expectations.precondition_failed(OWNER, patch("a"), child("a", found))
+        book.expectations.expect(OWNER, patch("a"))
+        assert book.expectations.is_refuted(OWNER, patch("a")) is known

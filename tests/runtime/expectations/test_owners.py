@@ -36,6 +36,17 @@ def test_T204_the_newest_revision_of_each_resource_is_kept():
     assert state.revisions == {PODS: "10", SERVICES: "3"}
 
 
+def test_few_refuted_changes_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(owners, "MAX_REFUTED", 2)
+    state = OwnerState("default")
+    for name, revision in [("a", "1"), ("b", "2"), ("a", "3"), ("c", "4")]:
+        state.refute(ObjectReference(CONFIG_MAPS, f"default/{name}"), revision)
+    assert [*state.refuted.items()] == [
+        (A, "3"),
+        (ObjectReference(CONFIG_MAPS, "default/c"), "4"),
+    ]
+
+
 def test_a_create_outdates_live_lists_of_its_resource_only():
     state = OwnerState("default")
     pods, services = LiveList(PODS, "default", "a=b"), LiveList(SERVICES, "default", "a=b")

@@ -242,7 +242,7 @@ async def test_a_name_that_is_taken_is_planned_again_with_back_off(widgets: Widg
 
 async def test_the_back_off_of_a_failure_does_not_put_off_a_deadline(widgets: WidgetWorld):
     kind, times = WidgetKind(), list[float]()
-    deadline = widgets.loop.time() + 60.0
+    deadline = widgets.loop.time() + 45.0
 
     def fail(seen: Seen) -> Plan:
         times.append(widgets.loop.time())

@@ -30,6 +30,7 @@ from controller.runtime.reconcile.plan import (
     Target,
 )
 from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repairs
+from controller.runtime.reconcile.unwritable import FAILED_UPDATE
 from controller.runtime.reconcile.writer import WriteOutcome, WriteResult
 from tests.runtime.kit import NOW, OWNER, create, delete, patch, status_error, target
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
@@ -62,6 +63,7 @@ class Bench:
     failing: bool = False
     overdue: tuple[Failure, ...] = ()
     after: StatusPatch | None = None
+    repeated: frozenset[str] = frozenset()
     unreadable: dict[str, KubeError] = field(default_factory=dict[str, KubeError])
     sent: list[Write] = field(default_factory=list[Any])
     emitted: list[Event] = field(default_factory=list[Event])
@@ -102,6 +104,10 @@ class Bench:
         if answer is WriteOutcome.DONE and write.target.resource is WIDGETS:
             return WriteResult(write, answer, self.stored)
         return WriteResult(write, answer, error=None if answer is WriteOutcome.DONE else REFUSED)
+
+    def is_repeated(self, owner: Any, write: Write) -> bool:
+        assert owner is OWNER
+        return write.target.name in self.repeated
 
     async def look_up(self, owner: Any, lookup: Lookup) -> KubeError | None:
         assert owner is OWNER
@@ -447,6 +453,55 @@ async def test_overdue_writes_are_told_with_the_failures_of_the_plan():
     await bench.execute(Plan(stages=((patch("a"), patch("b"), patch("c")),)))
     unknown = Failure(patch("c"), "OutcomeUnknown", "reset", unknown=True)
     assert bench.told == [(late, failure(patch("b")), unknown, other, refused)]
+
+
+async def test_changes_that_stay_unknown_take_turns():
+    lost = OutcomeUnknown("reset")
+    bench, plan = Bench({"a": lost, "b": lost}), Plan(stages=((patch("a"), patch("b")),))
+    await bench.execute(plan)
+    for turn in ("a", "b", "a"):
+        await bench.execute(plan)
+        assert bench.names == [turn]
+    bench.outcomes.clear()
+    await bench.execute(plan)
+    assert bench.names == ["b", "a"]
+
+
+async def test_what_the_resolver_repeats_is_not_sent_and_what_follows_waits():
+    bench = Bench(repeated=frozenset({"a"}))
+    outcome = await bench.execute(Plan(stages=((delete("a"),), (patch("b"),))))
+    assert (outcome.result, outcome.writes, bench.names) == (Result.WAIT, {}, [])
+
+
+async def test_the_first_name_of_a_failure_does_not_wait_for_the_interval_of_messages():
+    bench = Bench()
+    await bench.execute(Plan(status=refused_for("one")))
+    bench.status = refused_for("one").wanted
+    bench.outcomes["a"] = OutcomeUnknown("reset")
+    plan = Plan(stages=((patch("a"),),))
+    overdue = failure(patch("a"), unknown=True, overdue=True)
+    written: list[bool] = []
+    for number, failures in enumerate([(), (), (overdue,), (overdue,)]):
+        bench.now, bench.overdue = 10.0 * number, failures
+        bench.after = refused_for(f"text {number}")
+        await bench.execute(plan)
+        written.append("f" in bench.names)
+    assert written == [True, True, True, False]
+
+
+async def test_an_event_tells_that_a_status_stays_unwritten():
+    bench = Bench({"f": OutcomeUnknown("reset")})
+    await bench.execute(Plan(status=STATUS))
+    assert bench.emitted == [], "it may be known in a moment"
+    (write,) = bench.sent
+    bench.overdue = (Failure(write, "InternalError", "etcd is full", unknown=True, overdue=True),)
+    bench.after = STATUS
+    await bench.execute(Plan(status=STATUS))
+    (event,) = bench.emitted
+    assert (event.type, event.reason) == ("Warning", FAILED_UPDATE)
+    assert "etcd is full" in event.note
+    await bench.execute(Plan(status=STATUS))
+    assert bench.emitted == [], "it was told"
 
 
 async def test_failures_are_told_in_the_order_of_the_plan():

@@ -280,6 +280,26 @@ async def test_an_invalid_change_is_a_failure_only_if_the_object_is_as_it_was_pl
     assert desk.told(PATCH) == [("precondition_failed", found)]
 
 
+@pytest.mark.parametrize(
+    ("error", "outcome"), [(INVALID, WriteOutcome.FAILED), (CONFLICT, WriteOutcome.CONFLICT)]
+)
+async def test_what_was_read_after_the_last_attempt_is_not_read_again(
+    error: Any, outcome: WriteOutcome
+):
+    desk = Desk(error, known=OBJ)
+    desk.expectations.refuted = True
+    assert await desk.perform(PATCH) == WriteResult(PATCH, outcome, error=error)
+    assert len(desk.client.requests) == 1
+    assert desk.told(PATCH) == [("mark_failed",)]
+
+
+async def test_what_is_missing_is_looked_for_again():
+    desk = Desk(MISSING, MISSING, known=OBJ)
+    desk.expectations.refuted = True
+    await desk.perform(PATCH)
+    assert desk.told(PATCH) == [("confirm_gone", "uid-a")]
+
+
 async def test_a_change_whose_object_cannot_be_read_has_failed():
     desk = Desk(INVALID, LOST)
     result = await desk.perform(PATCH)
