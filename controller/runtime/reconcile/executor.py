@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -349,7 +349,8 @@ class Executor:
             run.report = run.primary.metadata.resource_version if reports else ""
         if result.outcome is not WriteOutcome.CONFLICT:
             for event in status.events:
-                run.execution.emit(event)
+                quotes = event.quotes or (run.failing and event.type == "Warning")
+                run.execution.emit(replace(event, quotes=quotes))
 
     def _would_be_pruned(self, uid: str, patch: Mapping[str, Any]) -> bool:
         pruned = self._pruned_fields.get(uid)
