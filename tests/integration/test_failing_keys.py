@@ -84,6 +84,20 @@ async def test_a_failing_object_costs_at_most_thirty_requests_in_ten_minutes(
     assert conditions["Ready"]["reason"] != "ReconcileError"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("sort", ["forbidden", "failing"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_object_of_which_nothing_can_be_written_costs_no_more_requests(
+    world: World, kind: str, sort: str
+):
+    operator = await begin(world, kind)
+    operator.transport.rules = [Rule(SORTS[sort], "", WRITES)]
+    await world.settle(5)
+    since = len(operator.transport.journal.entries)
+    await world.settle(TEN_MINUTES)
+    assert len(requests(operator, since)) <= MOST
+
+
 async def test_ten_failing_children_cost_no_more_requests_than_one(world: World):
     operator = await begin(world, "cluster", enableInTreeAutoscaling=True)
     operator.transport.rules = [Rule(SORTS["forbidden"], "", CREATE)]

@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     ]
 
 
-READ_AFTERWARDS = 60
-"""Requests for each key where every failed write is followed by a live read of the object."""
-
-
 def unless_it_serves(named: str) -> Mapping[str, str]:
     """What every kind must say but RayServices: their head is there, and serves alone."""
     return dict.fromkeys(("RayCluster", "RayJob", "RayCronJob"), named)

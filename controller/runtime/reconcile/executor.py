@@ -60,6 +60,10 @@ FAILED_READ = "FailedRead"
 MESSAGE_INTERVAL = 300.0
 """Seconds at least from a status write that names a failure to one that only changes messages."""
 
+UNWRITTEN_INTERVAL = 120.0
+"""Seconds at least between two attempts to write a status while other writes of its object fail in
+the same way as when it could not be written."""
+
 
 class Result(Enum):
     """What the controller does with the key after a plan was carried out."""
@@ -125,9 +129,10 @@ class PlanExecution:
 class Executor:
     """Carries out plans.
 
-    Its only state is when it last wrote each object's status, and when it last named a failure
-    there, which fields of the status the server pruned, which writes keep failing, which objects
-    cannot be written, and, between two batches of one plan, the width of the slow start.
+    Its only state is when it last wrote each object's status, when it last named a failure there
+    and when that failed, which fields of the status the server pruned, which writes keep failing,
+    which objects cannot be written, and, between two batches of one plan, the width of the slow
+    start.
 
     Args:
         writer: sends the writes.
@@ -141,6 +146,7 @@ class Executor:
         self._now = now
         self._status_written: dict[str, float] = {}
         self._failure_named: dict[str, float] = {}
+        self._unwritten: dict[str, tuple[float, frozenset[str]]] = {}
         self._pruned_fields: dict[str, dict[str, Any]] = {}
         self._widths: dict[str, Mapping[SlowStartGroup, int]] = {}
         self._failed_groups: dict[str, FailedGroups] = {}
@@ -180,6 +186,7 @@ class Executor:
         """The object no longer exists."""
         self._status_written.pop(uid, None)
         self._failure_named.pop(uid, None)
+        self._unwritten.pop(uid, None)
         self._pruned_fields.pop(uid, None)
         self._widths.pop(uid, None)
         self._failed_groups.pop(uid, None)
@@ -215,9 +222,10 @@ class Executor:
         if self._must_wait(run, commit):
             return False
         result = await self._write_primary(run, commit)
-        if result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
-            run.ended = True
-        if result.outcome is WriteOutcome.DONE and commit.subresource == "status":
+        of_status = subresource_of(commit) == "status"  # what would tell that it has failed
+        if of_status or result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
+            run.ended = result.outcome is not WriteOutcome.DONE
+        if result.outcome is WriteOutcome.DONE and of_status:
             self._status_written[run.primary.metadata.uid] = self._now()
         return result.outcome is WriteOutcome.DONE
 
@@ -327,9 +335,15 @@ class Executor:
         elif not status.urgent and (rest := written + status.interval - self._now()) > 0:
             return _sooner(requeue_after, rest)
         write = _status_write(execution.resource, run.primary, {**patch, **status.stamps})
-        if not self._must_wait(run, write):
+        if not self._must_wait(run, write) and not self._stays_unwritten(run):
             await self._store_status(run, status, write, wanted)
         return _sooner(requeue_after, run.repairs_wait)
+
+    def _stays_unwritten(self, run: _ExecutionState) -> bool:
+        """Whether the status is not tried this time: it failed lately, and so do others again."""
+        since, reasons = self._unwritten.get(run.primary.metadata.uid, (-math.inf, frozenset()))
+        held = bool(reasons) and reasons == run.reasons_of_others
+        return held and since + UNWRITTEN_INTERVAL > self._now()
 
     async def _store_status(
         self,
@@ -345,8 +359,11 @@ class Executor:
             if run.names_failure:
                 self._failure_named[uid] = self._now()
             self._remember_pruned_fields(uid, run.primary, wanted)
+            self._unwritten.pop(uid, None)
             reports = not changes_a_verdict(present, write.patch["status"])
             run.report = run.primary.metadata.resource_version if reports else ""
+        else:
+            self._unwritten[uid] = (self._now(), run.reasons_of_others)
         if result.outcome is not WriteOutcome.CONFLICT:
             for event in status.events:
                 quotes = event.quotes or (run.failing and event.type == "Warning")
@@ -416,6 +433,15 @@ class _ExecutionState:
             for failure in self.failures_in_order
         )
         return (*own, *overdue.values())
+
+    @property
+    def reasons_of_others(self) -> frozenset[str]:
+        """The reasons of the failures of all writes but the status."""
+        return frozenset(
+            failure.reason
+            for failure in self.failures_to_report
+            if subresource_of(failure.write) != "status"
+        )
 
     @property
     def failures_in_order(self) -> tuple[Failure, ...]:

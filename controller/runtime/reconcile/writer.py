@@ -239,7 +239,7 @@ class Writer:
                 self._expectations.confirm_gone(owner, write, write.uid)
                 return WriteResult(write, WriteOutcome.DONE)
             self._expectations.precondition_failed(owner, write, found)
-            return WriteResult(write, WriteOutcome.CONFLICT, found, error)
+            return WriteResult(write, WriteOutcome.FAILED, found, error)
         self._expectations.confirm_delete(owner, write, write.uid, obj)
         return WriteResult(write, WriteOutcome.DONE, obj)
 

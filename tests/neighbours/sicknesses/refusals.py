@@ -9,7 +9,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse
-from tests.neighbours.sickness import READ_AFTERWARDS, Sickness, unless_it_serves
+from tests.neighbours.sickness import Sickness, unless_it_serves
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -177,6 +177,5 @@ SICKNESSES = (
     Sickness(
         name="each status conflicts",
         course=own_refused(ErrorResponse(409, "Conflict", "the object has been modified"), "patch"),
-        requests=READ_AFTERWARDS,
     ),
 )

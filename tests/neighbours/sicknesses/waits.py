@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.faults.faulty_transport import DelayedRequest, LostRequest, LostResponse
-from tests.neighbours.sickness import READ_AFTERWARDS, Sickness
+from tests.neighbours.sickness import Sickness
 
 if TYPE_CHECKING:
     from tests.faults.faulty_transport import RequestFault
@@ -44,7 +44,6 @@ SICKNESSES = (
         name="updates are never answered",
         course=struck(DelayedRequest(1000), "patch"),
         lingers=HANGING,
-        requests=READ_AFTERWARDS,
     ),
     Sickness(
         name="answers to creates are lost",

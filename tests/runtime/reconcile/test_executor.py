@@ -477,7 +477,7 @@ async def test_a_change_of_what_is_gone_is_planned_again_without_it():
     assert book.names() == []
 
 
-async def test_a_conflict_on_delete_of_the_same_object_is_planned_again():
+async def test_a_conflict_on_delete_of_the_same_object_is_a_failure():
     def script(call: Call) -> Any:
         if call.verb == "delete":
             raise status_error(409, "Conflict")
@@ -485,7 +485,7 @@ async def test_a_conflict_on_delete_of_the_same_object_is_planned_again():
 
     write, book, _ = writer(script)
     result = await write.perform(OWNER, delete("a"))
-    assert result.outcome is WriteOutcome.CONFLICT
+    assert result.outcome is WriteOutcome.FAILED
     assert book.live() == ["a"]
 
 

@@ -14,6 +14,7 @@ from controller.kube.objects import ObjectMeta
 from controller.runtime.reconcile.executor import (
     BATCH,
     MESSAGE_INTERVAL,
+    UNWRITTEN_INTERVAL,
     Executor,
     PlanExecution,
     PlanOutcome,
@@ -242,8 +243,17 @@ async def test_a_commit_of_the_status_counts_as_a_write_of_it():
         assert (len(bench.sent) == 2) is written
         assert outcome.requeue_after == (None if written else 10.0)
     refused = Bench({"f": REFUSED}, after=quiet)
-    await refused.execute(Plan(commit=STATUS_COMMIT, status=quiet))
-    assert len(refused.sent) == 2
+    outcome = await refused.execute(Plan(commit=STATUS_COMMIT, status=quiet))
+    assert (outcome.result, len(refused.sent)) == (Result.FAILED, 1), "it cannot tell of itself"
+    refused.outcomes.clear()
+    await refused.execute(Plan(status=quiet))
+    assert len(refused.sent) == 1
+
+
+async def test_the_status_tells_that_another_commit_was_refused():
+    bench = Bench({"f": REFUSED}, after=STATUS)
+    await bench.execute(Plan(commit=COMMIT, status=STATUS))
+    assert len(bench.sent) == 2
 
 
 @pytest.mark.parametrize(("count", "result"), [(64, Result.DONE), (65, Result.MORE)])
@@ -502,6 +512,55 @@ async def test_an_event_tells_that_a_status_stays_unwritten():
     assert "etcd is full" in event.note
     await bench.execute(Plan(status=STATUS))
     assert bench.emitted == [], "it was told"
+
+
+async def test_warnings_about_a_failing_object_are_alike_whatever_the_server_says():
+    warning, other = Event("Warning", "W", "Update", "no"), Event("Normal", "N", "Update", "yes")
+    told = replace(STATUS, events=(warning, other))
+    bench = Bench({"a": REFUSED}, after=told)
+    await bench.execute(Plan(stages=((patch("a"),),)))
+    assert bench.emitted == [replace(warning, quotes=True), other]
+    bench = Bench()
+    await bench.execute(Plan(status=told))
+    assert bench.emitted == [warning, other]
+
+
+@pytest.mark.parametrize("answer", [REFUSED, OutcomeUnknown("reset")])
+async def test_a_status_that_fails_beside_other_writes_is_tried_seldom(answer: Any):
+    bench = Bench({"a": REFUSED, "f": answer}, after=STATUS)
+    plan = Plan(stages=((patch("a"),),))
+    tried: list[bool] = []
+    for bench.now in (0.0, UNWRITTEN_INTERVAL - 1, UNWRITTEN_INTERVAL, UNWRITTEN_INTERVAL + 1):
+        await bench.execute(plan)
+        tried.append("f" in bench.names)
+    assert tried == [True, False, True, False]
+    bench.outcomes["a"] = status_error(404, "NotFound", message="no namespace")
+    await bench.execute(plan)
+    assert bench.names == ["a", "f"], "something else is to be told"
+    del bench.outcomes["a"]
+    await bench.execute(replace(plan, status=STATUS))
+    assert bench.names == ["a", "f"], "nothing else fails"
+
+
+async def test_a_status_that_was_written_again_is_tried_at_once():
+    bench = Bench({"a": REFUSED, "f": REFUSED}, after=refused_for("one"))
+    plan = Plan(stages=((patch("a"),),))
+    await bench.execute(plan)
+    del bench.outcomes["f"]
+    bench.now = UNWRITTEN_INTERVAL
+    await bench.execute(plan)
+    bench.now += MESSAGE_INTERVAL
+    bench.outcomes["f"] = REFUSED
+    bench.after = refused_for("two")
+    await bench.execute(plan)
+    assert bench.names == ["a", "f"]
+
+
+async def test_a_status_that_alone_fails_is_tried_each_time():
+    bench = Bench({"f": REFUSED})
+    for _ in range(3):
+        await bench.execute(Plan(status=STATUS))
+        assert bench.names == ["f"]
 
 
 async def test_failures_are_told_in_the_order_of_the_plan():

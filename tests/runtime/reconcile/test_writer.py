@@ -178,10 +178,10 @@ async def test_a_delete_of_what_is_gone_or_replaced_has_succeeded(responses: tup
     assert desk.told(DELETE) == [("confirm_gone", "uid-a")]
 
 
-async def test_a_delete_whose_precondition_failed_is_planned_again():
+async def test_a_delete_that_conflicts_although_the_object_is_the_same_has_failed():
     desk = Desk(CONFLICT, OBJ)
     result = await desk.perform(DELETE)
-    assert result == WriteResult(DELETE, WriteOutcome.CONFLICT, OBJ, CONFLICT)
+    assert result == WriteResult(DELETE, WriteOutcome.FAILED, OBJ, CONFLICT)
     assert desk.told(DELETE) == [("precondition_failed", OBJ)]
 
 

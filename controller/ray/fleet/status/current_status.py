@@ -94,7 +94,7 @@ def _set_ready(conditions: ConditionSet, seen: FleetObservation, cause: FirstCau
         message = f"{count} suspended; {cause.message}".removesuffix("; ")
         conditions.set(READY, "False", "Suspended", message)
     elif len(available) == seen.desired:
-        message = f"{count} ready; {_contested(seen)}".removesuffix("; ")
+        message = f"{count} ready; {cause.message or _contested(seen)}".removesuffix("; ")
         conditions.set(READY, "True", "AllClustersReady", message)
     else:
         message = f"{count} ready; {cause.message}".removesuffix("; ")
