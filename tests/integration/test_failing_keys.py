@@ -95,7 +95,8 @@ async def test_an_object_of_which_nothing_can_be_written_costs_no_more_requests(
     await world.settle(5)
     since = len(operator.transport.journal.entries)
     await world.settle(TEN_MINUTES)
-    assert len(requests(operator, since)) <= MOST
+    events = "create events.events.k8s.io"  # the recorder repeats each a few times
+    assert len([each for each in requests(operator, since) if each != events]) <= MOST
 
 
 async def test_ten_failing_children_cost_no_more_requests_than_one(world: World):

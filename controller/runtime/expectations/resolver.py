@@ -112,9 +112,9 @@ class ExpectationResolver:
             self._requeue(reference, resolved=resolved)
 
     def _owner_of_unknown(self, reference: ObjectReference) -> str:
-        """Uid of the owner on whose behalf a write of unknown outcome was sent; else empty."""
+        """Uid of the owner for whom the outcome of a write is to be found out; else empty."""
         expectation = self._expectations.get(reference)
-        if expectation is None or not expectation.outcome_unknown:
+        if expectation is None or not expectation.outcome_unknown or expectation.presumed_failed:
             return ""
         owner = self._expectations.writer_of(expectation)
         return owner.uid if owner is not None else ""

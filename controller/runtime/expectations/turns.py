@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from controller.runtime.expectations.expectation import ObjectReference
 
-BACKOFF: Final = Backoff(base=0.5, cap=30.0)
+BACKOFF: Final = Backoff(base=0.5, cap=45.0)
 
 
 @dataclass(slots=True)
