@@ -16,6 +16,7 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.expectations.resolver import CONCURRENCY, ExpectationResolver
+from controller.runtime.reconcile.plan import Failure
 from controller.runtime.reconcile.writer import Writer
 from tests.runtime.kit import (
     OWNER,
@@ -331,7 +332,7 @@ async def test_EXP12_for_an_owner_that_is_going_nothing_is_made():
         assert (book.names(), unsettled(book)) == ([], frozenset())
 
 
-async def test_the_distances_between_repetitions_double_up_to_half_a_minute():
+async def test_the_distances_between_repetitions_double_up_to_three_quarters_of_a_minute():
     async with settling() as book:
         times: list[float] = []
 
@@ -341,11 +342,32 @@ async def test_the_distances_between_repetitions_double_up_to_half_a_minute():
 
         book.client.script = lose
         book.expectations.mark_unknown(OWNER, create("a"))
-        await asyncio.sleep(150)
+        await asyncio.sleep(200)
         gaps = [b - a for a, b in itertools.pairwise(times)]
-        wanted = [0.5, 1, 2, 4, 8, 16, 30, 30]
+        wanted = [0.5, 1, 2, 4, 8, 16, 32, 45]
         assert len(gaps) >= len(wanted)
         assert all(each <= gap <= 1.2 * each + 0.1 for each, gap in zip(wanted, gaps, strict=False))
+
+
+async def test_a_change_that_is_presumed_to_have_failed_shortens_no_back_off():
+    async with settling() as book:
+        times: list[float] = []
+
+        def answer(call: Call) -> Any:
+            if call.name == "a":
+                return child("a", 9)
+            times.append(book.loop.time())
+            raise OutcomeUnknown("reset")
+
+        book.client.script = answer
+        book.show(child("a", 9))
+        refused = Failure(patch("a"), "InternalError", "no", unknown=True)
+        book.expectations.mark_unknown(OWNER, create("b"))
+        for _ in range(8):
+            book.expectations.expect(OWNER, patch("a"))
+            book.expectations.mark_unknown(OWNER, patch("a"), refused)
+            await asyncio.sleep(35)
+        assert len(times) <= 14
 
 
 async def test_after_a_success_the_back_off_begins_anew():
