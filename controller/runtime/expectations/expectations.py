@@ -273,7 +273,7 @@ class Expectations:
         expectation, state = self.get(reference), self._owners.get(owner.uid)
         if expectation is None or state is None or not _is_change(write):
             return False
-        return bool(expectation.tried_at) and state.refuted.get(reference) == expectation.tried_at
+        return state.refuted.get(reference) == expectation.tried_at
 
     def name_conflict(self, owner: Owner, write: Write) -> None:
         """A create met an object of this name that belongs to another owner (EXP-33)."""
