@@ -216,7 +216,7 @@ async def keep_many_revisions(world: World) -> None:
             "labels": {labels.CLUSTER: "example"},
             "ownerReferences": [owner_reference(RAYCLUSTERS, cluster.metadata)],
         }
-        body = {"metadata": metadata, "data": {"spec": {}}, "revision": 0}
+        body: dict[str, Any] = {"metadata": metadata, "data": {"spec": {}}, "revision": 0}
         await world.user.create(CONTROLLER_REVISIONS, world.namespace, body)
 
 

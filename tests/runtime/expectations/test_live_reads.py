@@ -214,6 +214,14 @@ def test_while_it_is_sent_again_nothing_is_presumed():
     assert book.expectations.reader.pending_scopes(OWNER.uid)
 
 
+def test_after_a_live_read_nothing_is_presumed():
+    book = refuted(patch("a"))
+    lose(book, patch("a"))
+    book.time = 120.0
+    book.answer("a", child("a", 10))
+    assert due(book) == 60.0
+
+
 def test_what_was_presumed_is_read_live_when_the_object_has_changed():
     book = refuted(patch("a"))
     lose(book, patch("a"))
