@@ -553,6 +553,30 @@ async def test_a_status_that_was_written_since_is_tried_at_once():
     assert bench.names == ["a", "f"]
 
 
+async def test_of_an_object_that_is_gone_no_failure_is_remembered():
+    bench = Bench({"a": REFUSED, "f": REFUSED}, after=refused_for("one"))
+    plan = Plan(stages=((patch("a"),),))
+    await bench.execute(plan)
+    bench.executor.forget(OWNER.uid)
+    await bench.execute(plan)
+    assert bench.names == ["a", "f"], "the status may be written"
+    bench.outcomes["f"] = WriteOutcome.DONE
+    bench.executor.forget(OWNER.uid)
+    await bench.execute(plan)
+    bench.status = refused_for("one").wanted
+    bench.after = refused_for("two")
+    bench.executor.forget(OWNER.uid)
+    await bench.execute(plan)
+    assert bench.names == ["a", "f"], "the failure may be named"
+
+
+async def test_no_event_says_that_the_object_is_unwritable_if_another_is():
+    bench = Bench({"a": REFUSED, "f": OutcomeUnknown("reset")}, after=STATUS)
+    await bench.execute(Plan(stages=((patch("a"),),)))
+    assert bench.names == ["a", "f"]
+    assert bench.emitted == []
+
+
 async def test_a_status_that_alone_fails_is_tried_each_time():
     bench = Bench({"f": REFUSED})
     for _ in range(3):
