@@ -183,9 +183,9 @@ class RollingWorld:
         spec = copy.deepcopy((await self.world.cluster()).spec)
         chosen = spec["workerGroupSpecs"]
         for group in [chosen[index] for index in groups] or chosen:
-            _set_variable(group, value)
+            set_variable(group, value)
         if head:
-            _set_variable(spec["headGroupSpec"], value)
+            set_variable(spec["headGroupSpec"], value)
         await self.patch(spec)
 
     async def patch(self, spec: Json) -> None:
@@ -237,6 +237,7 @@ def _budgets(manifest: Json) -> Any:
         yield group["groupName"], (unavailable * hosts, surge * hosts)
 
 
-def _set_variable(group: Json, value: str) -> None:
+def set_variable(group: Json, value: str) -> None:
+    """Set the variable of a group's pods that tells the editions of its template apart."""
     container = group["template"]["spec"]["containers"][0]
     container["env"] = [{"name": "EDITION", "value": value}]

@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tests.integration.measuring import measured_once
 from tests.neighbours.neighbourhood import Neighbourhood, Tenant, neighbourhood
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tests.neighbours.kinds import Column, Manifest
     from tests.neighbours.sickness import Sickness
+
+    Beginning: TypeAlias = Callable[[Column, str], Awaitable[None]]
 
 INCUBATION = 30.0
 """Seconds of sickness before the healthy tenant creates its object."""
@@ -40,7 +42,12 @@ takes alone: a RayJob that can run at last still has to run.
 
 @dataclass(frozen=True)
 class Alone:
-    """What an object does when nothing disturbs it: seconds until it is well, requests in all."""
+    """What an object does when nothing disturbs it.
+
+    Attributes:
+        seconds: until it is well, and well again after its edit if its kind has one.
+        requests: in all.
+    """
 
     seconds: float
     requests: int
@@ -51,6 +58,8 @@ async def alone(column: Column) -> Alone:
     """Play an object alone."""
     async with neighbourhood(column) as street:
         seconds = await _seconds_until_well(street.well, column, "alone")
+        if column.edit is not None:
+            seconds += await _seconds_until_rolled(street.well, column, "alone")
         assert seconds < PATIENCE, f"a {column} is never well, even alone"
         await asyncio.sleep(CURE)  # a RayCronJob's job is still to run
         return Alone(seconds, street.well.requests().total())
@@ -73,18 +82,19 @@ class _Cell:
         self._found: list[str] = []
 
     async def play(self, limit: float) -> list[str]:
-        sick, sickness = self._street.sick, self._sickness
-        allowed = 0
-        if sickness.late:
+        sick, sickness, edits = self._street.sick, self._sickness, self._column.edit is not None
+        if sickness.late or edits:
             await self._create()
             await self._all_well(PATIENCE)
-        else:
-            allowed = (await alone(self._column)).requests * sickness.crowd
+        begins = edits or not sickness.late
+        allowed = (await alone(self._column)).requests * sickness.crowd if begins else 0
         since = len(self._street.operator.transport.journal.entries)
         began = asyncio.get_running_loop().time()
+        if sickness.late and edits:
+            await self._edit()
         async with entered(sickness.course(sick)), self._watching_readiness():
             if not sickness.late:
-                await self._create()
+                await (self._edit() if edits else self._create())
             await asyncio.sleep(INCUBATION)
             if not sickness.everywhere:
                 await self._check_the_healthy_one(limit)
@@ -109,8 +119,14 @@ class _Cell:
         for name in self._names:
             await self._street.sick.create(self._column, name)
 
+    async def _edit(self) -> None:
+        for name in self._names:
+            await self._street.sick.edit(self._column, name)
+
     async def _check_the_healthy_one(self, limit: float) -> None:
         seconds = await _seconds_until_well(self._street.well, self._column, "well")
+        if self._column.edit is not None:
+            seconds += await _seconds_until_rolled(self._street.well, self._column, "well")
         await self._street.well.delete(self._column, "well")
         if seconds > limit:
             self._found.append(f"the healthy one took {seconds:.0f} s instead of {limit:.0f} s")
@@ -176,9 +192,18 @@ class _Cell:
 async def _seconds_until_well(tenant: Tenant, column: Column, name: str) -> float:
     """Create an object, wait until it is well, and return how long that took."""
     await column.wait_for_phase()
+    return await _seconds_of(tenant.create, tenant, column, name)
+
+
+async def _seconds_until_rolled(tenant: Tenant, column: Column, name: str) -> float:
+    """Edit an object, wait until it is well again, and return how long that took."""
+    return await _seconds_of(tenant.edit, tenant, column, name)
+
+
+async def _seconds_of(begin: Beginning, tenant: Tenant, column: Column, name: str) -> float:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await tenant.create(column, name)
+    await begin(column, name)
     await _reached(lambda: tenant.is_well(column, name), seconds=PATIENCE, pause=0.2)
     return loop.time() - began
 

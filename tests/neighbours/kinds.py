@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
+from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, labels
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
+from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import example_cluster
 from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
+from tests.integration.rolling import rolling_manifest, set_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +32,7 @@ class Column:
     """One kind.
 
     Attributes:
+        name: of the column.
         resource: of the objects that a tenant creates.
         manifest: an object of this name, created at this time, that becomes well by itself.
         creates: the resource of the objects that the operator creates for it.
@@ -38,6 +43,8 @@ class Column:
         has_own_reasons: whether the reason of `Ready` tells the cause; else it is one of KubeRay's,
             and the message alone tells.
         phase: second of the minute in which it is created.
+        edit: changes a manifest so that an object that is well has something to do: it does that
+            in sickness, instead of being created.
     """
 
     resource: Resource[Any]
@@ -49,9 +56,11 @@ class Column:
     speaks: frozenset[str] = frozenset()
     has_own_reasons: bool = True
     phase: float | None = None
+    edit: Callable[[Manifest], None] | None = None
+    name: str = ""
 
     def __str__(self) -> str:
-        return self.resource.kind
+        return self.name or self.resource.kind
 
     async def wait_for_phase(self) -> None:
         """Sleep until the second of the minute in which the object is to be created."""
@@ -62,6 +71,42 @@ class Column:
 
 def _cluster_is_well(cluster: Manifest, _objects: Objects) -> bool:
     return cluster.get("status", {}).get("state") == "ready"
+
+
+def _rolled_cluster(name: str, _now: datetime) -> Manifest:
+    """Return a RayCluster with two workers that are replaced one after the other."""
+    manifest = rolling_manifest(2)
+    manifest["metadata"]["name"] = name
+    return manifest
+
+
+def _edit_workers(cluster: Manifest) -> None:
+    for group in cluster["spec"]["workerGroupSpecs"]:
+        set_variable(group, "new")
+
+
+def _is_rolled(cluster: Manifest, objects: Objects) -> bool:
+    """Return whether all pods are there, are ready and have the variables of their templates."""
+    status, spec = cluster.get("status", {}), cluster["spec"]
+    seen = status.get("observedGeneration") == cluster["metadata"]["generation"]
+    wanted = sorted(
+        _variable(group["template"]["spec"])
+        for group in spec["workerGroupSpecs"]
+        for _ in range(group["replicas"] * group.get("numOfHosts", 1))
+    )
+    found = sorted(
+        _variable(pod["spec"])
+        for pod in objects(PODS)
+        if pod["metadata"]["labels"].get(labels.CLUSTER) == cluster["metadata"]["name"]
+        and pod["metadata"]["labels"].get(labels.NODE_TYPE) == "worker"
+        and "deletionTimestamp" not in pod["metadata"]
+    )
+    return seen and status.get("state") == "ready" and wanted == found
+
+
+def _variable(spec: Manifest) -> str:
+    variables = spec["containers"][0].get("env", ())
+    return next((each["value"] for each in variables if each["name"] == "EDITION"), "")
 
 
 def _job_is_well(job: Manifest, _objects: Objects) -> bool:
@@ -75,6 +120,11 @@ def _job_has_failed(job: Manifest) -> bool:
 
 def _service_is_well(service: Manifest, _objects: Objects) -> bool:
     return service.get("status", {}).get("serviceStatus") == "Running"
+
+
+def _fleet_is_well(fleet: Manifest, _objects: Objects) -> bool:
+    conditions = fleet.get("status", {}).get("conditions", ())
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 
 
 def _cron_job_is_well(cron: Manifest, objects: Objects) -> bool:
@@ -129,5 +179,25 @@ KINDS = (
         is_well=_cron_job_is_well,
         speaks=frozenset({"RayCronJob", "RayJob"}),
         phase=50.0,
+    ),
+    Column(
+        RAYCLUSTERFLEETS,
+        creates="rayclusters.ray.io",
+        manifest=lambda name, _now: fleet_manifest(name, replicas=2),
+        cluster_spec=lambda fleet: fleet["spec"]["template"]["spec"],
+        is_well=_fleet_is_well,
+        speaks=frozenset({"RayClusterFleet"}),
+        has_own_reasons=False,
+    ),
+    Column(
+        RAYCLUSTERS,
+        name="RollingUpdate",
+        creates="pods",
+        manifest=_rolled_cluster,
+        edit=_edit_workers,
+        cluster_spec=lambda cluster: cluster["spec"],
+        is_well=_is_rolled,
+        speaks=frozenset({"RayCluster"}),
+        has_own_reasons=False,
     ),
 )

@@ -13,10 +13,13 @@ from controller.kube.errors import AlreadyExists, KubeError, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import NAMESPACES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
+from controller.ray.api.feature_gates import CLUSTER_FLEET
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
 from tests.faults.faulty_transport import Rule
 from tests.integration.harness import embedded_world, neighbour
+from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
 
@@ -36,7 +39,7 @@ Objects: TypeAlias = "Callable[[Resource[Any]], list[Manifest]]"
 Reaction: TypeAlias = "Callable[[Client, StoredEvent], Awaitable[object]]"
 
 CORE_EVENTS = Resource("", "v1", "events", "Event", KubeObject)
-RAY_KINDS = (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS)
+RAY_KINDS = (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS, RAYCLUSTERFLEETS)
 SICK, WELL = "sick", "default"
 READS_OF_CACHES = frozenset({"list", "watch"})
 
@@ -57,6 +60,7 @@ class Tenant:
         self.rays = Rays(world)
         self.ray = self.rays.ray
         self.ray.nodes = Services(world).nodes
+        self.ray.pods = RayNodesOfWorld(world)
         self.alter: list[Callable[[Manifest], None]] = []
 
     @property
@@ -69,10 +73,21 @@ class Tenant:
 
     async def create(self, column: Column, name: str) -> None:
         """Create an object, altered as this tenant wants it."""
+        await self.user.create(column.resource, self.namespace, self._manifest(column, name))
+
+    async def edit(self, column: Column, name: str) -> None:
+        """Edit an object, so that it has something to do."""
+        assert column.edit is not None
+        manifest = self._manifest(column, name)
+        column.edit(manifest)
+        operation = {"op": "replace", "path": "/spec", "value": manifest["spec"]}
+        await self.user.json_patch(column.resource, self.namespace, name, [operation])
+
+    def _manifest(self, column: Column, name: str) -> Manifest:
         manifest = column.manifest(name, self.street.right_time())
         for alter in self.alter:
             alter(column.cluster_spec(manifest))
-        await self.user.create(column.resource, self.namespace, manifest)
+        return manifest
 
     async def delete(self, column: Column, name: str) -> None:
         """Delete an object; it may be gone already."""
@@ -176,12 +191,16 @@ class Tenant:
 
     @asynccontextmanager
     async def corrected(self) -> AsyncIterator[None]:
-        """At the end its user replaces what is there, as a person would who has read the cause."""
+        """At the end its user corrects what is there, as a person would who has read the cause.
+
+        What is edited is edited anew, what is created is deleted, to be created anew.
+        """
         try:
             yield
         finally:
+            correct = self.delete if self.column.edit is None else self.edit
             for each in self.objects(self.column.resource):
-                await self.delete(self.column, each["metadata"]["name"])
+                await correct(self.column, each["metadata"]["name"])
 
     # -- what is seen of it -------------------------------------------------------------------
 
@@ -248,7 +267,8 @@ class Neighbourhood:
             rng=random.Random(1),
         )
         self.actors = actors
-        kinds = kinds_of(KindSettings.from_environment(FeatureGates(), {}), actors)
+        gates = FeatureGates({CLUSTER_FLEET: True})
+        kinds = kinds_of(KindSettings.from_environment(gates, {}), actors)
         self.operator = self.world.start_operator(kinds=kinds, rules=rules, namespaces=())
 
     def _rays_of(self, head: Head) -> Any:

@@ -31,10 +31,10 @@ def print_table(reporter: pytest.TerminalReporter) -> None:
     reporter.section("neighbours: sicknesses and what became of the healthy tenant beside them")
     rows = {row for row, _ in cells}
     width = max(map(len, rows))
-    reporter.write_line(" " * width + "".join(f"  {column!s:<12}" for column in KINDS))
+    reporter.write_line(" " * width + "".join(f"  {column!s:<15}" for column in KINDS))
     for sickness in sorted(SICKNESSES, key=lambda sickness: sickness.name):
         if sickness.name in rows:
-            words = "".join(f"  {_word(cells, sickness, column):<12}" for column in KINDS)
+            words = "".join(f"  {_word(cells, sickness, column):<15}" for column in KINDS)
             reporter.write_line(f"{sickness.name:<{width}}{words}".rstrip())
     if reporter.config.option.markexpr == "not slow":
         left = len(SICKNESSES) - len(rows)

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     ]
 
 
+UPGRADES, FLEETS = frozenset({"RollingUpdate"}), frozenset({"RayClusterFleet"})
+
+
 def unless_it_serves(named: str) -> Mapping[str, str]:
     """What every kind must say but RayServices: their head is there, and serves alone."""
-    return dict.fromkeys(("RayCluster", "RayJob", "RayCronJob"), named)
+    return dict.fromkeys(("RayCluster", "RayClusterFleet", "RayJob", "RayCronJob"), named)
 
 
 _REASON = re.compile(r"^[A-Z][A-Za-z]+\.\*")
@@ -35,7 +38,8 @@ class Sickness:
         course: makes the tenant sick, and ends it when it is left.
         named: regular expression for what a condition, status or event must say, cause and
             remedy; by kind if kinds differ. Empty: nothing has to be said.
-        only: kinds that can have it; all, if empty.
+        only: kinds or columns that can have it; all, if empty.
+        spares: columns that cannot have it.
         late: whether it befalls what was well before, instead of what is created in it.
         everywhere: the reason why it concerns everybody: the operator may be unready, and the
             healthy tenant is looked at only when it has ended.
@@ -50,6 +54,7 @@ class Sickness:
     course: Course
     named: str | Mapping[str, str] = ""
     only: frozenset[str] = frozenset()
+    spares: frozenset[str] = frozenset()
     late: bool = False
     everywhere: str = ""
     lasts: float = 600.0
@@ -60,7 +65,8 @@ class Sickness:
 
     def concerns(self, column: Column) -> bool:
         """Whether this kind can have it."""
-        return not self.only or str(column) in self.only
+        names = {str(column), column.resource.kind}
+        return not names & self.spares and (not self.only or bool(names & self.only))
 
     def is_named_in(self, texts: list[str], column: Column) -> bool:
         """Whether one of the texts says what must be said."""
@@ -69,5 +75,7 @@ class Sickness:
 
     def pattern(self, column: Column) -> str:
         """What must be said about this kind."""
-        named = self.named if isinstance(self.named, str) else self.named.get(str(column), "")
+        named = self.named
+        if not isinstance(named, str):
+            named = named.get(str(column), named.get(column.resource.kind, ""))
         return named if column.has_own_reasons else _REASON.sub("", named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.neighbours.sickness import Sickness
+from tests.neighbours.sickness import UPGRADES, Sickness
 from tests.ray.dashboard.simulated import Fault
 
 if TYPE_CHECKING:
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from tests.neighbours.neighbourhood import Tenant
     from tests.neighbours.sickness import Course
 
-ASKING = frozenset({"RayJob", "RayService", "RayCronJob"})
+ASKING = UPGRADES | {"RayJob", "RayService", "RayCronJob"}
+ROLLED = frozenset({Fault.SILENT, Fault.ERROR})
+"""Faults that upgrades meet; to them all others are errors."""
 
 
 def dashboards(fault: Fault) -> Course:
@@ -40,7 +42,10 @@ def slow(sick: Tenant) -> Iterator[None]:
 SICKNESSES = (
     *(
         Sickness(
-            name=f"dashboards: {words}", course=dashboards(fault), only=ASKING, named="dashboard"
+            name=f"dashboards: {words}",
+            course=dashboards(fault),
+            only=ASKING if fault in ROLLED else ASKING - UPGRADES,
+            named="dashboard",
         )
         for fault, words in (
             (Fault.REFUSES, "nothing listens"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from tests.neighbours.sickness import Sickness
+from tests.neighbours.sickness import UPGRADES, Sickness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -21,8 +21,8 @@ def odd(alter: Callable[[Manifest], object]) -> Course:
 
     @asynccontextmanager
     async def course(sick: Tenant) -> AsyncIterator[None]:
-        with sick.altered(alter):
-            async with sick.corrected():
+        async with sick.corrected():
+            with sick.altered(alter):
                 yield
 
     return course
@@ -41,6 +41,8 @@ def nest(spec: Manifest) -> None:
     spec["headGroupSpec"]["template"]["spec"]["odd"] = inner
 
 
+# An upgrade meets one odd template that is refused and one odd number: the others strike heads,
+# which it does not replace, or are refused alike.
 SICKNESSES = (
     Sickness(
         name="600 nested maps in a template",
@@ -49,10 +51,12 @@ SICKNESSES = (
     ),
     Sickness(
         name="a variable of a megabyte",
+        spares=UPGRADES,
         course=odd(lambda spec: head(spec).update(env=[{"name": "BIG", "value": "x" * 1_000_000}])),
     ),
     Sickness(
         name="containers of the wrong type",
+        spares=UPGRADES,
         course=odd(
             lambda spec: spec["headGroupSpec"]["template"]["spec"].update(containers="none")
         ),
@@ -60,11 +64,13 @@ SICKNESSES = (
     ),
     Sickness(
         name="a quantity of 5,000 digits",
+        spares=UPGRADES,
         course=odd(lambda spec: head(spec)["resources"].update(limits={"cpu": "9" * 5000})),
         named="cpu",
     ),
     Sickness(
         name="a label of the wrong type",
+        spares=UPGRADES,
         course=odd(
             lambda spec: spec["headGroupSpec"]["template"].update(metadata={"labels": {"a": 7}})
         ),
@@ -72,6 +78,7 @@ SICKNESSES = (
     ),
     Sickness(
         name="requests above limits",
+        spares=UPGRADES,
         course=odd(lambda spec: head(spec)["resources"].update(limits={"cpu": "500m"})),
         named="must be less than or equal to cpu limit",
     ),
@@ -82,16 +89,19 @@ SICKNESSES = (
     ),
     Sickness(
         name="mTLS is asked for",
+        spares=UPGRADES,
         course=odd(lambda spec: spec.update(tlsOptions={"enabled": True})),
         named="tlsOptions",
     ),
     Sickness(
         name="a network policy is asked for",
+        spares=UPGRADES,
         course=odd(lambda spec: spec.update(networkPolicy={"mode": "DenyAll"})),
         named="networkPolicy",
     ),
     Sickness(
         name="an unknown field in a template",
+        spares=UPGRADES,
         course=odd(
             lambda spec: spec["headGroupSpec"]["template"]["spec"].update(nodeSelektor={"a": "b"})
         ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from controller.kube.errors import NotFound
 from controller.kube.resources import NAMESPACES, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from tests.neighbours.sickness import Sickness
+from tests.neighbours.sickness import UPGRADES, Sickness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -137,6 +137,7 @@ SICKNESSES = (
     Sickness(
         name="another controller reverts services",
         course=reverted_service,
+        spares=UPGRADES,  # they touch no service
         named=CONTESTED,
         requests=40,  # a RayService and its cluster have three services
     ),

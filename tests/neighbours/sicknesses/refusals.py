@@ -9,7 +9,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse
-from tests.neighbours.sickness import Sickness, unless_it_serves
+from tests.neighbours.sickness import UPGRADES, Sickness, unless_it_serves
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -102,6 +102,7 @@ SICKNESSES = (
     Sickness(
         name="a webhook denies services",
         course=refused(DENIES, "services", "create"),
+        spares=UPGRADES,  # their services are there already
         named=NEEDS_TEAM,
     ),
     Sickness(
@@ -122,6 +123,7 @@ SICKNESSES = (
     Sickness(
         name="a webhook is down for services",
         course=refused(IS_DOWN, "services", "create"),
+        spares=UPGRADES,  # their services are there already
         named=UNAVAILABLE,
     ),
     Sickness(
@@ -139,6 +141,7 @@ SICKNESSES = (
     Sickness(
         name="no right to create services",
         course=refused(no_right("create", "services"), "services", "create"),
+        spares=UPGRADES,  # their services are there already
         named=f"{NO_RIGHT}create",
     ),
     Sickness(

@@ -14,7 +14,7 @@ from tests.faults.faulty_transport import Cut, ErrorResponse, Gone, Lag, Refused
 from tests.faults.restored import Backup
 from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import install_crds
-from tests.neighbours.sickness import Sickness
+from tests.neighbours.sickness import UPGRADES, Sickness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -120,11 +120,13 @@ async def lost_node(sick: Tenant) -> AsyncIterator[None]:
 SICKNESSES = (
     Sickness(
         name="410 in place of each event of one namespace",
+        spares=UPGRADES,  # here and below: a plain RayCluster has the same watches
         course=lambda sick: sick.disturbed(Gone()),
         everywhere="all tenants' events come in the same stream",
     ),
     Sickness(
         name="watches break at each event of one namespace",
+        spares=UPGRADES,
         course=lambda sick: sick.disturbed(Cut()),
         everywhere="all tenants' events come in the same stream",
     ),
@@ -153,6 +155,7 @@ SICKNESSES = (
     Sickness(name="the clock is 10 h ahead", course=wrong_clock(hours=10)),
     Sickness(
         name="the clock is 10 h behind",
+        spares=UPGRADES,
         course=wrong_clock(hours=-10),
         everywhere="schedules follow the operator's clock",
     ),

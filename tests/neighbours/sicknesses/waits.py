@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.faults.faulty_transport import DelayedRequest, LostRequest, LostResponse
-from tests.neighbours.sickness import Sickness
+from tests.neighbours.sickness import FLEETS, UPGRADES, Sickness
 
 if TYPE_CHECKING:
     from tests.faults.faulty_transport import RequestFault
@@ -32,6 +32,7 @@ SICKNESSES = (
         name="a webhook takes 10 s for forty objects",
         course=struck(DelayedRequest(10), "create"),
         crowd=MANY,
+        spares=UPGRADES | FLEETS,  # forty of them take a minute of the processor
         slow=True,
     ),
     Sickness(
@@ -49,6 +50,7 @@ SICKNESSES = (
     Sickness(
         name="answers to creates are lost",
         course=struck(LostResponse(), "create"),
+        requests=60,  # each event is sent six times
     ),
     Sickness(
         name="requests to create are lost",
