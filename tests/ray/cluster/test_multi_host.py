@@ -343,6 +343,19 @@ def test_more_hosts_turn_single_pods_into_slices_and_fewer_turn_them_back():
     assert NAME not in made(mixed)[0][0]
 
 
+@pytest.mark.parametrize("left", [(1, 2), (0, 2)])
+def test_what_is_left_of_a_larger_slice_is_no_whole_one_whatever_its_number(left: tuple[int, int]):
+    rest = [host("a", number) for number in left]
+    resized = plan(around(multi(1, hosts=2), *rest))
+    assert gone(resized) == {each.metadata.name for each in rest}
+    assert gone(plan(around(multi(1, hosts=2), host("a", 0), host("a", 1)))) == set()
+
+
+def test_a_host_index_that_is_no_number_costs_nothing():
+    odd = pod("a-x", labels={NAME: "a", INDEX: "0", HOST: "x"})
+    assert gone(plan(around(multi(1, hosts=2), host("a", 0), odd))) == set()
+
+
 @pytest.mark.parametrize(
     ("hosts", "pods", "expected"),
     [

@@ -53,6 +53,12 @@ class MultiHostReplica:
         """The pods that are not terminating."""
         return [pod for pod in self.pods if not pod.metadata.terminating]
 
+    def is_whole(self, hosts: int) -> bool:
+        """Whether these are all of so many hosts, and none was left over from a larger replica."""
+        numbers = [_label(pod, labels.HOST_INDEX) for pod in self.pods]
+        too_high = any(each.isdecimal() and int(each) >= hosts for each in numbers)
+        return len(self.pods) == hosts and not too_high
+
     @property
     def index(self) -> str:
         """The replica index that its pods carry."""
@@ -226,10 +232,12 @@ def _why_forced(
         defect = _defect(pod)
         if defect is not None:
             return _of_replica(each, pod, defect), DeletionCause.POD
-    count = len(each.pods)
-    if count == group.hosts or is_unfinished(each, group, begun):
+    if each.is_whole(group.hosts) or is_unfinished(each, group, begun):
         return None
     what = f"its replica {each.name}" if each.name else "its replica"
+    count = len(each.pods)
+    if count == group.hosts:
+        return f"{what} lacks some of its {count} hosts and has others", DeletionCause.RESIZED
     cause = DeletionCause.RESIZED if count > group.hosts else DeletionCause.POD
     return f"{what} has {count} of {group.hosts} hosts", cause
 

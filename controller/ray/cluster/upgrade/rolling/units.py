@@ -143,7 +143,7 @@ def _members(
             yield pod.metadata.name, (pod,), True, True
         return
     for each in replicas:
-        complete = len(each.pods) == group.hosts
+        complete = each.is_whole(group.hosts)
         whole = complete or is_unfinished(each, group, seen.incomplete_replicas)
         yield each.name or each.pods[0].metadata.name, each.pods, complete, whole
 
