@@ -200,6 +200,11 @@ async def new_template(world: World, value: str = "new") -> None:
     await world.user.json_patch(RAYCLUSTERS, world.namespace, "example", patch)
 
 
+async def replaced_pods(world: World) -> None:
+    await new_template(world)
+    await world.settle(120)
+
+
 async def former_template(world: World) -> None:
     path = "/spec/workerGroupSpecs/0/template/spec/containers/0/env"
     patch = [{"op": "remove", "path": path}]
@@ -273,6 +278,9 @@ ROWS = {
     ),
     "the pods of an upgrade": Row(
         RAYCLUSTERS, a_rolling_cluster, new_template, "pods", PATCH, "example"
+    ),
+    "a new revision": Row(
+        RAYCLUSTERS, a_rolling_cluster, replaced_pods, REVISIONS, CREATE, "example", told_by=""
     ),
     "the number of a revision": Row(
         RAYCLUSTERS, an_upgraded_cluster, former_template, REVISIONS, PATCH, "example", told_by=""

@@ -209,7 +209,7 @@ def children_message(made: Plan) -> str:
     return str(found[0]["message"]) if found else ""
 
 
-def test_a_refused_revision_is_said_and_hinders_nothing():
+def test_a_refused_revision_is_said_tried_again_and_hinders_nothing():
     kept = rolling()
     seen, made = observed(kept), plan(kept)
     [create] = writes(made)
@@ -222,7 +222,7 @@ def test_a_refused_revision_is_said_and_hinders_nothing():
         "Forbidden", "exceeded quota: small"
     )
     made = plan(kept)
-    assert writes(made) == []
+    assert writes(made) == [create]
     assert not observed(kept).awaits_revision
     assert "Forbidden: exceeded quota: small" in children_message(made)
 

@@ -49,12 +49,14 @@ class RevisionHistory:
         name: of the revision of the present templates, whether it exists or not.
         revisions: those that exist and are not being deleted.
         refusal: why the present templates cannot be kept; empty if they can.
+        error: what the server answered when they were last to be kept; empty if it took them.
         is_pending: whether the outcome of keeping them is unknown.
     """
 
     name: str
     revisions: tuple[ControllerRevision, ...] = ()
     refusal: str = ""
+    error: str = ""
     is_pending: bool = False
 
     @property
@@ -63,9 +65,14 @@ class RevisionHistory:
         return next((each for each in self.revisions if each.metadata.name == self.name), None)
 
     @property
-    def is_awaited(self) -> bool:
-        """Whether the present templates are still to be kept, before a pod is replaced by them."""
+    def is_missing(self) -> bool:
+        """Whether the present templates are to be kept now."""
         return self.present is None and not self.refusal and not self.is_pending
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether pods are replaced only when they are kept: no longer once that has failed."""
+        return self.is_missing and not self.error
 
     @property
     def newest(self) -> int:
@@ -75,11 +82,12 @@ class RevisionHistory:
     @property
     def notes(self) -> tuple[Note, ...]:
         """What a person should know."""
-        if not self.refusal:
+        why = self.refusal or self.error
+        if not why:
             return ()
         message = (
             "the present pod templates are not kept, so that `manta rollout undo` will not find "
-            f"them: {self.refusal}"
+            f"them: {why}"
         )
         return (Note("FailedToCreateControllerRevision", message),)
 
@@ -100,7 +108,14 @@ def observe_history(
     if history.present is not None:
         return history
     is_pending = child_scope(CONTROLLER_REVISIONS, name) in reads.pending_scopes(meta.uid)
-    return RevisionHistory(name, kept, _refusal(cluster, name, reads), is_pending)
+    error = reads.create_error(CONTROLLER_REVISIONS, f"{meta.namespace}/{name}")
+    return RevisionHistory(
+        name,
+        kept,
+        _refusal(cluster, name, reads),
+        f"{error.reason}: {error.message}" if error is not None else "",
+        is_pending,
+    )
 
 
 def history_writes(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
@@ -109,7 +124,7 @@ def history_writes(seen: ClusterObservation, desired: DesiredCluster) -> Iterato
     if history is None:
         return
     present = history.present
-    if history.is_awaited:
+    if history.is_missing:
         body = _revision(seen.cluster, desired, history)
         yield Create(_target(seen, history.name), body)
     elif present is not None and present.revision < history.newest:
@@ -130,8 +145,7 @@ def _refusal(cluster: RayCluster, name: str, reads: CacheReader) -> str:
         taken is not None and not is_owned_by(taken.metadata, cluster.metadata.uid)
     ):
         return f"ControllerRevision {name} belongs to another object"
-    error = reads.create_error(CONTROLLER_REVISIONS, key)
-    return f"{error.reason}: {error.message}" if error is not None else ""
+    return ""
 
 
 def _revision(
