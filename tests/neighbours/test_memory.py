@@ -37,7 +37,8 @@ async def test_memory_is_flat(sickness: Sickness):
     column = next(column for column in first if sickness.concerns(column))
     async with neighbourhood(column) as street:
         rounds = [await _round(street, sickness, column) for _ in range(ROUNDS)]
-    warm, last = max(rounds[:WARM], key=Counter.total), rounds[-1]
+    warm = max(rounds[:WARM], key=Counter.total)
+    last = min(rounds[-2:], key=Counter.total)  # a round may end amid a request
     assert last.total() - warm.total() <= SLACK, (last - warm).most_common(5)
 
 
