@@ -98,7 +98,7 @@ class ThreadedElection:
         """Release the lease, if it is ours, and end the thread."""
         self._releases = True
         if self._loop is not None and not self._ended.is_set():
-            self._loop.call_soon_threadsafe(self._stop.set)
+            self._ask_to_stop(self._loop)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_RELEASE):
                     await self._ended.wait()
@@ -108,13 +108,17 @@ class ThreadedElection:
         if self._thread is None:
             return
         if self._loop is not None and not self._ended.is_set():
-            self._loop.call_soon_threadsafe(self._stop.set)
+            self._ask_to_stop(self._loop)
         try:
             async with asyncio.timeout(_JOIN):
                 await self._ended.wait()
         except TimeoutError:
             return  # it is a daemon: the process ends without it
         self._thread.join()
+
+    def _ask_to_stop(self, loop: asyncio.AbstractEventLoop) -> None:
+        with suppress(RuntimeError):  # the thread's loop is closed: its end is about to be told
+            loop.call_soon_threadsafe(self._stop.set)
 
     def _work(self, caller: asyncio.AbstractEventLoop) -> None:
         try:

@@ -21,7 +21,7 @@ from controller.runtime.leaderelection import (
 from tests.runtime.leaderelection.kit import SharedLock, conflict, elector
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from controller.runtime.leaderelection.lease import Lease
 
@@ -118,6 +118,23 @@ async def test_what_ends_the_candidate_before_it_leads_is_raised():
     await made.aclose()
 
 
+@pytest.mark.parametrize("end", [ThreadedElection.release, ThreadedElection.aclose])
+async def test_a_thread_that_ended_a_moment_ago_can_be_stopped(
+    end: Callable[[ThreadedElection], Awaitable[None]],
+):
+    lock = SharedLock()
+    lock.failure = RuntimeError("a fault of ours")
+    made = election(lock)
+    others = set(threading.enumerate())
+    acquiring = asyncio.create_task(made.acquire())
+    await asyncio.sleep(0)
+    for thread in set(threading.enumerate()) - others:
+        thread.join()  # what it says at its end waits for this event loop
+    await end(made)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        await acquiring
+
+
 async def test_a_standby_can_be_stopped_and_takes_over_when_the_leader_goes():
     lock = SharedLock()
     leader, standby, third = (election(lock, name) for name in "abc")
@@ -138,10 +155,11 @@ async def test_a_standby_can_be_stopped_and_takes_over_when_the_leader_goes():
 
 
 async def test_the_thread_has_a_name_and_keeps_no_process_alive():
-    made = election(SharedLock())
+    made, others = election(SharedLock()), set(threading.enumerate())
     await made.acquire()
     await made.acquire()
-    (thread,) = [each for each in threading.enumerate() if each.name == "leader election"]
+    (thread,) = set(threading.enumerate()) - others
+    assert thread.name == "leader election"
     assert thread.daemon
     await made.aclose()
     assert not thread.is_alive()
