@@ -21,7 +21,7 @@ from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from controller.devcluster.apiserver.store import StoredEvent
 
@@ -193,15 +193,21 @@ def _parts(page: str, name: str) -> tuple[str, str, str]:
     return before + begin, text, end + after
 
 
+def with_blocks(page: str, blocks: Mapping[str, str]) -> str:
+    """The page with these texts in its blocks of these names."""
+    for name, text in blocks.items():
+        before, _, after = _parts(page, name)
+        page = f"{before}{text}\n{after}"
+    return page
+
+
 def main() -> None:
     """Draw all pictures into the page."""
-    page = PAGE.read_text()
+    drawn: dict[str, str] = {}
     for name, draw in PICTURES.items():
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            drawn = runner.run(draw())
-        before, _, after = _parts(page, name)
-        page = f"{before}{drawn}\n{after}"
-    PAGE.write_text(page)
+            drawn[name] = runner.run(draw())
+    PAGE.write_text(with_blocks(PAGE.read_text(), drawn))
 
 
 if __name__ == "__main__":

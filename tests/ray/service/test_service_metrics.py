@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +14,6 @@ from controller.ray.service import ServiceCollector
 
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
 IDENTITY = 'name="svc",namespace="default",uid="u"'
-DOCS = Path(__file__).parents[3] / "docs"
 
 
 def registry_of(services: list[RayService]) -> CollectorRegistry:
@@ -103,10 +101,3 @@ def test_a_deleted_service_leaves_no_series():
     assert lines(registry)
     services.clear()
     assert not lines(registry)
-
-
-def test_every_metric_is_in_the_documented_table():
-    page = (DOCS / "metrics.md").read_text()
-    names = [family.name for family in registry_of([]).collect()]
-    assert len(names) == 8
-    assert [name for name in names if f"| `{name}` |" not in page] == []
