@@ -78,7 +78,7 @@ class CacheWorld:
             (reference.name, delay)
         )
         self.said: list[str] = []
-        self.watched: list[Resource[Any]] = []
+        self.watched: list[tuple[Resource[Any], str]] = []
         self.odd: list[tuple[Resource[Any], Undecodable]] = []
         self.caches: Any = None
 
@@ -92,7 +92,7 @@ class CacheWorld:
             rng=random.Random(1),
             on_synced=lambda: self.said.append("synced"),
             on_quarantine=lambda resource, odd: self.odd.append((resource, odd)),
-            on_watch=lambda resource, _namespace: self.watched.append(resource),
+            on_watch=lambda *watched: self.watched.append(watched),
             **settings,
         )
         return self.caches

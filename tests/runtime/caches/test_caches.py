@@ -270,6 +270,31 @@ async def test_a_resource_that_may_not_be_listed_is_as_good_as_none(world: Cache
         assert not world.expectations.reader.serves(GADGETS)
 
 
+async def test_what_is_refused_comes_and_goes_is_logged(world: CacheWorld):
+    await world.user.create(CRDS, "", definition(GADGETS))
+    world.transport.rules = [refused("gadgets.test.dev")]
+    available: list[Any] = []
+    owner = kind(Owned(GADGETS, optional=True))
+    world.build([owner], on_available=available.append).serve(Served(), owner)  # type: ignore[arg-type]
+    with capture_logs() as logs:
+        async with world.running():
+            world.transport.rules = []
+            await asyncio.sleep(ASK + 1)
+            assert set(world.caches._registrations.values()) == {WIDGETS, GADGETS}
+            await world.user.delete(CRDS, "", f"{GADGETS.plural}.{GADGETS.group}")
+            await asyncio.sleep(ASK + 5)
+            assert set(world.caches._registrations.values()) == {WIDGETS}
+            assert [name for name, _ in scopes(world)] == ["widgets.test.dev"]
+    assert available == [GADGETS] * 2
+    about = {"resource": "gadgets.test.dev"}
+    refusal = {"error": "not that one", "log_level": "warning"}
+    assert logs == [
+        {"event": "resource.forbidden", **refusal, **about},
+        {"event": "resource.available", "log_level": "info", **about},
+        {"event": "resource.removed", "log_level": "warning", **about},
+    ]
+
+
 async def test_EXP27_a_cache_that_comes_later_is_not_read_before_it_is_confirmed(
     world: CacheWorld,
 ):
@@ -288,7 +313,9 @@ async def test_EXP27_a_cache_that_comes_later_is_not_read_before_it_is_confirmed
             patch.setattr(CacheBarrier, "wait", late)
             await asyncio.sleep(ASK + 12)
             assert not world.expectations.reader.serves(GADGETS)
-            assert "cache.not_confirmed" in {line["event"] for line in logs}
+            (line, *_) = logs
+            assert (line["event"], line["log_level"]) == ("cache.not_confirmed", "warning")
+            assert line["error"].startswith("Gave up after 5 s: the caches did not reach")
             confirmed.set()
             await asyncio.sleep(1)
         assert world.expectations.reader.serves(GADGETS)
@@ -340,10 +367,13 @@ async def test_a_server_that_does_not_say_what_it_serves_is_asked_every_two_seco
     ] * 2
 
 
-async def test_the_beginning_of_a_watch_is_told_for_primaries(world: CacheWorld):
-    world.build([kind()])
+@pytest.mark.parametrize("namespaces", [(), ("one", "two")])
+async def test_the_beginning_of_a_watch_is_told_for_primaries(
+    world: CacheWorld, namespaces: tuple[str, ...]
+):
+    world.build([kind()], namespaces=namespaces)
     async with world.running():
-        assert world.watched == [WIDGETS]
+        assert world.watched == [(WIDGETS, each) for each in namespaces or [""]]
 
 
 async def test_each_informer_has_metrics_of_its_own(world: CacheWorld):

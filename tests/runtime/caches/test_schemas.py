@@ -201,6 +201,28 @@ async def test_a_watch_that_begins_between_checks_begins_them_anew():
         assert publisher.times == [1, 4, 9, 39]
 
 
+async def test_a_watch_that_begins_puts_off_all_checks_but_the_next():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.times.clear()
+        for namespace, pause in [("a", 0.5), ("b", 0.1), ("c", 100)]:
+            schemas.watch_begins(PODS, namespace)
+            await asyncio.sleep(pause)
+        assert publisher.times == pytest.approx([1, 1.6, 6.6, 36.6])
+
+
+async def test_watches_that_begin_together_have_their_checks_together():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.times.clear()
+        for namespace in "abc":
+            schemas.watch_begins(PODS, namespace)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        await asyncio.sleep(100)
+        assert publisher.times == [1, 6, 36]
+
+
 async def test_a_resource_that_is_not_published_is_not_read_and_no_error():
     client: Any = Publisher()
     changed: list[Any] = []
@@ -337,6 +359,31 @@ async def test_the_first_reading_counts_for_the_watches_before_it():
     await asyncio.sleep(0.1)
     assert is_current(schemas)
     assert "all pods" not in publisher.read
+    await asyncio.sleep(3600)
+    assert publisher.times == [0]
+    task.cancel()
+
+
+async def test_a_watch_that_begins_during_the_first_reading_has_its_checks():
+    class Slow(Publisher):
+        async def request_json(self, method: str, path: str) -> Any:
+            answer = await super().request_json(method, path)
+            if len(self.times) == 1:
+                await asyncio.sleep(1)
+                schemas.watch_begins(PODS)
+                await asyncio.sleep(1)
+            return answer
+
+    publisher = Slow()
+    client: Any = publisher
+    schemas = InstalledSchemas(client, [PODS], on_change=lambda _: None, reread=publisher.reread)
+    task = asyncio.create_task(schemas.run(lambda: None))
+    await asyncio.sleep(2.5)
+    assert not is_current(schemas)
+    await asyncio.sleep(0.6)
+    assert is_current(schemas)
+    await asyncio.sleep(100)
+    assert publisher.times == [0, 3, 8, 38]
     task.cancel()
 
 
@@ -377,6 +424,29 @@ async def test_objects_of_a_watch_during_which_no_schema_was_read_are_read_again
         await asyncio.sleep(sum(CHECKS) + 1)
         assert is_current(schemas)
         assert publisher.read.count("all pods") == 1
+
+
+async def test_a_watch_that_begins_while_objects_are_read_again_counts():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+
+        async def reread(resource: Any) -> None:
+            await Publisher.reread(publisher, resource)
+            for namespace in ("a", "b"):
+                schemas.watch_begins(PODS, namespace)
+
+        schemas._reread = reread
+        for _ in range(2):
+            schemas.watch_begins(PODS, "a")
+        await asyncio.sleep(CHECKS[0] + 0.1)
+        assert publisher.read.count("all pods") == 1
+        schemas._reread = publisher.reread
+        schemas.watch_begins(PODS, "b")
+        await asyncio.sleep(CHECKS[0] + 0.1)
+        assert publisher.read.count("all pods") == 2, "two watches in b"
+        await asyncio.sleep(sum(CHECKS))
+        assert publisher.read.count("all pods") == 2, "one in a"
+        assert is_current(schemas)
 
 
 async def test_watches_in_several_namespaces_are_no_sign_of_several_definitions():
@@ -467,6 +537,43 @@ async def test_an_edit_does_not_put_off_the_checks_of_a_watch():
         schemas.edited(PODS, "default/a")
         await asyncio.sleep(100)
         assert publisher.times == [1, 4, 6, 36]
+
+
+@pytest.mark.parametrize(
+    ("edited", "read"),
+    [
+        (0.05, [1, 6, 36]),
+        (0.3, [1, 1.5, 6, 36]),
+        (0.6, [1, 1.6, 6, 36]),
+        (4.4, [1, 5.4, 6, 36]),
+        (4.5, [1, 6, 36]),
+    ],
+)
+async def test_an_edit_is_checked_with_a_watch_if_that_is_soon_but_not_too_soon(
+    edited: float, read: list[float]
+):
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.times.clear()
+        schemas.watch_begins(PODS)
+        await asyncio.sleep(edited)
+        schemas.edited(PODS, "default/a")
+        await asyncio.sleep(CHECKS[0] + SPACING + 0.01)
+        assert publisher.verified == ["default/a"]
+        await asyncio.sleep(100)
+        assert publisher.times == pytest.approx(read)
+
+
+async def test_an_edit_while_the_schema_cannot_be_read_is_tried_again_soon_as_the_first():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.error = NotSent("connection refused")
+        publisher.times.clear()
+        schemas.edited(PODS, "default/a")
+        await asyncio.sleep(100)
+        schemas.edited(PODS, "default/b")
+        await asyncio.sleep(130)
+        assert publisher.times == [1, 7, 37, 97, 101, 157, 163, 193]
 
 
 async def test_an_edit_stays_unverified_while_the_schema_cannot_be_read_and_this_is_told_once():

@@ -204,12 +204,35 @@ async def test_a_lost_patch_is_settled_by_looking():
 
 
 async def test_nothing_is_made_for_an_owner_that_is_gone():
+    with capture_logs() as logs:
+        async with settling() as book:
+            book.expectations.mark_unknown(OWNER, create("a"))
+            book.expectations.remove_owner(OWNER.controller, OWNER.key)
+            await asyncio.sleep(60)
+            assert book.client.calls == []
+            assert book.entries == 0
+    assert logs == []
+
+
+async def test_a_write_puts_off_the_live_read_that_the_one_before_it_was_due():
     async with settling() as book:
-        book.expectations.mark_unknown(OWNER, create("a"))
-        book.expectations.remove_owner(OWNER.controller, OWNER.key)
-        await asyncio.sleep(60)
+        book.client.objects["a"] = child("a", 11)
+        book.make("a", 10)
+        await asyncio.sleep(20)
+        book.expectations.confirm(OWNER, patch("a"), child("a", 11))
+        await asyncio.sleep(25)
         assert book.client.calls == []
-        assert book.entries == 0
+        await asyncio.sleep(10)
+        assert book.client.verbs("get") == ["a"]
+
+
+async def test_to_resolve_a_lost_change_makes_no_lookup_forgotten():
+    async with settling() as book:
+        book.expectations.record_lookup(OWNER, target("a"), None)
+        book.expectations.mark_unknown(OWNER, patch("a"))
+        await asyncio.sleep(1)
+        assert book.client.verbs("get") == ["a"]
+        assert book.expectations.reader.looked_up_absent(CONFIG_MAPS, "default/a")
 
 
 async def test_what_the_store_passed_without_showing_is_asked_for_once():
