@@ -180,7 +180,8 @@ class WeightedProxy:
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 return web.Response(status=502, text=f"{key}: {error}\n")
             return await _pass_on(request, response)
-        return web.Response(status=503, text=f"no ready endpoint of Service {key}\n")
+        which = f"none of {len(behind)} ready endpoints" if behind else "no ready endpoint"
+        return web.Response(status=503, text=f"{which} of Service {key} takes a connection\n")
 
     def _is_admitted(self, request: web.BaseRequest) -> bool:
         if self._admits is None or request.transport is None:

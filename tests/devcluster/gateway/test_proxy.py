@@ -170,8 +170,14 @@ async def test_a_pod_that_refuses_is_passed_over_and_a_service_without_pods_give
     url = await place.apply(route(old=100))
     async with client() as session:
         assert {await (await session.get(url)).text() for _ in range(10)} == {"old"}
-        place.pods["old"].clear()
-        assert (await session.get(url)).status == 503
+        for pods, text in (
+            ([("127.0.0.1", free_port())], "none of 1 ready endpoints of Service default/old"),
+            ([], "no ready endpoint of Service default/old"),
+        ):
+            place.pods["old"] = pods
+            refused = await session.get(url)
+            assert refused.status == 503
+            assert (await refused.text()).startswith(text)
 
 
 async def test_a_broken_response_is_not_taken_for_a_whole_one(place: Place):

@@ -17,6 +17,7 @@ from collections import Counter
 
 RATE = 20  # requests a second
 TIMEOUT = 30.0  # seconds for one request
+WORDS = 200  # bytes of an answer that are told when it is a refusal
 
 
 class Second:
@@ -63,8 +64,10 @@ def body_of(answer: bytes) -> bytes:
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     status = first.partition(" ")[2]
+    if not status:
+        raise ValueError("the connection was closed without an answer")
     if not status.startswith("200"):
-        raise ValueError(status or "the connection was closed without an answer")
+        raise ValueError(f"{status}: {body[:WORDS].decode(errors='replace').strip()}")
     headers = dict(line.lower().split(": ", 1) for line in lines)
     if headers.get("transfer-encoding") == "chunked":
         return _joined(body)
@@ -107,15 +110,17 @@ class Client:
                     self._second = Second()
 
     async def _ask(self, path: str) -> None:
-        began = asyncio.get_running_loop().time()
+        began, failure = asyncio.get_running_loop().time(), ""
         try:
             answer = await ask(*self._target, path)
         except (OSError, ValueError, KeyError) as error:
-            self._second.failures.append(f"{path}: {str(error) or type(error).__name__}")
+            failure = str(error) or type(error).__name__
         else:
             self._second.answers[answer] += 1
         took = asyncio.get_running_loop().time() - began
         self._second.slowest = max(self._second.slowest, round(took, 3))
+        if failure:
+            self._second.failures.append(f"{path}: {failure} (after {took:.1f} s)")
 
 
 if __name__ == "__main__":
