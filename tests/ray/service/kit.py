@@ -94,7 +94,7 @@ def scene(
         head: its head.
         workers: its workers.
         answer: what Serve reports.
-        proxy: what the proxies on all pods answer.
+        proxy: what each proxy answers that Manta asks: the head's, and with `own_readiness` all.
         own_readiness: whether the user has replaced the readiness probe of the workers.
         cluster_message: why the RayCluster is not ready; empty if it is.
         outcome: how the PUT of its config ended.
@@ -124,6 +124,7 @@ def scene(
     }
     cluster = msgspec.convert(body, RayCluster)
     pods = (head, *workers)
+    asked = () if proxy is None else pods if own_readiness else (head,)
     serving = ServingCluster(
         "svc-a",
         ACTIVE,
@@ -134,6 +135,6 @@ def scene(
         answer=answer,
         put_outcome=outcome,
         pods=pods,
-        proxies={} if proxy is None else {each.metadata.uid: proxy for each in pods},
+        proxies={each.metadata.uid: proxy for each in asked},
     )
     return ServiceObservation(service, goal, {ACTIVE: {"rayClusterName": "svc-a"}}, serving)

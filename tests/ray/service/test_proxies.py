@@ -43,7 +43,6 @@ def asked(seen: ServiceObservation, settings: ServiceSettings = SETTINGS) -> lis
         (WELL, "false", "true"),
         (WELL, "true", None),
         (DRAINED, "true", "false"),
-        (DEAD, "true", "false"),
         (DEAD, "false", None),
         (UNKNOWN, "true", None),
         (UNKNOWN, "false", None),
@@ -55,6 +54,22 @@ def test_the_label_of_the_head_follows_its_proxy(
 ):
     found = labelled(scene(pod("head", serve=before), proxy=proxy))
     assert found == ({"head": after} if after else {})
+
+
+def test_a_proxy_that_does_not_answer_loses_the_label_if_another_endpoint_is_left():
+    head, worker = pod("head", serve="true"), pod("worker-1", serve="true")
+    assert labelled(scene(head, worker, proxy=DEAD)) == {"head": "false"}
+    unready = pod("worker-1", serve="true", ready=False)
+    for others in ((), (unready,), (pod("worker-1", serve="false"),)):
+        assert labelled(scene(head, *others, proxy=DEAD)) == {}
+
+
+def test_of_several_endpoints_that_do_not_answer_all_keep_the_label():
+    pods = pod("head", serve="true"), pod("worker-1", serve="true")
+    seen = scene(*pods, own_readiness=True, proxy=DEAD)
+    assert seen.active is not None
+    assert labelled(seen) == {}
+    assert not accepts_requests(seen, seen.active)
 
 
 def test_bug_46_a_head_that_is_not_ready_loses_the_label_until_it_was_asked_again():
@@ -79,7 +94,7 @@ def test_workers_are_asked_only_if_the_kubelet_does_not_ask_them():
 
 def test_the_label_of_a_worker_that_is_asked_follows_its_proxy():
     pods = pod("head", serve="false"), pod("worker-1", serve="true")
-    found = labelled(scene(*pods, own_readiness=True, proxy=DEAD))
+    found = labelled(scene(*pods, own_readiness=True, proxy=DRAINED))
     assert found == {"worker-1": "false"}
 
 

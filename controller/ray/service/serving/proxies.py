@@ -92,10 +92,22 @@ def accepts_requests(seen: ServiceObservation, cluster: ServingCluster) -> bool:
 
     The head is one of them unless the user excludes it: Serve runs a proxy there first.
     """
-    found = {pod.metadata.uid for pod in endpoints_of(cluster)}
+    found = {pod.metadata.uid for pod in endpoints_of(cluster) if not _is_silent(cluster, pod)}
     if seen.excludes_head:
         return bool(found)
     return cluster.head is not None and cluster.head.pod.metadata.uid in found
+
+
+def is_last_resort(cluster: ServingCluster, pod: Pod) -> bool:
+    """Whether the proxy of an endpoint does not answer, and no other endpoint is better."""
+    endpoints = endpoints_of(cluster)
+    return pod in endpoints and all(_is_silent(cluster, each) for each in endpoints)
+
+
+def _is_silent(cluster: ServingCluster, pod: Pod) -> bool:
+    """Whether its proxy was asked and has not answered."""
+    seen = cluster.proxies.get(pod.metadata.uid)
+    return seen is not None and seen.failing_since is not None
 
 
 def failure_of(seen: ProbeObservation) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head
-from controller.ray.service.serving.proxies import gated_pods, takes_requests
+from controller.ray.service.serving.proxies import gated_pods, is_last_resort, takes_requests
 from controller.runtime.reconcile.plan import Event, MergePatch, Target
 
 if TYPE_CHECKING:
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 
 
 def label_pods(seen: ServiceObservation, settings: ServiceSettings) -> Iterator[Write]:
-    """Label pods by whether their proxies take requests; what is not known changes nothing."""
+    """Label pods by whether their proxies take requests; what is not known changes nothing.
+
+    Where no other endpoint is left, a proxy that has not answered in time keeps its requests: a
+    slow answer is better than a service without endpoints.
+    """
     for cluster in seen.clusters:
         for pod in gated_pods(cluster, settings, excludes_head=seen.excludes_head):
-            yield from _labelled(pod, serves=takes_requests(cluster, pod))
+            if not is_last_resort(cluster, pod):
+                yield from _labelled(pod, serves=takes_requests(cluster, pod))
         if seen.excludes_head and cluster.head is not None:
             yield from _labelled(cluster.head.pod, serves=False)
 
