@@ -14,8 +14,10 @@ from tests.integration.definitions import (
     RAYJOBS_CRD,
     RAYSERVICES_CRD,
     drop_fields,
+    restore_definition,
 )
 from tests.integration.fleets import Fleets
+from tests.integration.harness import example_cluster
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
 
@@ -35,6 +37,27 @@ async def test_a_cluster_keeps_its_workers(world: World):
     await drop_fields(world, "spec.workerGroupSpecs")
     edit = {"spec": {"headGroupSpec": {"rayStartParams": {"num-cpus": "0"}}}}
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", edit)
+    await world.settle(60)
+    assert world.journal.marked == set()
+
+
+@pytest.mark.parametrize("later", [0.1, 1.0, 2.1])
+async def test_a_cluster_keeps_its_workers_also_if_the_definition_is_soon_put_back(
+    world: World, later: float
+):
+    """What was dropped of the edit stays dropped."""
+    world.start_operator()
+    manifest = example_cluster(replicas=1)
+    manifest["spec"]["workerGroupSpecs"][0] |= {"numOfHosts": 3, "minReplicas": 0}
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(world.is_ready)
+    await world.settle(60)
+    await drop_fields(world, "spec.workerGroupSpecs.numOfHosts")
+    await world.settle(later)
+    edit = {"spec": {"headGroupSpec": {"rayStartParams": {"num-cpus": "0"}}}}
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", edit)
+    await world.settle(2.2 - later)
+    await restore_definition(world)
     await world.settle(60)
     assert world.journal.marked == set()
 

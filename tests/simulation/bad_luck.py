@@ -7,6 +7,8 @@ that is removed.
 from __future__ import annotations
 
 from tests.simulation.scenario import (
+    Bound,
+    ChangeHosts,
     ChangeStorage,
     ClockJump,
     Cluster,
@@ -256,6 +258,20 @@ BAD_LUCK = {
             Step(0.0, Scale(0, 0, 4)),
             Step(0.0, Prune("spec.workerGroupSpecs", 10.0)),
             Step(0.0, Fault("lag", "pods", seconds=31.0, lasts=30.0)),
+        ),
+    ),
+    "an edit is read by a definition without the number of hosts, which is soon put back": Scenario(
+        Surroundings(),
+        (Cluster((Group(0, 1, hosts=3),)),),
+        (Step(10.0, Prune("spec.workerGroupSpecs.numOfHosts", 2.0)), Step(0.0, Bound(0, 0, 0, 4))),
+    ),
+    "a replica is to have fewer hosts, and the operator is killed while it deletes them": Scenario(
+        Surroundings(),
+        (Cluster((Group(0, 1, hosts=3),)),),
+        (
+            Step(10.0, Restart("after", pause=1.0)),
+            Step(0.0, ChangeHosts(0, 0, 2)),
+            Step(6.0, Compact()),
         ),
     ),
     "a head fails while workers are still to be replaced": Scenario(

@@ -54,10 +54,9 @@ def quiet() -> Iterator[None]:
     structlog.configure(**before)
 
 
-# Seed 4 finds a life that goes wrong, which is not understood yet; 1, 3, 5 and 7 were not tried
-# since the lives roll clusters.
+# Seed 7 was not tried since the lives roll clusters.
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 2, 6])
+@pytest.mark.parametrize("seed", range(7))
 def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(
     seed: int, record_property: Callable[[str, object], None]
 ):

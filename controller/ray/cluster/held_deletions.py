@@ -9,7 +9,8 @@ is deleted for a number in the specification only if that number is explained:
   already counted as few workers;
 * and by the installed definition, which must have the fields that the number is made of. Until it
   is certain by which definition a newer generation was read, nothing is done about it: its watch
-  may be a new one, or its edit newer than the schema and ask for less.
+  may be a new one, or its edit newer than the schema and ask for less. If the definition that was
+  read last lacks such a field, the deletions are held already then.
 
 What a pod's own state or `workersToDelete` demands needs no explanation. What is held stays held
 while the generation is the same: a definition that is complete again does not bring back what was

@@ -24,6 +24,7 @@ from controller.ray.cluster.heads import create_head, delete_heads, must_not_res
 from controller.ray.cluster.held_deletions import (
     awaits_definition,
     divide,
+    held_deletions,
     is_premature,
     is_recreation_unexplained,
 )
@@ -64,24 +65,33 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
     if not isinstance(desired, DesiredCluster):
         return _plan_of_invalid(seen, desired, settings, now)
     if awaits_definition(seen) and not seen.cluster.metadata.terminating:
-        return _wait_for_definition(seen, now)
+        return _wait_for_definition(seen, desired, settings, now)
     history = observe_losses(seen, desired, now)
     seen = with_rollout(replace(seen, history=history), desired, now)
     plan = _plan_without_status(seen, desired, settings, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
     if is_premature(seen, desired, plan) and not seen.cluster.metadata.terminating:
-        return replace(_wait_for_definition(seen, now), subscriptions=plan.subscriptions)
+        waiting = _wait_for_definition(seen, desired, settings, now)
+        return replace(waiting, subscriptions=plan.subscriptions)
     is_unfinished = plan.commit if seen.cluster.metadata.terminating else plan.lookups
     if is_unfinished:
         return plan
     return replace(plan, status=cluster_status(seen, desired, settings, (), now))
 
 
-def _wait_for_definition(seen: ClusterObservation, now: datetime) -> Plan:
-    """Look again soon; the condition says why the definition cannot be read, if that is so."""
+def _wait_for_definition(
+    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
+) -> Plan:
+    """Look again soon; conditions say why the definition cannot be read, and what it lacks.
+
+    What it lacks is held from now on: it may be complete before the wait is over.
+    """
     plan = wait_for_definition(seen.cluster, seen.definition)
     why = what_is_awaited(seen.cluster, seen.definition)
-    return replace(plan, status=waiting_status(seen, why, now)) if why else plan
+    held = held_deletions(seen, desired, settings) if seen.definition.missing else None
+    if not why and held is None:
+        return plan
+    return replace(plan, status=waiting_status(seen, why, held, now))
 
 
 def _plan_without_status(

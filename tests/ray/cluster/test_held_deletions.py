@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.runtime.reconcile.kind import InstalledSchema
 from controller.runtime.reconcile.plan import Create, Delete, Plan
+from tests.ray.api.test_installed_definition import without
 from tests.ray.cluster.support import cluster, head, manifest, plan, pod, reads, with_meta, workers
 from tests.ray.cluster.test_multi_host import whole
 from tests.ray.cluster.test_plan import SERVICE, verbs
@@ -326,3 +328,34 @@ def test_a_condition_says_why_the_schema_cannot_be_read_that_an_edit_waits_for()
     [condition] = made.status.wanted["conditions"]
     assert (condition["type"], condition["reason"]) == ("DefinitionComplete", "OpenAPIUnreadable")
     assert condition["message"].endswith("connection refused")
+
+
+# -- an edit beside a definition that lacks a field, and is complete before the wait is over ------
+
+LACKING = without(RAYCLUSTERS, "spec.workerGroupSpecs.numOfHosts")
+COMPLETE = {RAYCLUSTERS: without(RAYCLUSTERS)}
+
+
+@pytest.mark.parametrize(
+    ("is_current", "unverified"),
+    [
+        pytest.param(False, frozenset[str](), id="its watch is a new one"),
+        pytest.param(True, frozenset({"RayCluster/default/example"}), id="it is older"),
+    ],
+)
+def test_what_the_last_definition_lacks_is_held_while_another_one_is_awaited(
+    is_current: bool, unverified: frozenset[str]
+):
+    obj = with_meta(observed(with_groups({"replicas": 1}), 4), generation=2)
+    schemas = {RAYCLUSTERS: replace(LACKING, is_current=is_current)}
+    before = kept(obj, *whole("a", hosts=4), unverified=unverified, schemas=schemas)
+    waiting = plan(before)
+    assert (waiting.stages, waiting.requeue_after) == ((), 1.0)
+    assert waiting.status is not None
+    assert waiting.status.wanted.keys() == {"conditions"}, "nothing tells that it was observed"
+    assert [event.reason for event in waiting.status.events] == ["DeletionHeld"]
+
+    obj.status.update(stored(before, waiting))
+    assert deleted(plan(kept(obj, *whole("a", hosts=4), schemas=COMPLETE))) == []
+    obj.status["conditions"] = []
+    assert len(deleted(plan(kept(obj, *whole("a", hosts=4), schemas=COMPLETE)))) == 4

@@ -127,11 +127,24 @@ def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) ->
     return _patch(present, wanted, now)
 
 
-def waiting_status(seen: ClusterObservation, why: str, now: datetime) -> StatusPatch:
-    """The status of a cluster whose definition cannot be read: all but that stays as it was."""
+def waiting_status(
+    seen: ClusterObservation, why: str, held: HeldDeletions | None, now: datetime
+) -> StatusPatch:
+    """The status of a cluster whose definition is awaited: all else stays as it was.
+
+    Args:
+        seen: the cluster.
+        why: why the definition cannot be read, empty if it was.
+        held: what must not be deleted because of what the last one that was read lacks.
+        now: the present.
+    """
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
-    conditions.set(DEFINITION_COMPLETE, "Unknown", "OpenAPIUnreadable", why)
-    return _patch(status_of(seen.cluster), {"conditions": conditions.as_list()}, now)
+    if why:
+        conditions.set(DEFINITION_COMPLETE, "Unknown", "OpenAPIUnreadable", why)
+    if held is not None:
+        conditions.set_deletion_held(held)
+    wanted: Status = {"conditions": conditions.as_list()}
+    return _patch(status_of(seen.cluster), wanted, now, _held_events(seen, held))
 
 
 def _state(
