@@ -21,8 +21,9 @@ from controller.kube.sender import Sender
 from controller.kube.transport import Request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
+    from controller.kube.errors import OutcomeUnknown
     from controller.kube.fair_limiter import FairLimiter
     from controller.kube.metrics import ClientMetrics
     from controller.kube.pauses import Pauses
@@ -80,6 +81,7 @@ class Client:
 
     Attributes:
         flow: on whose behalf requests are sent; empty for nobody's. See `for_flow`.
+        on_silence: called while a request has had no answer for long, see `SILENCE`.
         field_manager: the name under which the server records writes of this client.
     """
 
@@ -98,6 +100,7 @@ class Client:
         self.field_manager = user_agent.partition("/")[0]
         self._timeout = timeout
         self.flow = ""
+        self.on_silence: Callable[[OutcomeUnknown], None] | None = None
         self._sender = Sender(
             transport,
             user_agent=user_agent,
@@ -118,13 +121,16 @@ class Client:
         """The slots for requests, shared by all flows."""
         return self._sender.limiter
 
-    def for_flow(self, flow: str) -> Client:
+    def for_flow(
+        self, flow: str, on_silence: Callable[[OutcomeUnknown], None] | None = None
+    ) -> Client:
         """Return this client for requests on behalf of `flow`, usually the uid of an object.
 
         All flows share the slots fairly. Requests without a flow are bounded by the slots alone.
+        `on_silence` is called while one of them has had no answer for long.
         """
         client = copy.copy(self)
-        client.flow = flow
+        client.flow, client.on_silence = flow, on_silence
         return client
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
@@ -404,7 +410,9 @@ class Client:
         return await self._send(Request("GET", path, query or {}), timeout=timeout)
 
     async def _send(self, request: Request, *, timeout: float | None = None) -> Response:  # noqa: ASYNC109  as above
-        answer = await self._sender.send(request, flow=self.flow, timeout=timeout)
+        answer = await self._sender.send(
+            request, flow=self.flow, timeout=timeout, on_silence=self.on_silence
+        )
         if not answer.ok:
             raise responses.error_from_response(answer)
         return answer

@@ -10,7 +10,7 @@ answered otherwise: what repeats them backs off. Only an attempt holds a slot, n
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from controller.kube import retry
@@ -22,7 +22,7 @@ from controller.kube.pauses import Pauses
 from controller.kube.responses import Response, parse_status, read_body
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable, Generator
 
     from controller.kube.lanes import Lane
     from controller.kube.metrics import ClientMetrics
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from controller.kube.transport import RawResponse as RawAnswer
     from informers import Clock
 
+
+SILENCE = 12.0
+"""Seconds without an answer after which a caller may be told: more than admission webhooks have by
+default, so that the server can first say itself which of them does not answer."""
 
 GIVEN_UP = 4096
 """Flows and lanes at most of which it is known that repeating was in vain; the oldest goes."""
@@ -78,6 +82,7 @@ class Sender:
         flow: str = "",
         timeout: float | None = None,  # noqa: ASYNC109  part of the public time budget
         repeat: bool = True,
+        on_silence: Callable[[OutcomeUnknown], None] | None = None,
     ) -> Response:
         """Send `request`, retry it where that is safe, and return the last response.
 
@@ -86,6 +91,7 @@ class Sender:
             flow: on whose behalf, for a fair share of the slots; empty for nobody's.
             timeout: instead of the sender's.
             repeat: False for callers with their own back-off.
+            on_silence: called while an attempt has had no answer for `SILENCE` seconds.
 
         Raises:
             NotSent: no attempt reached the server.
@@ -100,7 +106,8 @@ class Sender:
         while True:
             attempts_left -= 1
             async with self._slot(request, lane, flow, deadline):
-                answer, failure = await self._try(request, limit)
+                with self._listening(request, on_silence):
+                    answer, failure = await self._try(request, limit)
             if answer is not None:
                 self.pauses.record(lane, answer)
             wait = self._wait_before_repeating(request, answer)
@@ -174,6 +181,21 @@ class Sender:
             return await self._exchange(request, limit), None
         except OutcomeUnknown as failure:
             return None, failure
+
+    @contextmanager
+    def _listening(
+        self, request: Request, on_silence: Callable[[OutcomeUnknown], None] | None
+    ) -> Generator[None]:
+        """Tell that an attempt has had no answer for long."""
+        if on_silence is None:
+            yield
+            return
+        silence = OutcomeUnknown(f"{request}: no complete answer within {SILENCE:.1f} s")
+        timer = self._clock.call_at(self._clock.time() + SILENCE, on_silence, silence)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     @asynccontextmanager
     async def _slot(

@@ -323,7 +323,7 @@ async def test_a_write_that_fails_for_ever_is_named_costs_little_and_is_made_onc
     rule = Rule(FAULTS[sort], row.resource, row.verbs, name=lambda n: n.startswith(row.name))
     operator.transport.rules = [rule]
     await row.provoke(world)
-    await world.settle(180 if sort == "silent" else 30)
+    await world.settle(15 if sort == "silent" else 30)
     words = WORDS[sort] if row.told_by else ""
     assert words in await said(world, row)
     since = len(operator.transport.journal.entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import msgspec
@@ -36,6 +37,25 @@ async def test_get_gives_a_typed_view():
 async def test_get_raw_gives_everything():
     body = b'{"kind":"Pod","spec":{"unheardOf":1}}'
     assert (await client(answering(body)).get_raw(*TARGET))["spec"] == {"unheardOf": 1}
+
+
+async def test_a_caller_is_told_once_that_the_server_is_silent():
+    transport, told = answering(), list[tuple[float, str]]()
+    transport.hold, loop = asyncio.Event(), asyncio.get_running_loop()
+    began = loop.time()
+    api = client(transport).for_flow("uid", lambda e: told.append((loop.time() - began, str(e))))
+    with pytest.raises(errors.OutcomeUnknown):
+        await api.merge_patch(*TARGET, {})
+    assert told == [(12.0, f"PATCH {PATH}: no complete answer within 12.0 s")]
+
+
+async def test_a_server_that_asks_to_wait_is_not_silent():
+    transport, told = FakeTransport(lambda: answer(429, retry_after="2")), list[Exception]()
+    with pytest.raises(errors.TooManyRequests):
+        await client(transport).for_flow("uid", told.append).merge_patch(*TARGET, {})
+    assert transport.times[-1] - transport.times[0] > 12.0
+    await asyncio.sleep(20)
+    assert told == []
 
 
 async def test_list_sends_only_what_was_asked_for():

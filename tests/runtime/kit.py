@@ -207,7 +207,7 @@ class ScriptedClient:
     def verbs(self, verb: str) -> list[str]:
         return [call.name for call in self.calls if call.verb == verb]
 
-    def for_flow(self, flow: str) -> ScriptedClient:
+    def for_flow(self, flow: str, on_silence: Any = None) -> ScriptedClient:
         return self
 
     async def get(self, resource: Any, namespace: str, name: str) -> Any:

@@ -25,9 +25,11 @@ class RecordingClient:
     def __init__(self, *responses: Any) -> None:
         self.responses = [*responses]
         self.requests: list[tuple[Any, ...]] = []
+        self.on_silence: Any = None
 
-    def for_flow(self, flow: str) -> RecordingClient:
+    def for_flow(self, flow: str, on_silence: Any = None) -> RecordingClient:
         assert flow == OWNER.uid, "every request belongs to the owner's flow"
+        self.on_silence = on_silence
         return self
 
     def __getattr__(self, verb: str) -> Any:

@@ -6,6 +6,7 @@ deletion was accepted counts as terminating until the store shows that itself.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -82,8 +83,9 @@ class Expectation(Generic[T]):
         write: a write without a response: in flight, or of unknown outcome if `outcome_unknown`.
         writer: uid of the owner that made the last write.
         outcome_unknown: the response to `write` was lost.
-        unknown_since: clock time at which it was lost first, in seconds; it stays while the write
-            is repeated. None if the outcome is known.
+        asked_at: clock time at which `write` was last sent, in seconds.
+        unknown_since: clock time at which the write whose outcome is unknown was first sent, in
+            seconds; it stays while the write is repeated. None if the outcome is known.
         unknown_failure: the last error of that write.
         tried_at: revision of the stored object when that write was sent; empty if there was none.
         presumed_failed: a live read has found that such a change was not carried out, and the store
@@ -116,6 +118,7 @@ class Expectation(Generic[T]):
     write: Write | None = None
     writer: str = ""
     outcome_unknown: bool = False
+    asked_at: float = math.inf
     unknown_since: float | None = None
     unknown_failure: Failure | None = None
     tried_at: str = ""
@@ -138,7 +141,7 @@ class Expectation(Generic[T]):
     def end_write(self) -> None:
         """The outcome of the write is known."""
         self.write, self.outcome_unknown, self.presumed_failed = None, False, False
-        self.unknown_since, self.unknown_failure = None, None
+        self.asked_at, self.unknown_since, self.unknown_failure = math.inf, None, None
 
     @property
     def pending(self) -> bool:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubeObject)
 
 UNKNOWN_OVERDUE = 5.0
-"""Seconds after which a write of unknown outcome is reported as a failure."""
+"""Seconds from the request on after which a write of unknown outcome is reported as a failure."""
 
 
 class Expectations:
@@ -178,6 +178,7 @@ class Expectations:
         expectation.write = write
         expectation.outcome_unknown = expectation.presumed_failed = False
         self.begin_request(expectation)
+        expectation.asked_at = self._now()
         expectation.tried_at = expectation.sent_at.object_revision
         state = self._owners.get(owner.uid)
         if state is not None and isinstance(write, Create):
@@ -248,7 +249,7 @@ class Expectations:
         expectation.write, expectation.outcome_unknown = write, True
         expectation.unknown_failure = failure
         if expectation.unknown_since is None:
-            expectation.unknown_since = self._now()
+            expectation.unknown_since = min(expectation.asked_at, self._now())
         expectation.presumed_failed = failure is not None and self.is_refuted(owner, write)
         self._tracker.touch(expectation)
         if not expectation.presumed_failed:

@@ -143,7 +143,7 @@ class ExpectationResolver:
             return await self._repeat(owner, write, expectation)
         if self._expectations.next_live_read(expectation) > 0:
             return True
-        if not expectation.outcome_unknown and self._expectations.expire_lookup(expectation):
+        if self._expectations.expire_lookup(expectation):
             return True
         return await self._read_live(reference, expectation)
 

@@ -169,7 +169,11 @@ class Executor:
                 await self._stages(run)
                 independent = await self._probe(run, execution.plan.independent)
                 await self._concurrently(run, independent)
+            if run.report_of_silence is not None:
+                await run.report_of_silence
         finally:
+            if run.report_of_silence is not None:
+                run.report_of_silence.cancel()
             if failed_groups.failures:
                 self._failed_groups[uid] = failed_groups
             for event in aggregate_events(run.events):
@@ -273,13 +277,24 @@ class Executor:
             repair.writer = await self._lookups.other_writer(repair.target, repair.path)
             run.events.append(Event("Warning", CONTESTED_REASON, "Update", str(repair)))
         run.write_started(write)
-        result = await self._writer.perform(run.execution.owner, write)
+        result = await self._writer.perform(
+            run.execution.owner, write, on_silence=partial(self._on_silence, run)
+        )
         run.write_ended(result)
         if result.outcome is WriteOutcome.DONE:
             if write.on_success is not None:
                 run.events.append(write.on_success)
             repairs.record(write, self._now())
         return result
+
+    def _on_silence(self, run: _ExecutionState, failure: Failure) -> None:
+        """Name a write without an answer now: nobody knows how long it stays without one."""
+        if _is_primary(run, failure.write):
+            self._report_unwritable(run, failure)
+            return
+        run.silent[id(failure.write)] = failure
+        if run.report_of_silence is None:
+            run.report_of_silence = asyncio.create_task(self._status(run), name="silence")
 
     def _must_wait(self, run: _ExecutionState, write: Write) -> bool:
         """Whether the write repeats a repair that was changed back, and must not be sent yet."""
@@ -302,10 +317,13 @@ class Executor:
             return result
         for failure in run.failures_to_report:
             if failure.write.target == write.target and not failure.may_resolve:
-                event = self._unwritable.refused(uid, failure)
-                if event is not None:
-                    run.execution.emit(event)
+                self._report_unwritable(run, failure)
         return result
+
+    def _report_unwritable(self, run: _ExecutionState, failure: Failure) -> None:
+        event = self._unwritable.refused(run.primary.metadata.uid, failure)
+        if event is not None:
+            run.execution.emit(event)
 
     async def _status(self, run: _ExecutionState) -> float | None:
         """Write the status if it differs; seconds until the key must be reconciled again."""
@@ -403,6 +421,8 @@ class _ExecutionState:
         self.report = ""
         self.repairs_wait: float | None = None  # seconds
         self.failures: list[Failure] = []
+        self.silent: dict[int, Failure] = {}  # writes without an answer so far, by their id
+        self.report_of_silence: asyncio.Task[float | None] | None = None
         self.events: list[Event] = []  # of its writes
         self._verbs: Counter[str] = Counter()
         self._outcomes: set[WriteOutcome] = set()
@@ -449,7 +469,8 @@ class _ExecutionState:
         plan = self.execution.plan
         planned = [*(write for stage in plan.stages for write in stage), *plan.independent]
         order = {id(write): number for number, write in enumerate(planned)}
-        return tuple(sorted(self.failures, key=lambda failure: order.get(id(failure.write), -1)))
+        failures = [*self.failures, *self.silent.values()]
+        return tuple(sorted(failures, key=lambda failure: order.get(id(failure.write), -1)))
 
     def write_started(self, write: Write) -> None:
         self.count += 1
@@ -457,6 +478,7 @@ class _ExecutionState:
 
     def write_ended(self, result: WriteResult) -> None:
         self._outcomes.add(result.outcome)
+        self.silent.pop(id(result.write), None)
         if result.outcome is not WriteOutcome.DONE:
             self.slow_start.record_failure(result.write)
         failure = result.failure
@@ -497,6 +519,11 @@ class _ExecutionState:
         if self.more:
             return Result.MORE
         return Result.DONE
+
+
+def _is_primary(run: _ExecutionState, write: Write) -> bool:
+    target, meta = write.target, run.primary.metadata
+    return target.resource is run.execution.resource and target.key == meta.key
 
 
 def _verb(write: Write) -> str:

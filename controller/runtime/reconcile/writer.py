@@ -40,7 +40,7 @@ from controller.runtime.reconcile.plan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
@@ -115,10 +115,18 @@ class Writer:
         self._expectations = expectations
         self._fence: Fence = AlwaysLeader() if fence is None else fence
 
-    async def perform(self, owner: Owner, write: Write, *, repetition: bool = False) -> WriteResult:
+    async def perform(
+        self,
+        owner: Owner,
+        write: Write,
+        *,
+        repetition: bool = False,
+        on_silence: Callable[[Failure], None] | None = None,
+    ) -> WriteResult:
         """Carry out one write and record its outcome.
 
         If a `repetition` is rejected, the outcome of the first attempt is still unknown.
+        `on_silence` is called while the server has not answered for long.
 
         Raises:
             ValueError: a create that lets the server choose the name; it could not be repeated
@@ -130,19 +138,20 @@ class Writer:
             return WriteResult(
                 write, WriteOutcome.FAILED, error=NotSent("this process does not lead")
             )
-        return await self._perform_recorded(owner, write, repetition=repetition)
+        client = self._client.for_flow(owner.uid, _silence_of(write, on_silence))
+        return await self._perform_recorded(client, owner, write, repetition=repetition)
 
     def is_repeated(self, owner: Owner, write: Write) -> bool:
         """Whether the write need not be sent, because the resolver repeats it."""
         return self._expectations.is_repeated(owner, write)
 
     async def _perform_recorded(
-        self, owner: Owner, write: Write, *, repetition: bool
+        self, client: Client, owner: Owner, write: Write, *, repetition: bool
     ) -> WriteResult:
         self._expectations.expect(owner, write)
         try:
             async with while_leading(self._fence):
-                return await self._send(owner, write)
+                return await self._send(client, owner, write)
         except KubeError as error:
             return self._on_error(owner, write, error, repetition=repetition)
         except asyncio.CancelledError:
@@ -175,23 +184,21 @@ class Writer:
             )
         return result
 
-    async def _send(self, owner: Owner, write: Write) -> WriteResult:
+    async def _send(self, client: Client, owner: Owner, write: Write) -> WriteResult:
         match write:
             case Create():
-                return await self._create(owner, write)
+                return await self._create(client, owner, write)
             case Delete():
-                return await self._delete(owner, write)
+                return await self._delete(client, owner, write)
             case MergePatch() | JsonPatch() | Replace():
-                return await self._change(owner, write)
+                return await self._change(client, owner, write)
 
-    async def _create(self, owner: Owner, write: Create) -> WriteResult:
+    async def _create(self, client: Client, owner: Owner, write: Create) -> WriteResult:
         target = write.target
         try:
-            obj = await self._client.for_flow(owner.uid).create(
-                target.resource, target.namespace, _body_with_secret(write)
-            )
+            obj = await client.create(target.resource, target.namespace, _body_with_secret(write))
         except AlreadyExists as error:
-            return await self._on_already_exists(owner, write, error)
+            return await self._on_already_exists(client, owner, write, error)
         self._expectations.confirm(owner, write, obj, created=True)
         mismatch = _admission_mismatch(write, obj)
         if mismatch:
@@ -201,11 +208,11 @@ class Writer:
         return WriteResult(write, WriteOutcome.DONE, obj)
 
     async def _on_already_exists(
-        self, owner: Owner, write: Create, error: AlreadyExists
+        self, client: Client, owner: Owner, write: Create, error: AlreadyExists
     ) -> WriteResult:
         """The name exists: from an earlier attempt of ours, or with another owner (EXP-33)."""
         try:
-            found = await read_live(self._client.for_flow(owner.uid), write.target)
+            found = await read_live(client, write.target)
         except KubeError:
             lost = WriteResult(write, WriteOutcome.UNKNOWN, error=error)
             self._expectations.mark_unknown(owner, write, lost.failure)
@@ -219,10 +226,10 @@ class Writer:
         self._expectations.name_conflict(owner, write)
         return WriteResult(write, WriteOutcome.NAME_CONFLICT, found, error)
 
-    async def _delete(self, owner: Owner, write: Delete) -> WriteResult:
+    async def _delete(self, client: Client, owner: Owner, write: Delete) -> WriteResult:
         target = write.target
         try:
-            obj = await self._client.for_flow(owner.uid).delete(
+            obj = await client.delete(
                 target.resource,
                 target.namespace,
                 target.name,
@@ -234,7 +241,7 @@ class Writer:
             self._expectations.confirm_gone(owner, write, write.uid)
             return WriteResult(write, WriteOutcome.DONE)
         except Conflict as error:
-            found = await read_live(self._client.for_flow(owner.uid), target)
+            found = await read_live(client, target)
             if found is None or found.metadata.uid != write.uid:
                 self._expectations.confirm_gone(owner, write, write.uid)
                 return WriteResult(write, WriteOutcome.DONE)
@@ -243,11 +250,13 @@ class Writer:
         self._expectations.confirm_delete(owner, write, write.uid, obj)
         return WriteResult(write, WriteOutcome.DONE, obj)
 
-    async def _change(self, owner: Owner, write: MergePatch | JsonPatch | Replace) -> WriteResult:
+    async def _change(
+        self, client: Client, owner: Owner, write: MergePatch | JsonPatch | Replace
+    ) -> WriteResult:
         try:
-            obj = await self._request(self._client.for_flow(owner.uid), write)
+            obj = await self._request(client, write)
         except (Conflict, NotFound, Invalid) as error:
-            return await self._on_precondition_failed(owner, write, error)
+            return await self._on_precondition_failed(client, owner, write, error)
         if obj is None:
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.DONE)
@@ -288,7 +297,11 @@ class Writer:
         return await client.replace(resource, namespace, name, wanted)
 
     async def _on_precondition_failed(
-        self, owner: Owner, write: MergePatch | JsonPatch | Replace, error: StatusError
+        self,
+        client: Client,
+        owner: Owner,
+        write: MergePatch | JsonPatch | Replace,
+        error: StatusError,
     ) -> WriteResult:
         """Read the object live; `Invalid` is a conflict only if the object has changed.
 
@@ -302,7 +315,7 @@ class Writer:
             outcome = WriteOutcome.FAILED if invalid else WriteOutcome.CONFLICT
             return WriteResult(write, outcome, error=error)
         try:
-            found = await read_live(self._client.for_flow(owner.uid), target)
+            found = await read_live(client, target)
         except KubeError:
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.FAILED, error=error)
@@ -316,6 +329,17 @@ class Writer:
         if isinstance(error, Invalid) and unchanged and found.metadata.uid == write.uid:
             return WriteResult(write, WriteOutcome.FAILED, found, error)
         return WriteResult(write, WriteOutcome.CONFLICT, found, error)
+
+
+def _silence_of(
+    write: Write, report: Callable[[Failure], None] | None
+) -> Callable[[KubeError], None] | None:
+    """What a client calls while the server is silent; None if nobody wants to know."""
+    if report is None:
+        return None
+    return lambda error: report(
+        Failure(write, type(error).__name__, str(error), unknown=True, overdue=True)
+    )
 
 
 def _with_preconditions(write: MergePatch) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from controller.runtime.reconcile.plan import (
     Target,
 )
 from informers import Store
-from tests.runtime.kit import OWNER, Book, child, create, target
+from tests.runtime.kit import OWNER, Book, child, create, patch, target
 
 if TYPE_CHECKING:
     from controller.kube.objects import ConfigMap
@@ -153,6 +153,19 @@ def test_a_schema_that_nobody_reads_is_unknown(book: Book):
     reads.installed_schemas = {PODS: InstalledSchema(error="refused")}
     assert reads.installed_schema(PODS) == InstalledSchema(error="refused")
     assert reads.installed_schema(SERVICES) == InstalledSchema()
+
+
+def test_a_write_whose_answer_was_awaited_for_long_is_a_failure_at_once(book: Book):
+    expectations = book.expectations
+    failure = Failure(patch("a"), "OutcomeUnknown", "no answer", unknown=True)
+    book.time = 100.0
+    expectations.expect(OWNER, patch("a"))
+    book.time = 130.0
+    expectations.mark_unknown(OWNER, patch("a"), failure)
+    assert len(expectations.overdue_failures(OWNER.uid)) == 1
+    book.answer("a", child("a", 50))
+    expectations.mark_unknown(OWNER, patch("a"), failure)
+    assert expectations.overdue_failures(OWNER.uid) == (), "that was another attempt"
 
 
 def test_a_write_whose_outcome_stays_unknown_is_a_failure_after_a_moment(book: Book):

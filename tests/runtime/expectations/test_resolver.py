@@ -235,6 +235,29 @@ async def test_to_resolve_a_lost_change_makes_no_lookup_forgotten():
         assert book.expectations.reader.looked_up_absent(CONFIG_MAPS, "default/a")
 
 
+async def test_nothing_is_repeated_for_an_owner_that_is_gone_though_another_one_waits():
+    async with settling() as book:
+        other = Owner("uid-other", "default/other", OWNER.controller)
+        book.expectations.add_owner(other)
+        book.expectations.record_lookup(other, target("a"), None)
+        book.expectations.mark_unknown(OWNER, create("a"))
+        book.expectations.remove_owner(OWNER.controller, OWNER.key)
+        with capture_logs() as logs:
+            await asyncio.sleep(1)
+        assert (book.client.verbs("create"), book.client.verbs("get")) == ([], ["a"])
+        assert logs == []
+
+
+async def test_what_is_known_meanwhile_is_not_tried_again():
+    async with settling() as book:
+        book.make("a", 10)
+        book.show(child("a", 10))
+        assert book.entries == 0
+        with capture_logs() as logs:
+            await asyncio.sleep(60)
+        assert (logs, book.client.calls) == ([], [])
+
+
 async def test_what_the_store_passed_without_showing_is_asked_for_once():
     async with settling() as book:
         book.make("a", 10)
@@ -445,7 +468,8 @@ async def test_live_reads_are_sent_in_the_flow_of_the_owner():
     async with settling() as book:
         flows: list[str] = []
 
-        def for_flow(flow: str) -> ScriptedClient:
+        def for_flow(flow: str, on_silence: Any = None) -> ScriptedClient:
+            assert on_silence is None
             flows.append(flow)
             return book.client
 

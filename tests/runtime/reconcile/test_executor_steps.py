@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ from tests.runtime.kit import NOW, OWNER, create, delete, patch, status_error, t
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controller.runtime.reconcile.plan import Write
 
 META = ObjectMeta(name="f", namespace="default", uid=OWNER.uid, resource_version="5", generation=7)
@@ -53,7 +56,8 @@ class Bench:
     """An executor whose writer answers as the test says, by the name of what is written.
 
     `outcomes` has a `WriteOutcome` or an error for each name; all other writes succeed. The
-    present object has `status`; a write of it returns `stored`.
+    present object has `status`; a write of it returns `stored`. The answer to what is `silent` is
+    late, and comes once `hold` is set, if there is one.
     """
 
     outcomes: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -65,6 +69,8 @@ class Bench:
     overdue: tuple[Failure, ...] = ()
     after: StatusPatch | None = None
     repeated: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
+    hold: asyncio.Event | None = None
     unreadable: dict[str, KubeError] = field(default_factory=dict[str, KubeError])
     sent: list[Write] = field(default_factory=list[Any])
     emitted: list[Event] = field(default_factory=list[Event])
@@ -94,9 +100,14 @@ class Bench:
             )
         )
 
-    async def perform(self, owner: Any, write: Write) -> WriteResult:
+    async def perform(
+        self, owner: Any, write: Write, *, on_silence: Callable[[Failure], None]
+    ) -> WriteResult:
         assert owner is OWNER
         self.sent.append(write)
+        if write.target.name in self.silent:
+            on_silence(unanswered(write))
+            await (asyncio.sleep(1) if self.hold is None else self.hold.wait())
         answer = self.outcomes.get(write.target.name, WriteOutcome.DONE)
         if isinstance(answer, OutcomeUnknown):
             return WriteResult(write, WriteOutcome.UNKNOWN, error=answer)
@@ -127,6 +138,10 @@ class Bench:
     @property
     def names(self) -> list[str]:
         return [write.target.name for write in self.sent]
+
+
+def unanswered(write: Write) -> Failure:
+    return Failure(write, "OutcomeUnknown", "no answer", unknown=True, overdue=True)
 
 
 def failure(write: Write, **options: Any) -> Failure:
@@ -463,6 +478,51 @@ async def test_overdue_writes_are_told_with_the_failures_of_the_plan():
     await bench.execute(Plan(stages=((patch("a"), patch("b"), patch("c")),)))
     unknown = Failure(patch("c"), "OutcomeUnknown", "reset", unknown=True)
     assert bench.told == [(late, failure(patch("b")), unknown, other, refused)]
+
+
+async def test_writes_without_an_answer_are_named_once_while_they_are_in_flight():
+    bench = Bench(silent=frozenset("ab"), after=refused_for("no answer"))
+    await bench.execute(Plan(stages=((patch("a"), patch("b"), patch("c")),), status=STATUS))
+    assert bench.told == [(unanswered(patch("a")), unanswered(patch("b")))]
+    assert bench.names == ["a", "b", "c", "f", "f"]
+    *_, named, last = bench.sent
+    assert isinstance(named, MergePatch)
+    assert named.patch["status"] == refused_for("no answer").wanted
+    assert isinstance(last, MergePatch)
+    assert last.patch["status"] == STATUS.wanted
+
+
+async def test_the_object_itself_without_an_answer_is_named_by_an_event():
+    bench = Bench(silent=frozenset("f"), after=STATUS)
+    await bench.execute(Plan(commit=COMMIT, status=STATUS))
+    notes = [event.note for event in bench.emitted if event.reason == FAILED_UPDATE]
+    assert [note.partition(" of ")[0] for note in notes] == [
+        "cannot write the metadata",
+        "cannot write the status",
+    ]
+    assert bench.told == []
+
+
+def reports_of_silence() -> list[str]:
+    return [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "silence"]
+
+
+async def test_the_report_of_a_silence_ends_before_the_execution():
+    bench = Bench(silent=frozenset("af"), after=refused_for("no answer"))
+    outcome = await bench.execute(Plan(stages=((patch("a"),),)))
+    assert reports_of_silence() == []
+    assert outcome.writes == {"patch": 1, "status": 1}
+
+
+async def test_the_report_of_a_silence_is_cut_off_with_the_execution():
+    bench = Bench(silent=frozenset("af"), after=STATUS, hold=asyncio.Event())
+    task = asyncio.create_task(bench.execute(Plan(stages=((patch("a"),),))))
+    await asyncio.sleep(1)
+    assert reports_of_silence()
+    task.cancel()
+    await asyncio.wait([task])
+    await asyncio.sleep(0)
+    assert reports_of_silence() == []
 
 
 async def test_changes_that_stay_unknown_take_turns():

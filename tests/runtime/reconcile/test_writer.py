@@ -56,6 +56,13 @@ class Desk:
         return [(name, *rest) for name, _, *rest in others]
 
 
+async def test_a_silent_server_is_told_of_as_a_failure_that_may_last():
+    desk, told = Desk(OBJ), list[Failure]()
+    await desk.perform(PATCH, on_silence=told.append)
+    desk.client.on_silence(OutcomeUnknown("no answer"))
+    assert told == [Failure(PATCH, "OutcomeUnknown", "no answer", unknown=True, overdue=True)]
+
+
 def owned(write: Create = CREATE, **metadata: Any) -> Create:
     return replace(write, body={"metadata": {**write.body["metadata"], **metadata}})
 
