@@ -65,6 +65,28 @@ def test_the_owner_kind_is_what_made_the_cluster(origin: str | None, owner_kind:
     assert made.get_sample_value("kuberay_cluster_info", labels) == 1
 
 
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        ([{"type": "Ready", "status": "False", "reason": "OutOfMemory"}], "OutOfMemory"),
+        ([{"type": "Ready", "status": "Unknown"}], ""),
+        ([], ""),
+    ],
+)
+def test_a_cluster_that_is_not_ready_says_why(conditions: list[dict[str, str]], reason: str):
+    made = registry(cluster(manifest() | {"status": {"conditions": conditions}}))
+    labels = IDENTITY | {"reason": reason}
+    assert made.get_sample_value("manta_cluster_not_ready", labels) == 1
+
+
+def test_a_cluster_that_is_ready_has_no_reason_why_not():
+    ready = {"type": "Ready", "status": "True", "reason": "AllPodsReady"}
+    made = registry(cluster(manifest() | {"status": {"conditions": [ready]}}))
+    samples = [each.name for family in made.collect() for each in family.samples]
+    assert "kuberay_cluster_info" in samples
+    assert "manta_cluster_not_ready" not in samples
+
+
 def test_nothing_is_left_of_a_cluster_that_is_gone():
     assert [sample for family in registry().collect() for sample in family.samples] == []
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
 
-from controller.apimachinery.conditions import find_condition, is_true
+from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.timestamps import parse_rfc3339
 from controller.ray.api import labels
@@ -28,12 +28,12 @@ _IDENTITY = ("name", "namespace", "uid")
 
 
 class ClusterCollector(ObjectCollector["RayCluster"]):
-    """`kuberay_cluster_*`, and `manta_upgrade_*`."""
+    """`kuberay_cluster_*`, `manta_cluster_not_ready` and `manta_upgrade_*`."""
 
     def metrics(self, current: Iterable[RayCluster], /) -> Iterable[Metric]:
         """One sample a cluster and family."""
         current = list(current)
-        info, provisioned, duration = families = _families()
+        info, provisioned, duration, not_ready = families = _families()
         for cluster in current:
             meta = cluster.metadata
             identity = [meta.name, meta.namespace, meta.uid]
@@ -43,10 +43,12 @@ class ClusterCollector(ObjectCollector["RayCluster"]):
             seconds = _provisioning_seconds(cluster) if is_provisioned else None
             if seconds is not None:
                 duration.add_metric(identity, seconds)
+            if (reason := _not_ready_reason(cluster)) is not None:
+                not_ready.add_metric([*identity, reason], 1)
         return [*families, *upgrade_metrics(current)]
 
 
-def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+def _families() -> tuple[GaugeMetricFamily, ...]:
     return (
         GaugeMetricFamily(
             "kuberay_cluster_info",
@@ -63,12 +65,23 @@ def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily
             "Seconds from the creation of a RayCluster until all of its pods were ready",
             labels=list(_IDENTITY),
         ),
+        GaugeMetricFamily(
+            "manta_cluster_not_ready",
+            "1 for a RayCluster that is not ready, by the reason of its condition Ready",
+            labels=[*_IDENTITY, "reason"],
+        ),
     )
 
 
 def _owner_kind(cluster: RayCluster) -> str:
     kind = (cluster.metadata.labels or {}).get(labels.ORIGIN_KIND, "")
     return kind if kind in {"RayJob", "RayService"} else "None"
+
+
+def _not_ready_reason(cluster: RayCluster) -> str | None:
+    """The reason of the condition; empty without one; None for a cluster that is ready."""
+    found = find_condition(conditions_of(cluster), READY) or {}
+    return None if found.get("status") == "True" else str(found.get("reason") or "")
 
 
 def _provisioning_seconds(cluster: RayCluster) -> float | None:
