@@ -226,15 +226,6 @@ async def test_a_write_puts_off_the_live_read_that_the_one_before_it_was_due():
         assert book.client.verbs("get") == ["a"]
 
 
-async def test_to_resolve_a_lost_change_makes_no_lookup_forgotten():
-    async with settling() as book:
-        book.expectations.record_lookup(OWNER, target("a"), None)
-        book.expectations.mark_unknown(OWNER, patch("a"))
-        await asyncio.sleep(1)
-        assert book.client.verbs("get") == ["a"]
-        assert book.expectations.reader.looked_up_absent(CONFIG_MAPS, "default/a")
-
-
 async def test_nothing_is_repeated_for_an_owner_that_is_gone_though_another_one_waits():
     async with settling() as book:
         other = Owner("uid-other", "default/other", OWNER.controller)
