@@ -12,7 +12,7 @@ from controller.apimachinery.conditions import find_condition, is_true
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.upgrade_strategy import RollingUpdate
-from controller.ray.cluster.heads import live_head, must_not_restart
+from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.status.condition_types import SUSPENDED, SUSPENDING, UPGRADING
 from controller.ray.cluster.upgrade.rolling.explanation import is_explained
 from controller.ray.cluster.upgrade.rolling.progress import (
@@ -63,7 +63,7 @@ def with_rollout(
     A replica of several hosts that was begun with an older template is not completed with the
     present one.
     """
-    if desired.spec.upgrade_strategy.rolling is not None and seen.incomplete_replicas:
+    if desired.spec.upgrade_strategy.rolling is not None:
         seen = replace(seen, incomplete_replicas=_completable(seen, desired))
     return replace(seen, rollout=decide(seen, desired, now))
 
@@ -153,7 +153,7 @@ class _Decision:
             cause,
             {each.group.name: self._group(each, turns) for each in self.units},
             self.head_is_outdated,
-            replaces_head=permitted and verdict is Verdict.ROLLING and self._head_is_due(),
+            replaces_head=permitted and self._head_is_due(),
             seconds_left=self._seconds_left(verdict),
         )
 
@@ -239,10 +239,9 @@ class _Decision:
         return f"it {why}{_HEAD_REMEDY}"
 
     def _head_is_due(self) -> bool:
-        """Whether all else is done. A head that is gone needs no deletion."""
-        is_last = self.head_is_outdated and self._workers_done and not self._why_head_stays()
+        """Whether all else is done. A head that stays makes a verdict that permits nothing."""
         enough = all(each.group.has_enough for each in self.units)
-        return is_last and enough and not must_not_restart(self.seen)
+        return self.head_is_outdated and self._workers_done and enough
 
     def _failed_trial(self) -> str:
         """Which pod could not join, of an image of unknown version; empty if none."""

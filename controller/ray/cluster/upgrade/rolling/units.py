@@ -73,7 +73,7 @@ class _Reading:
             name,
             up_to_date=not any(is_outdated(template_hash(p), self.wanted_hash) for p in pods),
             available=available,
-            joined=available or any(map(self._may_hold_work, pods)),
+            joined=any(map(self._may_hold_work, pods)),
             draining=since is not None,
             drained=since is not None
             and (self.now >= since + self.drain_timeout or all(map(self._is_drained, pods))),

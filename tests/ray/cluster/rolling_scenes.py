@@ -1,0 +1,152 @@
+"""The example under RollingUpdate as plain values: its pods, what Ray says, and what is decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api import RayCluster, labels
+from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.cluster.upgrade.rolling.decision import decide, with_rollout
+from controller.ray.cluster.upgrade.rolling.ray_view import ASSUMED, RayView
+from controller.ray.dashboard import Head, ProbeObservation, RayNode, RayNodes, RayVersion
+from controller.ray.pods.template_hash import template_digest
+from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observation import ClusterObservation
+    from controller.ray.cluster.upgrade.rolling.rollout import Rollout
+
+IMAGE = "rayproject/ray:2.60.0"
+OLD = "1-OF-AN-OLDER-TEMPLATE"
+HEAD = "example-head-aaaaaaaa"
+ADDRESS = "10.0.0.7"
+"""Of every pod of `support.pod`."""
+
+
+def rolling(*replicas: int, image: str = IMAGE, **settings: Any) -> dict[str, Any]:
+    """The example with a group of so many workers each: `workers`, `workers-1`, and so on."""
+    raw = manifest()
+    spec = raw["spec"]
+    spec["rayVersion"] = ""
+    (group,) = spec["workerGroupSpecs"]
+    spec["workerGroupSpecs"] = [
+        msgspec.convert(group, dict[str, Any])
+        | {"groupName": f"workers-{index}" if index else "workers", "replicas": count}
+        for index, count in enumerate(replicas or (2,))
+    ]
+    for each in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        set_image(each, IMAGE if each is spec["headGroupSpec"] else image)
+    spec["upgradeStrategy"] = {"type": "RollingUpdate", "rollingUpdate": settings}
+    return raw
+
+
+def set_image(group: dict[str, Any], image: str) -> None:
+    """The group with another image, sharing nothing with other groups."""
+    group["template"] = {"spec": {"containers": [{"name": "ray", "image": image}]}}
+
+
+def with_spec(raw: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return raw | {"spec": raw["spec"] | spec}
+
+
+def new(raw: dict[str, Any], name: str, group: int = 0, **more: Any) -> Pod:
+    """A worker that is made from the present template."""
+    wanted = raw["spec"]["workerGroupSpecs"][group]
+    return _stamped(name, wanted["groupName"], template_digest(wanted), **more)
+
+
+def old(name: str, group: str = "workers", **more: Any) -> Pod:
+    """A worker that is made from an older template."""
+    return _stamped(name, group, OLD, **more)
+
+
+def the_head(raw: dict[str, Any], *, outdated: bool = False, **more: Any) -> Pod:
+    """The head; the image that it runs is the usual one."""
+    wanted = template_digest(raw["spec"]["headGroupSpec"])
+    made = _stamped(HEAD, "headgroup", OLD if outdated else wanted, **more)
+    (container,) = made.spec.containers
+    spec = msgspec.structs.replace(
+        made.spec, containers=(msgspec.structs.replace(container, image=IMAGE),)
+    )
+    return msgspec.structs.replace(made, spec=spec)
+
+
+def draining(seconds: float = 10) -> dict[str, str]:
+    """The annotation of a pod that has been draining for so long."""
+    return {labels.DRAINING_SINCE: rfc3339(NOW - timedelta(seconds=seconds))}
+
+
+def observed(
+    raw: dict[str, Any], *pods: Pod, conditions: tuple[dict[str, Any], ...] = (), **changes: Any
+) -> ClusterObservation:
+    """The cluster as the kind sees it, with all that Ray says taken for granted."""
+    obj = with_status(cluster(raw), {"conditions": list(conditions)})
+    return observed_object(obj, *pods, **changes)
+
+
+def observed_object(obj: RayCluster, *pods: Pod, **changes: Any) -> ClusterObservation:
+    kept = reads(obj, *pods)
+    seen = RayClusterKind().observe("default/example", kept)
+    assert seen is not None
+    return replace(seen, **({"ray": ASSUMED} | changes))
+
+
+def desired_of(seen: ClusterObservation) -> DesiredCluster:
+    assert isinstance(seen.desired, DesiredCluster), seen.desired
+    return seen.desired
+
+
+def decision(seen: ClusterObservation) -> Rollout | None:
+    """What is decided, None if there is nothing to decide."""
+    return decide(seen, desired_of(seen), NOW)
+
+
+def decided(seen: ClusterObservation) -> Rollout:
+    found = decision(seen)
+    assert found is not None
+    return found
+
+
+def rolled_out(seen: ClusterObservation) -> ClusterObservation:
+    return with_rollout(seen, desired_of(seen), NOW)
+
+
+def upgrading(
+    reason: str = "Rolling", status: str = "True", *, seconds: float = 60
+) -> dict[str, Any]:
+    """The condition, as it has been for so long."""
+    since = rfc3339(NOW - timedelta(seconds=seconds))
+    return {"type": "Upgrading", "status": status, "reason": reason, "lastTransitionTime": since}
+
+
+def answering(
+    *nodes: RayNode, version: str = "2.60.0", head_pod: Pod | None = None, **changes: Any
+) -> RayView:
+    """A Ray that answers, with these nodes."""
+    probes = {
+        "nodes": ProbeObservation(RayNodes.of(nodes), NOW, NOW),
+        "health": ProbeObservation(RayVersion(version), NOW, NOW),
+    }
+    return replace(RayView(the_dashboard(), head_pod), **(probes | changes))
+
+
+def the_dashboard(restarts: int = 0) -> Head:
+    return Head(UID, f"uid-of-{HEAD}", restarts, "default", "example-head-svc", 8265, "")
+
+
+def failing(value: Any = None, error: str = "connection refused") -> ProbeObservation:
+    """A probe whose requests fail, with the last answer before."""
+    return ProbeObservation(value, NOW, None, NOW - timedelta(minutes=1), error)
+
+
+def _stamped(
+    name: str, group: str, stamp: str, *, annotations: dict[str, str] | None = None, **more: Any
+) -> Pod:
+    return pod(name, group, annotations={labels.TEMPLATE_HASH: stamp} | (annotations or {}), **more)

@@ -1,0 +1,467 @@
+"""What a rolling update decides: each guard of `decision.py` holds something, or lets it go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.ray.api import labels
+from controller.ray.cluster.upgrade.history import RevisionHistory
+from controller.ray.cluster.upgrade.rolling.ray_view import RayView
+from controller.ray.cluster.upgrade.rolling.rollout import Rollout, Verdict
+from controller.ray.pods.template_hash import template_digest
+from controller.ray.rolling import Moves
+from tests.ray.cluster.rolling_scenes import (
+    IMAGE,
+    OLD,
+    answering,
+    decided,
+    decision,
+    draining,
+    failing,
+    new,
+    observed,
+    observed_object,
+    old,
+    rolled_out,
+    rolling,
+    set_image,
+    the_head,
+    upgrading,
+    with_spec,
+)
+from tests.ray.cluster.support import cluster, pod, with_meta
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
+
+NEXT = "rayproject/ray:2.61.0"
+MINE = "example.com/mine:1"
+STARTING: dict[str, Any] = {"phase": "Pending", "ready": False}
+RESTARTED: dict[str, Any] = {"name": "ray-worker", "restartCount": 1, "state": {"running": {}}}
+ENDED: dict[str, Any] = {"name": "ray-worker", "state": {"terminated": {"exitCode": 1}}}
+
+
+def moves(rollout: Rollout, group: str = "workers") -> Moves:
+    return rollout.groups[group].moves
+
+
+def without_rolling(raw: dict[str, Any]) -> dict[str, Any]:
+    return with_spec(raw, upgradeStrategy={"type": "None"})
+
+
+def replica(name: str, stamp: str, hosts: int = 1) -> list[Pod]:
+    """So many hosts of a replica, from the first one."""
+    return [
+        pod(
+            f"{name}-{host}",
+            labels={
+                labels.REPLICA_NAME: name,
+                labels.REPLICA_INDEX: "0",
+                labels.HOST_INDEX: str(host),
+            },
+            annotations={labels.TEMPLATE_HASH: stamp},
+        )
+        for host in range(hosts)
+    ]
+
+
+def of_two_hosts() -> dict[str, Any]:
+    raw = rolling(1)
+    raw["spec"]["workerGroupSpecs"][0]["numOfHosts"] = 2
+    return raw
+
+
+def fault_tolerant(raw: dict[str, Any]) -> dict[str, Any]:
+    return with_spec(raw, gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
+
+
+# -- whether there is an update ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("condition", ["RayClusterSuspended", "RayClusterSuspending"])
+def test_a_suspended_cluster_is_not_rolled(condition: str):
+    raw = rolling(1)
+    suspended = {"type": condition, "status": "True"}
+    assert decision(observed(raw, the_head(raw), old("a"), conditions=(suspended,))) is None
+
+
+def test_a_cluster_that_is_to_be_suspended_is_not_rolled():
+    raw = with_spec(rolling(1), suspend=True)
+    assert decision(observed(raw, the_head(raw), old("a"))) is None
+
+
+def test_a_deleted_cluster_is_not_rolled():
+    raw = rolling(1)
+    deleted = with_meta(cluster(raw), deletion_timestamp="2026-08-20T09:59:00Z")
+    assert decision(observed_object(deleted, the_head(raw), old("a"))) is None
+
+
+def test_with_another_strategy_outdated_pods_are_nobodys_business():
+    raw = without_rolling(rolling(1))
+    assert decision(observed(raw, the_head(raw), old("a"))) is None
+
+
+def test_with_another_strategy_what_drains_goes_and_nothing_else_is_drained():
+    raw = without_rolling(rolling(2))
+    seen = observed(raw, the_head(raw), old("a", annotations=draining()), old("b"))
+    rollout = decided(seen)
+    assert rollout.verdict is Verdict.PAUSED
+    assert (moves(rollout).drain, moves(rollout).delete) == ((), ("a",))
+
+
+def test_a_cluster_without_outdated_pods_is_scaled_like_any_other():
+    raw = rolling(2)
+    rollout = decided(observed(raw, the_head(raw), new(raw, "a")))
+    assert (rollout.verdict, rollout.groups) == (Verdict.COMPLETE, {})
+
+
+def test_an_update_that_was_reported_is_looked_at_until_it_is_reported_as_complete():
+    raw = rolling(1)
+    seen = observed(raw, the_head(raw), new(raw, "a"), conditions=(upgrading(),))
+    assert list(decided(seen).groups) == ["workers"]
+
+
+def test_an_up_to_date_pod_that_drains_is_replaced():
+    raw = rolling(1)
+    seen = observed(raw, the_head(raw), new(raw, "a", annotations=draining()))
+    assert moves(decided(seen)).delete == ("a",)
+
+
+def test_pods_of_removed_groups_are_no_part_of_it():
+    raw = rolling(1)
+    seen = observed(raw, the_head(raw), new(raw, "a"), old("b", group="removed"))
+    assert decided(seen).verdict is Verdict.COMPLETE
+
+
+def test_suspended_groups_are_no_part_of_it():
+    raw = rolling(1, 1)
+    raw["spec"]["workerGroupSpecs"][1]["suspend"] = True
+    seen = observed(raw, the_head(raw), old("a"), old("b", group="workers-1"))
+    assert list(decided(seen).groups) == ["workers"]
+
+
+# -- versions ----------------------------------------------------------------------------------
+
+
+def test_while_nobody_is_asked_the_image_of_the_head_says_which_version_runs():
+    raw = rolling(1, image=NEXT)
+    assert decided(observed(raw, the_head(raw), old("a"))).verdict is Verdict.INCOMPATIBLE_VERSIONS
+
+
+def test_what_ray_says_of_its_version_counts_more_than_the_image_of_the_head():
+    raw = rolling(1, image=NEXT)
+    seen = observed(raw, the_head(raw), old("a"), ray=answering(version="2.61.0"))
+    assert decided(seen).verdict is not Verdict.INCOMPATIBLE_VERSIONS
+
+
+def test_nothing_is_created_for_a_version_that_cannot_join():
+    raw = rolling(2, 2)
+    set_image(raw["spec"]["workerGroupSpecs"][0], NEXT)
+    seen = observed(raw, the_head(raw), old("a"), old("b", group="workers-1"))
+    rollout = decided(seen)
+    assert "group workers: image" in rollout.cause
+    assert "Recreate" in rollout.cause
+    assert not any(moves(rollout, group).drain for group in rollout.groups)
+    assert moves(rollout, "workers-1").create == 1, "the lost one is made up for"
+
+
+def test_a_group_without_outdated_pods_is_compatible_whatever_its_image_says():
+    raw = rolling(0, 1)
+    set_image(raw["spec"]["workerGroupSpecs"][0], NEXT)
+    seen = observed(raw, the_head(raw), old("b", group="workers-1"))
+    assert decided(seen).verdict is Verdict.ROLLING
+
+
+def test_an_outdated_head_of_another_version_is_refused_too():
+    raw = fault_tolerant(rolling(1))
+    set_image(raw["spec"]["headGroupSpec"], NEXT)
+    rollout = decided(observed(raw, the_head(raw, outdated=True), new(raw, "a")))
+    assert rollout.verdict is Verdict.INCOMPATIBLE_VERSIONS
+    assert "the head: image" in rollout.cause
+    assert not rollout.replaces_head
+
+
+def test_a_head_that_is_up_to_date_is_compatible_whatever_admission_has_made_of_its_image():
+    raw = rolling(1)
+    set_image(raw["spec"]["headGroupSpec"], NEXT)
+    assert decided(observed(raw, the_head(raw), old("a"))).verdict is Verdict.ROLLING
+
+
+@pytest.mark.parametrize("status", [RESTARTED, ENDED], ids=["restarted", "ended"])
+def test_a_pod_of_unknown_version_that_ends_could_not_join(status: dict[str, Any]):
+    raw = rolling(1, image=MINE)
+    trial = new(raw, "new", ready=False, containers=[status])
+    rollout = decided(observed(raw, the_head(raw), old("a"), trial))
+    assert rollout.verdict is Verdict.INCOMPATIBLE_VERSIONS
+    assert "pod new, the first one of the new template of group workers" in rollout.cause
+
+
+def test_a_pod_of_unknown_version_that_is_not_ready_in_time_could_not_join():
+    raw = rolling(1, image=MINE)
+    trial = new(raw, "new", **STARTING)
+    late = upgrading(seconds=600)
+    rollout = decided(observed(raw, the_head(raw), old("a"), trial, conditions=(late,)))
+    assert rollout.verdict is Verdict.INCOMPATIBLE_VERSIONS
+
+
+def test_a_pod_of_unknown_version_that_starts_has_its_time():
+    raw = rolling(1, image=MINE)
+    rollout = decided(observed(raw, the_head(raw), old("a"), new(raw, "new", **STARTING)))
+    assert rollout.verdict is Verdict.ROLLING
+
+
+def test_a_sidecar_that_ends_says_nothing_of_the_version():
+    raw = rolling(1, image=MINE)
+    trial = new(raw, "new", ready=False, containers=[ENDED | {"name": "sidecar"}])
+    assert decided(observed(raw, the_head(raw), old("a"), trial)).verdict is Verdict.ROLLING
+
+
+def test_a_pod_of_the_version_that_runs_may_end():
+    raw = rolling(1)
+    trial = new(raw, "new", ready=False, containers=[RESTARTED])
+    assert decided(observed(raw, the_head(raw), old("a"), trial)).verdict is Verdict.ROLLING
+
+
+def test_a_pod_of_unknown_version_that_has_joined_may_have_restarted():
+    raw = rolling(2, image=MINE)
+    joined = new(raw, "new", containers=[RESTARTED])
+    rollout = decided(observed(raw, the_head(raw), old("a"), old("b"), joined))
+    assert rollout.verdict is Verdict.ROLLING
+    assert moves(rollout).drain == ("a",)
+
+
+def test_an_old_pod_that_ends_says_nothing_of_the_new_version():
+    raw = rolling(2, image=MINE)
+    broken = old("a", ready=False, containers=[RESTARTED])
+    assert decided(observed(raw, the_head(raw), broken, old("b"))).verdict is Verdict.ROLLING
+
+
+def test_a_new_pod_that_drains_says_nothing_of_its_version():
+    raw = rolling(2, image=MINE)
+    leaving = new(raw, "a", ready=False, containers=[RESTARTED], annotations=draining())
+    assert decided(observed(raw, the_head(raw), leaving, old("b"))).verdict is Verdict.DRAINING
+
+
+def test_a_pod_of_unknown_version_may_end_once_its_group_is_done():
+    raw = rolling(1, 1, image=MINE)
+    set_image(raw["spec"]["workerGroupSpecs"][1], IMAGE)
+    broken = new(raw, "a", ready=False, containers=[RESTARTED])
+    seen = observed(raw, the_head(raw), broken, old("b", group="workers-1"))
+    assert decided(seen).verdict is Verdict.ROLLING
+
+
+# -- what holds it -----------------------------------------------------------------------------
+
+
+def test_nothing_is_drained_before_ray_has_said_which_nodes_there_are():
+    raw = rolling(1, maxUnavailable=1)
+    rollout = decided(observed(raw, the_head(raw), old("a"), ray=RayView()))
+    assert (rollout.verdict, moves(rollout)) == (Verdict.ROLLING, Moves())
+
+
+def test_nothing_is_drained_while_ray_does_not_answer():
+    raw = rolling(1, maxUnavailable=1)
+    silent = answering(health=failing())
+    rollout = decided(observed(raw, the_head(raw), old("a"), ray=silent))
+    assert rollout.verdict is Verdict.RAY_DOES_NOT_ANSWER
+    assert rollout.cause.endswith("see the log of its pod: connection refused")
+    assert moves(rollout) == Moves()
+
+
+def test_a_paused_update_drains_nothing_and_no_time_makes_it_late():
+    raw = rolling(1, maxUnavailable=1, paused=True)
+    rollout = decided(observed(raw, the_head(raw), old("a")))
+    assert (rollout.verdict, moves(rollout)) == (Verdict.PAUSED, Moves())
+    assert rollout.seconds_left is None
+
+
+def test_an_update_that_goes_on_is_looked_at_again_when_it_would_be_late():
+    raw = rolling(1, progressDeadlineSeconds=600)
+    rollout = decided(observed(raw, the_head(raw), old("a"), conditions=(upgrading(seconds=60),)))
+    assert rollout.seconds_left == 540
+
+
+def test_an_update_in_which_nothing_has_moved_until_the_deadline_is_late_and_goes_on():
+    raw = rolling(1, maxUnavailable=1, progressDeadlineSeconds=600)
+    for seconds, verdict in ((599, Verdict.ROLLING), (600, Verdict.PROGRESS_DEADLINE_EXCEEDED)):
+        began = upgrading(seconds=seconds)
+        rollout = decided(observed(raw, the_head(raw), old("a"), conditions=(began,)))
+        assert (rollout.verdict, moves(rollout).drain) == (verdict, ("a",))
+
+
+def test_nothing_is_drained_before_all_pods_say_what_they_were_made_from():
+    raw = rolling(2, maxUnavailable=1)
+    unknown = pod("b")
+    assert moves(decided(observed(raw, the_head(raw), old("a"), unknown))) == Moves()
+
+
+def test_nothing_is_drained_before_the_present_templates_are_kept():
+    raw = rolling(1, maxUnavailable=1)
+    awaited = RevisionHistory("example-1")
+    rollout = decided(observed(raw, the_head(raw), old("a"), revisions=awaited))
+    assert (rollout.verdict, moves(rollout)) == (Verdict.ROLLING, Moves())
+
+
+def test_nothing_is_drained_that_no_edit_explains():
+    raw = rolling(1, maxUnavailable=1)
+    counted = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
+    obj = observed(raw, conditions=(counted,)).cluster
+    obj.status["observedGeneration"] = 1
+    rollout = decided(observed_object(obj, the_head(raw), old("a")))
+    assert (rollout.verdict, moves(rollout)) == (Verdict.NOT_EXPLAINED, Moves())
+
+
+def test_an_update_that_waited_for_the_head_explains_only_the_replacement_of_the_head():
+    raw = fault_tolerant(rolling(1, maxUnavailable=1))
+    counted = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
+    waited = upgrading("HeadNeedsFaultTolerance")
+    obj = observed(raw, conditions=(counted, waited)).cluster
+    obj.status["observedGeneration"] = 1
+    workers = observed_object(obj, the_head(raw, outdated=True), old("a"))
+    assert decided(workers).verdict is Verdict.NOT_EXPLAINED
+    head = observed_object(obj, the_head(raw, outdated=True), new(raw, "a"))
+    assert decided(head).replaces_head
+
+
+def test_without_a_time_for_drains_pods_are_deleted_at_once():
+    raw = rolling(1, maxUnavailable=1, drainTimeoutSeconds=0)
+    assert moves(decided(observed(raw, the_head(raw), old("a")))).delete == ("a",)
+
+
+def test_with_a_time_for_drains_pods_are_drained_first():
+    raw = rolling(1, maxUnavailable=1, drainTimeoutSeconds=1)
+    assert moves(decided(observed(raw, the_head(raw), old("a")))).drain == ("a",)
+
+
+def test_groups_are_replaced_one_after_the_other_or_as_many_at_a_time_as_the_settings_say():
+    for parallel in (1, 2):
+        raw = rolling(1, 1, maxUnavailable=1, maxParallelGroups=parallel)
+        rollout = decided(observed(raw, the_head(raw), old("a"), old("b", group="workers-1")))
+        drained = [name for name in rollout.groups if moves(rollout, name).drain]
+        assert drained == ["workers", "workers-1"][:parallel]
+
+
+# -- the end, and the head ---------------------------------------------------------------------
+
+
+def test_an_update_ends_when_the_replacements_are_ready_and_not_before():
+    raw = rolling(1)
+    for ready, verdict in ((True, Verdict.COMPLETE), (False, Verdict.ROLLING)):
+        worker = new(raw, "a", ready=ready)
+        seen = observed(raw, the_head(raw), worker, conditions=(upgrading(),))
+        assert decided(seen).verdict is verdict
+
+
+@pytest.mark.parametrize("heads", [0, 1])
+def test_an_update_does_not_end_before_the_head_is_ready(heads: int):
+    raw = rolling(1)
+    starting = [the_head(raw, ready=False)] * heads
+    rollout = decided(observed(raw, *starting, new(raw, "a"), conditions=(upgrading(),)))
+    assert (rollout.verdict, rollout.replaces_head) == (Verdict.ROLLING, False)
+    assert rollout.cause == "waiting for the head to be ready"
+
+
+def test_an_old_pod_that_somebody_deletes_begins_no_update():
+    raw = rolling(2)
+    seen = observed(raw, the_head(raw), new(raw, "a"), old("b", terminating=True))
+    assert decided(seen).verdict is Verdict.COMPLETE
+
+
+def test_an_outdated_head_goes_when_all_workers_are_replaced():
+    raw = fault_tolerant(rolling(1))
+    head = the_head(raw, outdated=True)
+    assert decided(observed(raw, head, new(raw, "a"))).replaces_head
+    assert not decided(observed(raw, head, old("a"))).replaces_head
+    assert not decided(observed(raw, head, new(raw, "a", ready=False))).replaces_head
+
+
+def test_an_operator_that_comes_back_after_the_deadline_still_replaces_the_head():
+    raw = fault_tolerant(rolling(1))
+    seen = observed(
+        raw, the_head(raw, outdated=True), new(raw, "a"), conditions=(upgrading(seconds=9000),)
+    )
+    rollout = decided(seen)
+    assert rollout.verdict is Verdict.PROGRESS_DEADLINE_EXCEEDED
+    assert rollout.replaces_head
+
+
+def test_the_head_waits_for_the_present_templates_to_be_kept():
+    raw = fault_tolerant(rolling(1))
+    awaited = RevisionHistory("example-1")
+    seen = observed(raw, the_head(raw, outdated=True), new(raw, "a"), revisions=awaited)
+    assert not decided(seen).replaces_head
+
+
+def test_the_head_is_kept_if_work_would_end_with_it():
+    raw = rolling(1)
+    rollout = decided(observed(raw, the_head(raw, outdated=True), new(raw, "a")))
+    assert (rollout.verdict, rollout.replaces_head) == (Verdict.HEAD_NEEDS_FAULT_TOLERANCE, False)
+    assert "without GCS fault tolerance" in rollout.cause
+
+
+@pytest.mark.parametrize(("value", "stays"), [("true", True), ("false", False)])
+def test_the_head_is_kept_if_the_annotation_says_so(value: str, *, stays: bool):
+    raw = fault_tolerant(rolling(1))
+    raw["metadata"]["annotations"] = {labels.DISABLE_HEAD_RESTART: value}
+    rollout = decided(observed(raw, the_head(raw, outdated=True), new(raw, "a")))
+    assert rollout.replaces_head is not stays
+    assert ("because of the annotation" in rollout.cause) is stays
+
+
+# -- replicas that are being created -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_rolling", [True, False])
+def test_a_replica_that_was_begun_with_an_older_template_is_not_completed_with_the_new_one(
+    *, is_rolling: bool
+):
+    raw = of_two_hosts()
+    raw = raw if is_rolling else without_rolling(raw)
+    hosts = replica("one", OLD)
+    seen = observed(raw, the_head(raw), *hosts, incomplete_replicas={"one": 1})
+    assert rolled_out(seen).incomplete_replicas == ({} if is_rolling else {"one": 1})
+
+
+def test_a_replica_of_which_any_host_is_older_is_not_completed():
+    raw = of_two_hosts()
+    wanted = template_digest(raw["spec"]["workerGroupSpecs"][0])
+    hosts = [*replica("one", wanted), *replica("one", OLD, 2)[1:]]
+    seen = observed(raw, the_head(raw), *hosts, incomplete_replicas={"one": 2})
+    assert rolled_out(seen).incomplete_replicas == {}
+
+
+def test_a_replica_that_was_begun_with_the_present_template_is_completed():
+    raw = of_two_hosts()
+    wanted = template_digest(raw["spec"]["workerGroupSpecs"][0])
+    hosts = [*replica("one", wanted), *replica("two", OLD, 2)]
+    seen = observed(raw, the_head(raw), *hosts, incomplete_replicas={"one": 1})
+    assert rolled_out(seen).incomplete_replicas == {"one": 1}
+
+
+# -- scale-down --------------------------------------------------------------------------------
+
+
+def surplus(raw: dict[str, Any], *workers: Pod) -> tuple[str, ...]:
+    return decided(observed(raw, the_head(raw), *workers)).groups["workers"].surplus
+
+
+def test_while_a_group_is_rolled_only_new_pods_are_surplus():
+    raw = rolling(1)
+    assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c"), old("d")) == ("a",)
+
+
+def test_what_leaves_is_no_surplus():
+    raw = rolling(1)
+    leaving = new(raw, "b", annotations=draining())
+    assert surplus(raw, new(raw, "a"), leaving, old("c")) == ()
+
+
+def test_while_a_group_waits_old_pods_are_surplus_and_the_surge_is_not():
+    raw = rolling(1, paused=True)
+    assert surplus(raw, new(raw, "a"), old("c"), old("d")) == ("c",)
+    assert surplus(raw, old("c"), old("d")) == ("c",)
+    assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c")) == ("a",)
+    assert surplus(raw, new(raw, "a"), old("c"), old("d", annotations=draining())) == ()
+    assert surplus(raw, old("c")) == ()

@@ -1,0 +1,143 @@
+"""Which pods begin to drain, and what Ray is told and asked about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.resources import PODS
+from controller.ray.api import labels
+from controller.ray.cluster.drain_memory import DrainMemory
+from controller.ray.cluster.losses import PodHistory
+from controller.ray.cluster.upgrade.rolling.drains import drain_writes, with_ray
+from controller.ray.cluster.upgrade.rolling.ray_view import RayView
+from controller.ray.dashboard import DrainNodes, HeadCommand, RayNode
+from controller.ray.head.identity import HEAD_SCOPE, worker_scope
+from controller.runtime.reconcile.plan import Lookup, MergePatch, Plan, Target
+from tests.ray.cluster.rolling_scenes import (
+    ADDRESS,
+    HEAD,
+    answering,
+    draining,
+    observed,
+    old,
+    rolled_out,
+    rolling,
+    the_dashboard,
+    the_head,
+)
+from tests.ray.cluster.support import NOW
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observation import ClusterObservation
+    from controller.runtime.reconcile.plan import Write
+
+ALIVE = RayNode("n1", ADDRESS, alive=True)
+
+
+def seen_with(*workers: Pod, ray: RayView | None = None, **changes: Any) -> ClusterObservation:
+    raw = changes.pop("raw", None) or rolling(1, maxUnavailable=1, drainTimeoutSeconds=100)
+    view = answering(ALIVE) if ray is None else ray
+    return rolled_out(observed(raw, the_head(raw), *workers, ray=view, **changes))
+
+
+def patches(seen: ClusterObservation) -> list[Write]:
+    return list(drain_writes(seen, NOW))
+
+
+def told(plan: Plan) -> DrainNodes:
+    (command,) = plan.commands
+    assert isinstance(command, HeadCommand)
+    assert isinstance(command.command, DrainNodes)
+    return command.command
+
+
+PLAN = Plan(memory=PodHistory())
+LEAVING = old("a", annotations=draining(10))
+
+
+def test_the_time_of_a_drain_stands_on_the_pod_before_ray_is_told():
+    seen = seen_with(old("a"))
+    (patch,) = patches(seen)
+    assert isinstance(patch, MergePatch)
+    assert list(patch.patch["metadata"]["annotations"]) == [labels.DRAINING_SINCE]
+    assert with_ray(Plan(), seen).commands == ()
+
+
+def test_no_drain_is_written_while_a_write_of_the_group_has_no_outcome():
+    pending = frozenset({worker_scope("workers")})
+    assert patches(seen_with(old("a"), pending_scopes=pending)) == []
+
+
+def test_without_a_rolling_update_nothing_drains_and_nobody_is_asked():
+    seen = replace(seen_with(old("a")), rollout=None)
+    assert patches(seen) == []
+    assert with_ray(Plan(), seen) == Plan()
+
+
+def test_without_a_head_nobody_is_asked():
+    assert with_ray(Plan(), seen_with(LEAVING, ray=RayView())) == Plan()
+
+
+def test_ray_is_asked_while_an_update_is_under_way():
+    assert len(with_ray(Plan(), seen_with(old("a"))).subscriptions) == 2
+
+
+def test_ray_is_not_asked_while_an_update_is_paused_unless_pods_are_draining():
+    raw = rolling(2, paused=True)
+    assert with_ray(Plan(), seen_with(old("a"), old("b"), raw=raw)) == Plan()
+    assert len(with_ray(PLAN, seen_with(LEAVING, old("b"), raw=raw)).subscriptions) == 2
+
+
+def test_ray_is_not_asked_at_rest():
+    raw = rolling(0)
+    assert with_ray(Plan(), seen_with(raw=raw)) == Plan()
+
+
+def test_ray_is_told_of_a_node_that_drains_until_when_and_only_once():
+    plan = with_ray(PLAN, seen_with(LEAVING))
+    command = told(plan)
+    assert command.nodes == ("n1",)
+    assert command.until == NOW - timedelta(seconds=10) + timedelta(seconds=100)
+    history = plan.memory
+    assert history.drains == DrainMemory(the_dashboard(), {"n1": command.id})
+    again = with_ray(Plan(memory=history), seen_with(LEAVING, history=history))
+    assert again.commands == ()
+
+
+def test_another_head_is_told_again():
+    former = PodHistory(drains=DrainMemory(the_dashboard(restarts=1), {"n1": "drain-1"}))
+    assert told(with_ray(Plan(memory=former), seen_with(LEAVING, history=former))).nodes == ("n1",)
+
+
+THE_HEAD = Target(PODS, "default", HEAD, HEAD_SCOPE)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        replace(PLAN, commit=MergePatch(THE_HEAD, "", {})),
+        replace(PLAN, lookups=(Lookup(THE_HEAD),)),
+    ],
+    ids=["finalizer", "lookup"],
+)
+def test_ray_is_told_nothing_by_a_plan_that_has_to_read_or_write_something_first(plan: Plan):
+    assert with_ray(plan, seen_with(LEAVING)).commands == ()
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [(), (RayNode("n1", ADDRESS, alive=False),)],
+    ids=["none", "dead"],
+)
+def test_ray_is_told_of_living_nodes_only(nodes: tuple[RayNode, ...]):
+    assert with_ray(Plan(), seen_with(LEAVING, ray=answering(*nodes))).commands == ()
+
+
+def test_ray_is_told_nothing_of_pods_that_do_not_drain():
+    seen = seen_with(old("a"), LEAVING, ray=answering(replace(ALIVE, address="10.0.0.8")))
+    assert with_ray(PLAN, seen).commands == ()

@@ -1,0 +1,348 @@
+"""How pods are read as units of a rolling replacement, and what Ray says of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.ray.api import labels
+from controller.ray.cluster.drain_memory import DrainMemory
+from controller.ray.cluster.losses import PodHistory
+from controller.ray.cluster.upgrade.rolling.ray_view import ASSUMED, RayView, observe_ray
+from controller.ray.cluster.upgrade.rolling.units import draining_since
+from controller.ray.dashboard import CommandExpired, CommandRefused, RayNode, RayNodes
+from tests.ray.cluster.rolling_scenes import (
+    ADDRESS,
+    OLD,
+    answering,
+    decided,
+    desired_of,
+    draining,
+    failing,
+    new,
+    observed,
+    old,
+    rolling,
+    the_dashboard,
+    the_head,
+    upgrading,
+)
+from tests.ray.cluster.support import pod, reads
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observation import ClusterObservation
+    from controller.ray.cluster.upgrade.rolling.units import PodUnits
+    from controller.ray.rolling import Unit
+
+STARTING: dict[str, Any] = {"phase": "Pending", "ready": False}
+ALIVE = RayNode("n1", ADDRESS, alive=True)
+DEAD = RayNode("n1", ADDRESS, alive=False)
+
+
+def units(seen: ClusterObservation) -> PodUnits:
+    return decided(seen).groups["workers"].units
+
+
+def the_unit(*pods: Pod, raw: dict[str, Any] | None = None, **changes: Any) -> Unit:
+    """The one unit that these workers are read as."""
+    raw = raw or rolling(1)
+    seen = observed(raw, the_head(raw), *pods, conditions=(upgrading(),), **changes)
+    (found,) = units(seen).group.units
+    return found
+
+
+def of_two_hosts(**group: Any) -> dict[str, Any]:
+    raw = rolling(2)
+    raw["spec"]["workerGroupSpecs"][0] |= {"numOfHosts": 2} | group
+    return raw
+
+
+def host(number: int, name: str = "one", stamp: str = OLD, **more: Any) -> Pod:
+    return pod(
+        f"{name}-{number}",
+        labels={
+            labels.REPLICA_NAME: name,
+            labels.REPLICA_INDEX: "0",
+            labels.HOST_INDEX: str(number),
+        },
+        annotations={labels.TEMPLATE_HASH: stamp},
+        **more,
+    )
+
+
+def test_a_ready_pod_that_ray_lists_as_alive_is_available():
+    assert the_unit(old("a"), ray=answering(ALIVE)).available
+    assert not the_unit(old("a"), ray=answering(DEAD)).available
+    assert not the_unit(old("a", ready=False), ray=answering(ALIVE)).available
+
+
+@pytest.mark.parametrize(
+    ("worker", "joined"),
+    [
+        (old("a"), True),
+        (old("a", **STARTING), False),
+        (old("a", ready=False), True),
+    ],
+    ids=["ready", "pending", "running"],
+)
+def test_a_pod_may_hold_work_unless_it_never_ran(worker: Pod, *, joined: bool):
+    assert the_unit(worker).joined is joined
+
+
+def test_a_running_pod_that_ray_has_never_listed_holds_no_work():
+    raw = rolling(1)
+    ray = answering(head_pod=the_head(raw))
+    worker = old("a", ready=False)
+    assert not the_unit(worker, ray=ray).joined
+    assert the_unit(worker, ray=answering(DEAD, head_pod=the_head(raw))).joined
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"nodes": None},
+        {"head": None},
+        {"head_pod": None},
+        {"head": the_dashboard(restarts=1)},
+        {"head_pod": the_head(rolling(1), created="2026-08-20T09:30:00Z")},
+        {"assumed": True},
+    ],
+    ids=["silent", "no head", "no pod", "restarted head", "younger head", "assumed"],
+)
+def test_only_an_older_head_that_answers_says_that_a_pod_never_joined(changes: dict[str, Any]):
+    ray = replace(answering(head_pod=the_head(rolling(1))), **changes)
+    assert not ray.never_joined(old("a"))
+
+
+def test_a_head_of_the_same_second_is_not_younger():
+    assert answering(head_pod=the_head(rolling(1))).never_joined(old("a"))
+
+
+def test_a_pod_without_an_address_or_a_time_of_its_creation_has_no_node():
+    ray = answering(ALIVE)
+    assert ray.node_of(old("a")) == ALIVE
+    assert ray.node_of(old("a", node="")) is None
+    assert ray.node_of(old("a", created="")) is None
+    assert RayView().node_of(old("a")) is None
+
+
+def test_an_answer_that_is_older_than_failures_says_nothing_of_the_nodes():
+    ray = answering(nodes=failing(RayNodes.of([ALIVE])), head_pod=the_head(rolling(1)))
+    assert not ray.answers
+    assert not ray.is_alive(old("a"))
+    stale = replace(ray, nodes=failing(RayNodes.of([DEAD])))
+    assert not stale.is_dead(old("a"))
+
+
+def test_nodes_are_alive_or_dead_as_ray_says():
+    assert answering(ALIVE).is_alive(old("a"))
+    assert not answering(DEAD).is_alive(old("a"))
+    assert answering(DEAD).is_dead(old("a"))
+    assert not answering(ALIVE).is_dead(old("a"))
+    assert not answering().is_alive(old("a"))
+    assert not answering().is_dead(old("a"))
+
+
+def test_while_nobody_is_asked_ready_pods_are_nodes_and_drains_end_at_once():
+    assert ASSUMED.answers
+    assert ASSUMED.knows_enough
+    assert ASSUMED.is_alive(old("a"))
+    assert not ASSUMED.is_alive(old("a", ready=False))
+    assert ASSUMED.is_dead(old("a"))
+
+
+def test_nodes_and_version_have_to_be_known():
+    assert answering().knows_enough
+    assert not answering(health=None).knows_enough
+    assert not answering(version="").knows_enough
+    assert not answering(nodes=None).knows_enough
+    assert not answering(nodes=failing(RayNodes.of([]))).knows_enough
+
+
+def test_the_error_of_the_last_request_is_told():
+    assert answering().silence == ""
+    assert answering(nodes=None).silence == ""
+    assert answering(health=failing(error="no route")).silence == "no route"
+    assert replace(answering(health=failing()), assumed=True).silence == ""
+
+
+# -- drains ------------------------------------------------------------------------------------
+
+
+def told(outcome: Any, **nodes: str) -> dict[str, Any]:
+    """Ray was told to drain these nodes, by id; the command `c` has ended like this."""
+    drains = {"c": outcome} if outcome is not None else {}
+    memory = DrainMemory(the_dashboard(), nodes)
+    return {"ray": answering(ALIVE, drains=drains), "history": PodHistory(drains=memory)}
+
+
+def test_a_drain_ends_when_the_node_is_dead():
+    leaving = old("a", annotations=draining())
+    assert the_unit(leaving, ray=answering(DEAD)).drained
+    assert not the_unit(leaving, ray=answering(ALIVE)).drained
+    assert not the_unit(old("a"), ray=answering(DEAD)).drained
+
+
+def test_a_drain_ends_when_its_time_is_up():
+    raw = rolling(1, drainTimeoutSeconds=100)
+    for seconds, drained in ((99, False), (100, True)):
+        leaving = old("a", annotations=draining(seconds))
+        assert the_unit(leaving, raw=raw, ray=answering(ALIVE)).drained is drained
+
+
+def test_a_drain_ends_when_the_pod_can_hold_no_work():
+    leaving = old("a", annotations=draining(), **STARTING)
+    assert the_unit(leaving, ray=answering(ALIVE)).drained
+
+
+def test_a_drain_that_ray_refuses_is_not_waited_for():
+    leaving = old("a", annotations=draining())
+    assert the_unit(leaving, **told(CommandRefused("no such command"), n1="c")).drained
+    assert not the_unit(leaving, **told(CommandExpired("no answer"), n1="c")).drained
+    assert not the_unit(leaving, **told(None, n1="c")).drained
+    assert not the_unit(leaving, **told(CommandRefused("no such command"), n2="c")).drained
+    assert not the_unit(leaving, ray=answering()).drained
+
+
+def test_a_time_that_cannot_be_read_is_none():
+    odd = old("a", annotations={labels.DRAINING_SINCE: "yesterday"})
+    assert draining_since((odd, pod("b"))) is None
+    both = draining_since(
+        (odd, old("b", annotations=draining(5)), old("c", annotations=draining(9)))
+    )
+    assert both == draining_since((old("c", annotations=draining(9)),))
+
+
+# -- units -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"terminating": True}, {"phase": "Failed"}],
+    ids=["terminating", "failed"],
+)
+def test_a_pod_that_goes_by_itself_is_gone(more: dict[str, Any]):
+    assert the_unit(old("a", **more)).gone
+    assert not the_unit(old("a")).gone
+
+
+def test_a_pod_that_the_autoscaler_has_named_is_gone():
+    raw = rolling(1)
+    raw["spec"]["workerGroupSpecs"][0]["scaleStrategy"] = {"workersToDelete": ["a"]}
+    assert the_unit(old("a"), raw=raw).gone
+
+
+def test_a_replica_is_as_old_as_its_oldest_host_and_as_available_as_its_least():
+    raw = of_two_hosts()
+    wanted = desired_of(observed(raw)).builder.hashes()["workers"]
+    both = the_unit(host(0), host(1), raw=raw)
+    assert (both.up_to_date, both.available, both.gone) == (False, True, False)
+    assert not the_unit(host(0, stamp=wanted), host(1), raw=raw).up_to_date
+    assert the_unit(host(0, stamp=wanted), host(1, stamp=wanted), raw=raw).up_to_date
+    assert not the_unit(host(0), host(1, ready=False), raw=raw).available
+
+
+def test_a_replica_may_hold_work_if_any_host_does_and_is_drained_when_all_hosts_are():
+    raw = of_two_hosts()
+    assert the_unit(host(0), host(1, **STARTING), raw=raw).joined
+    leaving = host(0), host(1, **STARTING)
+    for each in leaving:
+        assert each.metadata.annotations is not None
+        each.metadata.annotations.update(draining())
+    unit = the_unit(*leaving, raw=raw, ray=answering(ALIVE))
+    assert (unit.draining, unit.drained) == (True, False)
+
+
+def test_a_replica_that_lost_a_host_is_gone_and_one_that_is_being_created_is_not():
+    raw = of_two_hosts()
+    assert the_unit(host(0), raw=raw).gone
+    unit = the_unit(host(0), raw=raw, incomplete_replicas={"one": 1})
+    assert (unit.gone, unit.available) == (False, False)
+    assert the_unit(host(0), host(1, terminating=True), raw=raw).gone
+
+
+def test_a_group_of_replicas_counts_replicas_and_another_counts_pods():
+    raw = of_two_hosts()
+    found = units(observed(raw, the_head(raw), host(0), host(1)))
+    assert (found.group.desired, found.hosts) == (2, 2)
+    plain = rolling(2)
+    found = units(observed(plain, the_head(plain), old("a")))
+    assert (found.group.desired, found.hosts) == (2, 1)
+
+
+def test_pods_without_the_labels_of_replicas_are_replaced_one_by_one():
+    raw = of_two_hosts()
+    found = units(observed(raw, the_head(raw), old("a"), old("b")))
+    assert (found.group.desired, found.hosts) == (4, 1)
+
+
+def test_a_pod_without_a_replica_is_a_unit_of_its_own_name():
+    raw = of_two_hosts()
+    seen = observed(raw, the_head(raw), host(0), host(1), old("a"))
+    assert [unit.name for unit in units(seen).group.units] == ["a", "one"]
+
+
+def test_units_are_replaced_in_the_order_of_the_usual_scale_down():
+    raw = rolling(3)
+    workers = old("a"), old("b", ready=False), old("c")
+    assert [u.name for u in units(observed(raw, the_head(raw), *workers)).group.units] == [
+        "b",
+        "a",
+        "c",
+    ]
+
+
+def test_a_replica_is_chosen_by_its_least_useful_host():
+    raw = of_two_hosts()
+    hosts = host(0, "a"), host(1, "a"), host(0, "b"), host(1, "b", ready=False)
+    seen = observed(raw, the_head(raw), *hosts)
+    assert [unit.name for unit in units(seen).group.units] == ["b", "a"]
+
+
+# -- asking Ray --------------------------------------------------------------------------------
+
+
+class Dashboards:
+    """What a dashboard has said, and how its commands have ended."""
+
+    def observation(self, head: object, probe: object) -> None:
+        del head, probe
+
+    def outcome(self, head: object, command: str) -> CommandRefused | None:
+        del head
+        return CommandRefused("no") if command == "known" else None
+
+
+def test_only_commands_that_have_ended_have_outcomes():
+    raw = rolling(1)
+    seen = observed(raw, the_head(raw))
+    view = observe_ray(
+        seen.cluster,
+        desired_of(seen).spec,
+        reads(seen.cluster, the_head(raw)),
+        Dashboards(),  # pyright: ignore[reportArgumentType]  it has all that is asked
+        domain="cluster.local",
+        drains=("known", "other"),
+    )
+    assert view.drains == {"known": CommandRefused("no")}
+
+
+@pytest.mark.parametrize("heads", [[], [the_head(rolling(1), terminating=True)]])
+def test_nobody_is_asked_without_a_live_head(heads: list[Pod]):
+    seen = observed(rolling(1), *heads)
+    view = observe_ray(
+        seen.cluster,
+        desired_of(seen).spec,
+        reads(seen.cluster, *heads),
+        Dashboards(),  # pyright: ignore[reportArgumentType]  it has all that is asked
+        domain="cluster.local",
+    )
+    assert view == RayView()
+
+
+def test_a_worker_that_is_new_is_up_to_date():
+    raw = rolling(1)
+    assert the_unit(new(raw, "a"), raw=raw).up_to_date
