@@ -280,7 +280,7 @@ ROWS = {
         RAYCLUSTERS, a_rolling_cluster, new_template, "pods", PATCH, "example"
     ),
     "a new revision": Row(
-        RAYCLUSTERS, a_rolling_cluster, replaced_pods, REVISIONS, CREATE, "example", told_by=""
+        RAYCLUSTERS, a_rolling_cluster, replaced_pods, REVISIONS, CREATE, "example"
     ),
     "the number of a revision": Row(
         RAYCLUSTERS, an_upgraded_cluster, former_template, REVISIONS, PATCH, "example", told_by=""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,9 +10,9 @@ import pytest
 
 from controller.kube.objects import ControllerRevision
 from controller.kube.resources import CONTROLLER_REVISIONS, PODS
-from controller.ray.api import labels
+from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.upgrade.history import KEPT, LARGEST
+from controller.ray.cluster.upgrade.history import KEPT, LARGEST, history_notes
 from controller.ray.pods.template_hash import template_digest
 from controller.runtime.reconcile.kind import CreateError
 from controller.runtime.reconcile.plan import Create, Delete, Failure, Replace
@@ -26,6 +27,7 @@ from tests.ray.cluster.support import (
     pod,
     reads,
     with_children,
+    with_status,
     workers,
 )
 
@@ -225,6 +227,41 @@ def test_a_refused_revision_is_said_tried_again_and_hinders_nothing():
     assert writes(made) == [create]
     assert not observed(kept).awaits_revision
     assert "Forbidden: exceeded quota: small" in children_message(made)
+
+
+def test_a_revision_whose_create_has_no_outcome_for_long_is_said_once_and_hinders_nothing():
+    kept = rolling()
+    seen, made = observed(kept), plan(kept)
+    [create] = writes(made)
+    failure = Failure(create, "InternalError", "etcd said no", unknown=True)
+    kind = RayClusterKind()
+    early = kind.status_after(seen, made, (failure,), NOW)
+    assert early is not None
+    assert children_message(replace(made, status=early)) == ""
+    late = kind.status_after(seen, made, (replace(failure, overdue=True),), NOW)
+    assert late is not None
+    said = children_message(replace(made, status=late))
+    assert said.endswith("will not find them: InternalError: etcd said no")
+    assert [each.note for each in late.events if "Revision" in each.reason] == [said]
+
+    kept.add(RAYCLUSTERS, with_status(seen.cluster, dict(late.wanted)))
+    other = replace(failure, overdue=True, message="etcd said no again")
+    again = kind.status_after(observed(kept), made, (other,), NOW)
+    assert again is not None
+    assert "again" in children_message(replace(made, status=again))
+    assert not [each for each in again.events if "Revision" in each.reason]
+
+
+def test_other_writes_of_revisions_and_other_creates_are_no_matter_of_the_history():
+    raw = edition()
+    known = [older(number) for number in range(1, KEPT + 2)]
+    deletes = [each for each in writes(plan(rolling(raw, *known))) if isinstance(each, Delete)]
+    [pod_create] = plan(with_children(reads(cluster(raw)))).stages[0]
+    failures = [
+        Failure(each, "InternalError", "etcd said no", unknown=True, overdue=True)
+        for each in (*deletes, pod_create)
+    ]
+    assert history_notes(failures) == ()
 
 
 def test_a_revision_of_another_object_under_the_name_is_said():

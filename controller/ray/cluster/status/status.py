@@ -10,17 +10,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, is_true
+from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.timestamps import rfc3339
-from controller.kube.resources import CONTROLLER_REVISIONS, PODS
+from controller.kube.resources import PODS
 from controller.ray.api.installed_definition import DEFINITION_COMPLETE
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
 from controller.ray.cluster.status.condition_types import (
+    CHILDREN_AS_SPECIFIED,
     DELETION_HELD,
     SUSPENDED,
 )
@@ -33,6 +34,7 @@ from controller.ray.cluster.status.first_cause import (
 from controller.ray.cluster.status.readiness_events import readiness_events
 from controller.ray.cluster.status.resources import desired_resources
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
+from controller.ray.cluster.upgrade.history import NOT_KEPT, history_notes, is_of_history
 from controller.ray.cluster.upgrade.rolling.report import (
     set_upgrading,
     upgrade_events,
@@ -43,12 +45,13 @@ from controller.ray.diagnosis.writes import failure_message
 from controller.runtime.reconcile.plan import Create, Delete, Event, StatusPatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.cluster.children.observed_children import Note
     from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.diagnosis.reasons import Cause
@@ -80,7 +83,10 @@ def cluster_status(
 ) -> StatusPatch:
     """The wanted status after a reconcile whose writes ended with these failures."""
     present = status_of(seen.cluster)
-    failures = tuple(f for f in failures if f.write.target.resource is not CONTROLLER_REVISIONS)
+    notes = history_notes(failures)
+    children = replace(seen.children, notes=(*seen.children.notes, *notes))
+    seen = replace(seen, children=children)
+    failures = tuple(each for each in failures if not is_of_history(each))
     pod_causes = diagnose_pods(seen, now)
     held = held_deletions(seen, desired, settings)
     cause = first_cause(seen, desired, failures, pod_causes, held, now=now)
@@ -107,6 +113,7 @@ def cluster_status(
     events = (
         *readiness_events(seen.conditions, cause),
         *_held_events(seen, held),
+        *_history_events(seen, notes),
         *upgrade_events(seen, desired),
         *seen.definition.events(seen.conditions),
     )
@@ -276,6 +283,13 @@ def _held_events(seen: ClusterObservation, held: HeldDeletions | None) -> tuple[
     if held is None or is_true(seen.conditions, DELETION_HELD):
         return ()
     return (Event("Warning", DELETION_HELD, "Delete", held.message),)
+
+
+def _history_events(seen: ClusterObservation, notes: tuple[Note, ...]) -> Iterator[Event]:
+    """Events about what the condition does not name yet, in whatever words of the server."""
+    named = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
+    if NOT_KEPT not in str(named.get("message", "")):
+        yield from (Event("Warning", each.event, "Reconcile", each.message) for each in notes)
 
 
 def _patch(

@@ -23,16 +23,20 @@ from controller.ray.pods.template_set import template_set_digest, templates_of
 from controller.runtime.reconcile.plan import Create, Delete, Replace, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from controller.kube.objects import ControllerRevision
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.runtime.reconcile.kind import CacheReader
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.reconcile.plan import Failure, Write
 
 KEPT: Final = 10
 """Revisions of a cluster; more only while pods of older ones exist."""
+
+NOT_KEPT: Final = (
+    "the present pod templates are not kept, so that `manta rollout undo` will not find them"
+)
 
 LARGEST: Final = 1_000_000
 """Bytes of templates that are kept; etcd refuses objects of 1.5 MiB."""
@@ -83,13 +87,7 @@ class RevisionHistory:
     def notes(self) -> tuple[Note, ...]:
         """What a person should know."""
         why = self.refusal or self.error
-        if not why:
-            return ()
-        message = (
-            "the present pod templates are not kept, so that `manta rollout undo` will not find "
-            f"them: {why}"
-        )
-        return (Note("FailedToCreateControllerRevision", message),)
+        return (_not_kept(why),) if why else ()
 
 
 def observe_history(
@@ -118,6 +116,23 @@ def observe_history(
     )
 
 
+def history_notes(failures: Iterable[Failure]) -> tuple[Note, ...]:
+    """What a person should know of a create whose outcome has been unknown for some time.
+
+    A create that was rejected is named by the history itself.
+    """
+    return tuple(
+        _not_kept(f"{each.reason}: {each.message}")
+        for each in failures
+        if each.overdue and isinstance(each.write, Create) and is_of_history(each)
+    )
+
+
+def is_of_history(failure: Failure) -> bool:
+    """Whether a write of a revision failed, which hinders nothing."""
+    return failure.write.target.resource is CONTROLLER_REVISIONS
+
+
 def history_writes(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
     """Keep the present templates as the newest revision, and not too many others."""
     history = seen.revisions
@@ -133,6 +148,10 @@ def history_writes(seen: ClusterObservation, desired: DesiredCluster) -> Iterato
     for revision in _surplus(seen, desired, history):
         name = revision.metadata.name
         yield Delete(_target(seen, name), revision.metadata.uid)
+
+
+def _not_kept(why: str) -> Note:
+    return Note("FailedToCreateControllerRevision", f"{NOT_KEPT}: {why}")
 
 
 def _refusal(cluster: RayCluster, name: str, reads: CacheReader) -> str:
