@@ -7,33 +7,21 @@ import re
 import shlex
 import shutil
 import subprocess
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from tests.docs.tree import commands_of
-from tests.e2e.machine import needs_ray, turn_of_ray
-from tests.e2e.processes import KUBECTL, MANTA, ROOT, manta_dev, needs_kubectl, until
+from tests.e2e.pages import PAGES, ROLLOUT, WITH_RAY, commands, run_page
+from tests.e2e.processes import KUBECTL, MANTA, ROOT, manta_dev, needs_kubectl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from tests.e2e.processes import Kubectl
 
 pytestmark = pytest.mark.timeout(180)
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-ROLLOUT = "manta rollout "
 CHART = ("helm install ", "helm upgrade ")
-PROGRAMS = (
-    "scripts/", "make", "manta", ".venv/bin/manta", "kubectl", "export", "pip", "python",
-    "docker", "helm", "ray job",
-)  # fmt: skip
-WITH_RAY = ("rayjob-on-a-laptop.md", "rayservice.md")
 HELM = os.environ.get("HELM") or shutil.which("helm")
 
 RUN_ELSEWHERE = {
@@ -63,16 +51,6 @@ RUN_ELSEWHERE = {
     "manta run": "test_run.py",
     "export KUBECONFIG=~/.cache/manta/kubeconfig": "test_kubectl.py, with a file of its own",
 }
-
-
-def commands() -> Iterator[tuple[str, str]]:
-    """Every line of a code block that begins with one of our programs, without its comment."""
-    for page in PAGES:
-        for block in BLOCK.findall(page.read_text()):
-            for line in block.splitlines():
-                command = line.partition("  #")[0].strip()
-                if command.startswith(PROGRAMS):
-                    yield page.name, command.replace(".venv/bin/", "")
 
 
 def test_there_are_commands_and_all_are_known():
@@ -105,53 +83,6 @@ def test_the_commands_of_every_page_work_in_their_order(tmp_path: Path):
                 run_page(page.name, kubectl, tmp_path)
             kubectl("delete", "rayclusters", "--all", "--wait", "--timeout=30s")
         assert process.popen.poll() is None
-
-
-@pytest.mark.slow
-@needs_ray
-@needs_kubectl
-@pytest.mark.timeout(2400)
-def test_the_commands_of_the_pages_for_laptops_work_with_real_ray(tmp_path: Path):
-    with turn_of_ray(), manta_dev(tmp_path, "--ray") as (process, kubectl):
-        told = "".join(
-            run_page(page, replace(kubectl, patience=700), tmp_path) for page in WITH_RAY
-        )
-        assert "round 1: pi is about 3.1" in told
-        assert '"result":"Succeeded"' in told
-        assert '"greeting":"Hello Ann","version":"v1"' in told
-        assert '"adder":{"message":"","serveDeploymentStatuses":' in told
-        process.popen.terminate()
-        assert process.wait(60) == 0
-
-
-def run_page(page: str, kubectl: Kubectl, folder: Path) -> str:
-    """Run the commands of a page that use the cluster, in their order; returns what they print."""
-    told = [
-        run(kubectl, command, folder)
-        for name, command in commands()
-        if name == page and command.startswith(("kubectl", ROLLOUT))
-    ]
-    return "".join(told)
-
-
-def run(kubectl: Kubectl, command: str, folder: Path) -> str:
-    """Run one command as it stands; one that watches is stopped at its first line."""
-    program, *arguments = shlex.split(command)
-    if program == "manta":
-        environment = os.environ | {"KUBECONFIG": str(kubectl.kubeconfig)}
-        return subprocess.run(
-            [*MANTA, *arguments], env=environment, check=True, capture_output=True, text=True
-        ).stdout
-    if "-w" not in arguments:
-        return kubectl(*arguments)
-    out = folder / "watch.out"
-    watch = kubectl.background(*arguments, out=out)
-    try:
-        until(lambda: out.read_text().count("\n") >= 2)
-    finally:
-        watch.terminate()
-        watch.wait()
-    return out.read_text()
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.e2e.machine import needs_ray
 from tests.e2e.processes import ROOT
+from tests.e2e.ray.machine import needs_ray
 
 pytestmark = pytest.mark.timeout(180)
 

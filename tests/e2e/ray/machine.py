@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
-import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -17,21 +13,10 @@ from controller.devcluster.processes.isolation.cluster_dir import clusters_dir
 from controller.devcluster.processes.isolation.process_tags import tagged_processes
 from tests.e2e.processes import until
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 needs_ray = pytest.mark.skipif(
     not ray_environment().is_complete(),
     reason="SKIP: no environment with Ray on this machine, nothing tried with real Ray: make ray",
 )
-
-
-@contextmanager
-def turn_of_ray() -> Iterator[None]:
-    """One test with real Ray at a time: two would be slow on a small machine, and fail."""
-    with (Path(tempfile.gettempdir()) / "manta-tests-of-ray.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
 from tests.e2e.processes import manta
+from tests.e2e.ray.machine import needs_ray, traces_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ def test_an_upgrade_is_reverted_half_way_and_another_one_completed_without_a_fai
 ):
     chart = tmp_path / "upgrade.svg"
     arguments = ("demo", "--kind", "rayservice-incremental", "--chart", str(chart))
-    with turn_of_ray(), manta(tmp_path, *arguments) as demo:
+    with manta(tmp_path, *arguments) as demo:
         traces = traces_of(demo.popen.pid)
         assert demo.wait(2000) == 0, demo.text()
     told = demo.out.read_text()

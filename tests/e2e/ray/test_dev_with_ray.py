@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from controller.command.development.rayenv import ray_environment
-from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
 from tests.e2e.processes import ROOT, manta_dev, needs_kubectl, until
+from tests.e2e.ray.machine import needs_ray, traces_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +93,7 @@ class Cluster:
 
 
 def test_a_cluster_of_real_ray_under_kubectl(tmp_path: Path):
-    with turn_of_ray(), manta_dev(tmp_path, "--ray") as (dev, kubectl):
+    with manta_dev(tmp_path, "--ray") as (dev, kubectl):
         assert re.search(r"isolation '(namespaces|shim|shared)': ", dev.text())
         traces = traces_of(dev.popen.pid)
         cluster = Cluster(dev, kubectl)

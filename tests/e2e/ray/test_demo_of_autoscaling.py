@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
 from tests.e2e.processes import ROOT, manta
+from tests.e2e.ray.machine import needs_ray, traces_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ def test_real_ray_grows_for_a_job_and_shrinks_when_it_is_idle(version: str, tmp_
     manifest = tmp_path / "autoscaling.yaml"
     manifest.write_text(EXAMPLE.replace("version: v2", f"version: {version}"))
     arguments = ("demo", "--kind", "autoscaling", "-f", str(manifest))
-    with turn_of_ray(), manta(tmp_path, *arguments) as demo:
+    with manta(tmp_path, *arguments) as demo:
         traces = traces_of(demo.popen.pid)
         assert demo.wait(2000) == 0, demo.text()
     told = demo.out.read_text()

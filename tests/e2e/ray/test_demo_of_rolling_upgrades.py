@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
 from tests.e2e.processes import manta
+from tests.e2e.ray.machine import needs_ray, traces_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(3000)]
 def test_a_job_counts_right_while_its_workers_are_replaced_and_half_of_an_upgrade_is_taken_back(
     tmp_path: Path,
 ):
-    with turn_of_ray(), manta(tmp_path, "demo", "--kind", "rolling") as demo:
+    with manta(tmp_path, "demo", "--kind", "rolling") as demo:
         traces = traces_of(demo.popen.pid)
         assert demo.wait(2900) == 0, demo.text()
     told = demo.out.read_text()

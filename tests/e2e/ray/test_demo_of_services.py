@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
 from tests.e2e.processes import manta, until
+from tests.e2e.ray.machine import needs_ray, traces_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(2400)]
 DEMO = ("demo", "--kind", "rayservice")
-
-
-@pytest.fixture(autouse=True)
-def _alone() -> Iterator[None]:
-    with turn_of_ray():
-        yield
 
 
 def test_image_and_config_are_changed_together_without_a_failed_request(tmp_path: Path):

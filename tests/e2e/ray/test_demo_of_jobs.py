@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
 from tests.e2e.processes import ROOT, manta, until
+from tests.e2e.ray.machine import needs_ray, traces_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.e2e.processes import Process
@@ -22,12 +21,6 @@ pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(2400)]
 DEMO = ("demo", "--kind", "rayjob")
 FAILS = """python -c 'raise SystemExit("it cannot be done")'"""
 RUNS = 600.0  # seconds, on a machine that has much else to do
-
-
-@pytest.fixture(autouse=True)
-def _alone() -> Iterator[None]:
-    with turn_of_ray():
-        yield
 
 
 def computes(demo: Process) -> None:
