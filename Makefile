@@ -38,9 +38,10 @@ PYTEST  = $(VENV)/bin/python -m pytest
 test: $(VENV)/.dev
 	$(PYTEST) -n auto --dist worksteal -m 'not slow' $(LAYERS) $(ARGS)
 
-# One process more than there are cores: that of the tests with real Ray mostly waits.
+# One process more than there are cores: that which runs the tests with real Ray mostly waits.
 test-all: $(VENV)/.dev
-	$(PYTEST) -n $$(( $$(nproc) + 1 )) --dist loadgroup --timeout 180 $(if $(REST),-m slow) $(LAYERS) $(ARGS)
+	$(PYTEST) -n $$(( $$(nproc) + 1 )) --dist loadscope -p tests.distribution --timeout 180 \
+	    $(if $(REST),-m slow) $(LAYERS) $(ARGS)
 
 test-real: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.integration.real $(ARGS)

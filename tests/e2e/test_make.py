@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.processes import ROOT
-from tests.e2e.ray.machine import needs_ray
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -20,10 +24,10 @@ SLOW_ONE = "tests/integration/test_many_jobs.py"
 
 
 def line_of(*arguments: str) -> str:
-    """The commands that `make ARGUMENTS` would run."""
+    """The commands that `make ARGUMENTS` would run, each on one line."""
     return subprocess.run(
         ["make", "-n", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
+    ).stdout.replace("\\\n", "")
 
 
 def test_make_passes_the_kind_on():
@@ -40,13 +44,31 @@ def test_make_test_leaves_out_the_slow_tests_and_make_test_all_runs_them():
 
 
 def test_beside_one_process_for_each_core_there_is_one_for_tests_with_real_ray():
-    assert "-n $(( $(nproc) + 1 )) --dist loadgroup" in line_of("test-all")
+    assert "-n $(( $(nproc) + 1 )) " in line_of("test-all")
 
 
-@needs_ray
-def test_tests_with_real_ray_share_one_process(request: pytest.FixtureRequest):
-    group = request.node.get_closest_marker("xdist_group")
-    assert group.args == ("ray",)
+@pytest.mark.slow
+def test_one_process_runs_the_tests_with_real_ray_and_the_others_run_the_rest(tmp_path: Path):
+    folder = tmp_path / "tests" / "e2e" / "ray"
+    folder.mkdir(parents=True)
+    for path in (folder / "test_jobs.py", folder / "test_serve.py", tmp_path / "tests/test_a.py"):
+        path.write_text("".join(f"def test_{number}(): ...\n" for number in range(4)))
+    (tmp_path / "pytest.ini").touch()
+    *_, command = line_of("test-all", f"VENV={sys.prefix}", "ARGS=-n 3 -v").splitlines()
+    done = subprocess.run(
+        command,
+        shell=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    played = re.findall(r"^\[(gw\d)\] .* PASSED tests/(.*/)?test_", done.stdout, re.MULTILINE)
+    with_ray = {process for process, place in played if place == "e2e/ray/"}
+    others = {process for process, place in played if not place}
+    assert len(with_ray) == 1, done.stdout
+    assert others == {"gw0", "gw1", "gw2"} - with_ray
 
 
 def test_make_keeps_compiled_modules_whatever_the_environment_says():

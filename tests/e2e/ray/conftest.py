@@ -1,4 +1,4 @@
-"""Tests with real Ray take turns, and one process runs them all."""
+"""Tests with real Ray take turns, also those of several runs at once."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.ray.machine import needs_ray
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Let one process run them, where processes share the tests by group."""
-    if needs_ray.mark in item.iter_markers():
-        item.add_marker(pytest.mark.xdist_group("ray"))
 
 
 @pytest.fixture(autouse=True)
