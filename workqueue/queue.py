@@ -75,6 +75,7 @@ class Closed(Exception):  # noqa: N818 - it ends a worker's loop, as StopIterati
 class _Run(NamedTuple):
     priority: int
     started: float
+    waited: float
 
 
 class WorkQueue(Generic[K]):
@@ -239,6 +240,14 @@ class WorkQueue(Generic[K]):
         """
         return self._processing[key].priority
 
+    def waited(self, key: K) -> float:
+        """Return the seconds that `key`, which is in flight, was ready before it was handed out.
+
+        Raises:
+            KeyError: it is not in flight.
+        """
+        return self._processing[key].waited
+
     def close(self) -> None:
         """Drop everything queued, release all getters, interrupt `drain`. Runs go on (WQ-14).
 
@@ -341,9 +350,10 @@ class WorkQueue(Generic[K]):
     def _hand_out(self) -> K:
         key = self._order.pop()
         now = self._clock.time()
-        self._recorder.started(max(0.0, now - self._dirty.pop(key)))
+        waited = max(0.0, now - self._dirty.pop(key))
+        self._recorder.started(waited)
         self._held.pop(key, None)
-        self._processing[key] = _Run(self._priority.pop(key), now)
+        self._processing[key] = _Run(self._priority.pop(key), now, waited)
         self._release_waiters()
         return key
 

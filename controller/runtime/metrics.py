@@ -36,6 +36,7 @@ RECONCILE_BUCKETS = (
     25.0, 30.0, 40.0, 50.0, 60.0,
 )
 # fmt: on
+PHASE_BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 PAUSE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -111,6 +112,21 @@ class RuntimeMetrics:
             registry=registry,
             buckets=PAUSE_BUCKETS,
         )
+        self._first_write = Histogram(
+            "manta_first_write_seconds",
+            "Time in seconds from an event or deadline until the first write of the reconcile was "
+            "sent, for reconciles that write",
+            by_controller,
+            registry=registry,
+            buckets=RECONCILE_BUCKETS,
+        )
+        self._phases = Histogram(
+            "manta_phase_seconds",
+            "Time in seconds that a phase in the life of an object took, once it ended",
+            ("controller", "phase"),
+            registry=registry,
+            buckets=PHASE_BUCKETS,
+        )
         self._writes = Counter(
             "manta_writes_total",
             "Writes made by reconciles, by verb",
@@ -154,6 +170,8 @@ class RuntimeMetrics:
             active=self._active.labels(name),
             slow=self._slow.labels(name),
             planning=self._planning.labels(name),
+            first_write=self._first_write.labels(name).observe,
+            phase=lambda phase, seconds: self._phases.labels(name, phase).observe(seconds),
             wrote=lambda verb, count: self._writes.labels(name, verb).inc(count),
             stale=lambda resource: self._stale.labels(name, resource.group, resource.plural).inc(),
         )
@@ -174,6 +192,8 @@ class ControllerMetrics:
         active: Gauge,
         slow: Gauge,
         planning: Histogram,
+        first_write: Callable[[float], None],
+        phase: Callable[[str, float], None],
         wrote: Callable[[str, int], None],
         stale: Callable[[Resource[object]], None],  # pyright: ignore[reportInvalidTypeArguments]
     ) -> None:
@@ -186,6 +206,8 @@ class ControllerMetrics:
         self._active = active
         self._slow = slow
         self.planning = planning
+        self.first_write = first_write
+        self.phase = phase
         self.wrote = wrote
         self.stale = stale
 

@@ -16,6 +16,7 @@ from controller.runtime.events.recorder import RecorderStatistics
 from controller.runtime.expectations.statistics import ExpectationStatistics
 from controller.runtime.metrics import (
     PAUSE_BUCKETS,
+    PHASE_BUCKETS,
     RECONCILE_BUCKETS,
     ClientCollector,
     EventCollector,
@@ -61,6 +62,8 @@ def registry() -> CollectorRegistry:
         counter.inc(count)
     widgets.seconds.observe(32.0)
     widgets.planning.observe(33.0)
+    widgets.first_write(37.0)
+    widgets.phase("pods_ready", 38.0)
     widgets.wrote("create", 34)
     widgets.stale(PODS)
     metrics.loop_lag.observe(35.0)
@@ -83,6 +86,8 @@ def test_the_exposition_has_these_names_labels_texts_and_values(registry: Collec
     [
         ("controller_runtime_reconcile_time_seconds", RECONCILE_BUCKETS),
         ("manta_plan_seconds", PAUSE_BUCKETS),
+        ("manta_first_write_seconds", RECONCILE_BUCKETS),
+        ("manta_phase_seconds", PHASE_BUCKETS),
         ("manta_event_loop_lag_seconds", PAUSE_BUCKETS),
         ("manta_gc_pause_seconds", PAUSE_BUCKETS),
     ],

@@ -604,3 +604,16 @@ async def test_statistics_tell_all_of_one_moment():
         unfinished=about(8),
         longest_running=about(5),
     )
+
+
+async def test_the_wait_of_a_run_counts_from_when_the_key_was_due():
+    queue = make()
+    queue.add_after("a", 5)
+    await asyncio.sleep(7)
+    async with queue.take() as key:
+        assert queue.waited(key) == 2
+        queue.add(key)
+        await asyncio.sleep(3)
+        assert queue.waited(key) == 2
+    with pytest.raises(KeyError):
+        queue.waited("a")

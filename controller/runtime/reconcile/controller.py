@@ -205,6 +205,7 @@ class Controller(Generic[Observation]):
 
     async def _reconcile(self, key: str, line: _ReconcileLog) -> None:
         began, now = self._clock.time(), self._wall()  # a jump is noticed before `observe`
+        due = began - self.queue.waited(key)
         primary = self._expectations.reader.get(self._kind.primary, key)
         owner = self._observe_owner(key, primary)
         observation = self._kind.observe(key, self._expectations.reader)
@@ -237,6 +238,8 @@ class Controller(Generic[Observation]):
             emit=lambda event: self._emit(primary, event),
             submit=lambda: self._submit(key, plan.commands),
             overdue=lambda: self._expectations.overdue_failures(owner.uid),
+            first_write=lambda: self._metrics.first_write(self._clock.time() - due),
+            measure=lambda ended: self._metrics.phase(ended.phase, ended.seconds),
             wall=self._wall,
         )
         try:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
-    from controller.runtime.reconcile.plan import Failure, Plan, Write
+    from controller.runtime.reconcile.plan import Failure, PhaseDuration, Plan, Write
     from controller.runtime.reconcile.slow_start import SlowStartGroup
     from controller.runtime.reconcile.writer import Writer
 
@@ -112,6 +112,8 @@ class PlanExecution:
         submit: passes on the plan's commands.
         failing: whether the plan only reports an error.
         overdue: returns the writes of earlier plans whose outcome is still unknown.
+        first_write: called before the first write is sent, if there is one.
+        measure: records a phase that ended.
     """
 
     owner: Owner
@@ -124,6 +126,8 @@ class PlanExecution:
     submit: Callable[[], None] = lambda: None
     failing: bool = False
     overdue: Callable[[], tuple[Failure, ...]] = lambda: ()
+    first_write: Callable[[], None] = lambda: None
+    measure: Callable[[PhaseDuration], None] = lambda _phase: None
 
 
 class Executor:
@@ -374,6 +378,8 @@ class Executor:
         result = await self._write_primary(run, write)
         if result.outcome is WriteOutcome.DONE:
             self._status_written[uid] = self._now()
+            for phase in status.phases:
+                run.execution.measure(phase)
             if run.names_failure:
                 self._failure_named[uid] = self._now()
             self._remember_pruned_fields(uid, run.primary, wanted)
@@ -473,6 +479,8 @@ class _ExecutionState:
         return tuple(sorted(failures, key=lambda failure: order.get(id(failure.write), -1)))
 
     def write_started(self, write: Write) -> None:
+        if not self.count:
+            self.execution.first_write()
         self.count += 1
         self._verbs[_verb(write)] += 1
 

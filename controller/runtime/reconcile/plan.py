@@ -203,6 +203,14 @@ class LogTail:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseDuration:
+    """How long a phase in an object's life took that has just ended, in seconds."""
+
+    phase: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class StatusPatch:
     """The complete wanted values of the status fields that we own.
 
@@ -211,7 +219,8 @@ class StatusPatch:
     `events` report a transition in the status: they are recorded with the write, so that each
     stored transition is reported once, also across restarts. The status is valid for `valid_for`
     seconds; None if only an event can change it. `stamps` are fields such as the time of the last
-    write: written with a change, never alone.
+    write: written with a change, never alone. `phases` ended with a transition in the status: they
+    are measured once it is stored.
     """
 
     wanted: Mapping[str, Any]
@@ -220,6 +229,7 @@ class StatusPatch:
     events: tuple[Event, ...] = ()
     valid_for: float | None = None
     stamps: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    phases: tuple[PhaseDuration, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from controller.runtime.reconcile import controller as module
 from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller
 from controller.runtime.reconcile.executor import PlanOutcome, Result
 from controller.runtime.reconcile.external import ExternalCommand, Subscription
-from controller.runtime.reconcile.plan import Event, Failure, Plan, StatusPatch
+from controller.runtime.reconcile.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
 from tests.runtime.kit import NOW, create
 from tests.runtime.widgets import WIDGETS, Widget
 from workqueue import LOW_PRIORITY
@@ -56,7 +56,7 @@ class Notes:
 
 class Queue(Notes):
     def __init__(self) -> None:
-        super().__init__(priority_of=-3)
+        super().__init__(priority_of=-3, waited=2.5)
         self.requeues = 0
         self.waiting = 0
 
@@ -73,7 +73,7 @@ class Queue(Notes):
 
     @property
     def changes(self) -> list[tuple[Any, ...]]:
-        return [call for call in self.calls if call[0] != "priority_of"]
+        return [call for call in self.calls if call[0] not in {"priority_of", "waited"}]
 
 
 @dataclass
@@ -287,6 +287,16 @@ async def test_the_back_off_ends_with_a_success_that_is_known(
     bench.queue.requeues = requeues
     await bench.reconcile()
     assert bench.queue.changes == [HELD, (change, KEY)]
+
+
+async def test_the_first_write_and_the_phases_of_an_object_are_measured():
+    bench = Bench(observing=0.25, planning=0.5)
+    await bench.reconcile()
+    (execution,) = bench.executions
+    execution.first_write()
+    assert bench.value("manta_first_write_seconds_sum") == pytest.approx(3.25)
+    execution.measure(PhaseDuration("pods_ready", 4.0))
+    assert bench.value("manta_phase_seconds_sum", phase="pods_ready") == 4
 
 
 async def test_a_key_whose_planning_takes_long_is_held_ten_times_as_long():

@@ -22,6 +22,7 @@ from controller.runtime.reconcile.plan import (
     JsonPatch,
     Lookup,
     MergePatch,
+    PhaseDuration,
     Plan,
     Replace,
     StatusPatch,
@@ -57,6 +58,8 @@ class Bench:
     book: Book = field(default_factory=Book)
     client: ScriptedClient = field(default_factory=lambda: ScriptedClient(seconds=0.01))
     emitted: list[str] = field(default_factory=list)
+    first_writes: list[int] = field(default_factory=list)
+    phases: list[PhaseDuration] = field(default_factory=list)
     told: list[tuple[Failure, ...]] = field(default_factory=list)
     primary: Widget = field(default_factory=lambda: Widget(metadata=META))
 
@@ -77,6 +80,8 @@ class Bench:
                 plan=plan,
                 status_after=self._status_after,
                 emit=lambda event: self.emitted.append(event.reason),
+                first_write=lambda: self.first_writes.append(len(self.client.calls)),
+                measure=self.phases.append,
                 wall=lambda: datetime(2026, 1, 1, tzinfo=UTC),
             )
         )
@@ -609,3 +614,31 @@ async def test_EXP10_a_growth_that_is_complete_leaves_no_speed_to_the_next():
     bench.fail("create", status_error(403, "Forbidden"))
     outcome = await bench.execute(batch(65, 64))
     assert outcome.writes["create"] == 1
+
+
+async def test_the_first_write_is_measured_once_before_it_is_sent():
+    bench = Bench()
+    await bench.execute(Plan(stages=((create("a"), create("b")), (create("c"),))))
+    assert bench.first_writes == [0]
+    await bench.execute(Plan(status=StatusPatch({"children": 3})))
+    assert bench.first_writes == [0, 3]
+
+
+async def test_a_reconcile_without_a_write_measures_none():
+    bench = Bench()
+    await bench.execute(Plan(status=StatusPatch({})))
+    assert bench.first_writes == []
+
+
+PHASE = PhaseDuration("pods_ready", 3.0)
+
+
+async def test_a_phase_is_measured_once_its_transition_is_stored():
+    bench = Bench()
+    status = StatusPatch({"children": 3}, phases=(PHASE,))
+    bench.fail("patch/status", OutcomeUnknown("lost"))
+    await bench.execute(Plan(status=status))
+    assert bench.phases == []
+    bench.client.script = bench.client.serve
+    await bench.execute(Plan(status=status))
+    assert bench.phases == [PHASE]

@@ -31,6 +31,7 @@ from controller.ray.cluster.status.first_cause import (
     first_cause,
     seconds_until_slow,
 )
+from controller.ray.cluster.status.phases import provisioning_phases
 from controller.ray.cluster.status.readiness_events import readiness_events
 from controller.ray.cluster.status.resources import desired_resources
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
@@ -119,7 +120,8 @@ def cluster_status(
     )
     events += unknown_field_events(seen.conditions, seen.unknown_fields)
     patch = _patch(present, wanted, now, events)
-    return replace(patch, valid_for=seconds_until_slow(seen, pod_causes, now))
+    phases = provisioning_phases(seen, wanted["conditions"], now)
+    return replace(patch, valid_for=seconds_until_slow(seen, pod_causes, now), phases=phases)
 
 
 def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) -> StatusPatch:
