@@ -52,7 +52,6 @@ class ResolverTurns:
         if reference not in turns.active and len(turns.active) >= turns.width:
             turns.waiting[reference] = None
             return False
-        turns.waiting.pop(reference, None)
         self._activate(owner, turns, reference)
         return True
 

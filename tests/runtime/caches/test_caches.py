@@ -14,7 +14,7 @@ from controller.kube.errors import NotSent
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, PODS, SECRETS, Resource
 from controller.runtime.caches.caches import Caches
-from controller.runtime.caches.optional import ASK
+from controller.runtime.caches.optional import ASK, is_available
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from controller.runtime.reconcile.kind import Owned, References
@@ -235,10 +235,13 @@ async def test_an_optional_resource_that_is_served_is_watched_for_all_who_want_i
         assert [each.name for each in children] == ["gadget-controller"]
 
 
-async def test_a_resource_that_is_installed_later_is_read_once_it_is_complete(world: CacheWorld):
+@pytest.mark.parametrize("namespaces", [(), ("default",)])
+async def test_a_resource_that_is_installed_later_is_read_once_it_is_complete(
+    world: CacheWorld, namespaces: tuple[str, ...]
+):
     available: list[Any] = []
     owner = kind(Owned(GADGETS, optional=True))
-    world.build([owner], on_available=available.append)
+    world.build([owner], on_available=available.append, namespaces=namespaces)
     served = Served()
     world.caches.serve(served, owner)
     widget = await world.widget()
@@ -268,6 +271,19 @@ async def test_a_resource_that_may_not_be_listed_is_as_good_as_none(world: Cache
         assert world.said == ["synced", "ready"]
         assert world.caches.unready() is None
         assert not world.expectations.reader.serves(GADGETS)
+
+
+async def test_what_is_available_can_be_listed_in_each_namespace(world: CacheWorld):
+    asked: list[tuple[Any, ...]] = []
+
+    async def list_metadata(*where: Any, **options: Any) -> None:
+        asked.append((*where, options))
+
+    world.client.list_metadata = list_metadata  # type: ignore[method-assign, assignment]
+    assert not await is_available(world.client, GADGETS, ("one",))
+    assert asked == []
+    assert await is_available(world.client, WIDGETS, ("one", "two"))
+    assert asked == [(WIDGETS, each, {"limit": 1}) for each in ("one", "two")]
 
 
 async def test_what_is_refused_comes_and_goes_is_logged(world: CacheWorld):

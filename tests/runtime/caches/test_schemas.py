@@ -16,6 +16,7 @@ from controller.kube.resources import CRDS, PODS, SERVICES
 from controller.runtime.caches.schemas import (
     CHECKS,
     FIRST_READ_TIMEOUT,
+    PUBLICATION,
     RETRY,
     SPACING,
     InstalledSchemas,
@@ -26,10 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
 
-def document(*fields: str) -> bytes:
-    kinds = [{"group": "", "version": "v1", "kind": "Pod"}]
-    pod = {"properties": {name: {} for name in fields}, "x-kubernetes-group-version-kind": kinds}
-    return json.dumps({"components": {"schemas": {"v1.Pod": pod}}}).encode()
+def document(*fields: str, kinds: tuple[str, ...] = ("Pod",)) -> bytes:
+    schemas = {
+        f"v1.{kind}": {
+            "properties": {name: {} for name in fields},
+            "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": kind}],
+        }
+        for kind in kinds
+    }
+    return json.dumps({"components": {"schemas": schemas}}).encode()
 
 
 async def unread(_resource: Any) -> None:
@@ -69,8 +75,12 @@ class Publisher:
         self.read.append(f"all {resource}")
         await self.reading.wait()
 
-    def publish(self, *fields: str) -> None:
-        self.body, self.version = document(*fields), self.version + 1
+    def publish(self, *fields: str, **more: Any) -> None:
+        self.body, self.version = document(*fields, **more), self.version + 1
+
+    def note_verified(self, resource: Any, keys: list[str]) -> None:
+        assert (resource, bool(keys)) == (PODS, True)
+        self.verified.extend(keys)
 
 
 @asynccontextmanager
@@ -81,7 +91,7 @@ async def running(publisher: Publisher) -> AsyncIterator[tuple[InstalledSchemas,
         client,
         [PODS],
         on_change=changed.append,
-        on_verified=lambda _resource, keys: publisher.verified.extend(keys),
+        on_verified=publisher.note_verified,
         reread=publisher.reread,
     )
     ready = asyncio.Event()
@@ -217,8 +227,8 @@ async def test_watches_that_begin_together_have_their_checks_together():
         publisher.times.clear()
         for namespace in "abc":
             schemas.watch_begins(PODS, namespace)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            for _ in range(9):
+                await asyncio.sleep(0)
         await asyncio.sleep(100)
         assert publisher.times == [1, 6, 36]
 
@@ -301,6 +311,7 @@ async def test_until_the_objects_are_read_again_the_schema_before_counts_too():
         previous = schemas.found[PODS].previous
         assert previous is not None
         assert (sorted(previous.properties), fields(schemas)) == (["spec"], ["spec", "status"])
+        assert not is_current(schemas)
         publisher.reading.set()
         await asyncio.sleep(0.1)
         assert (schemas.found[PODS].previous, fields(schemas)) == (None, ["spec", "status"])
@@ -323,9 +334,10 @@ async def test_objects_that_cannot_be_read_again_are_tried_again():
         publisher.reading.clear()
         publisher.publish("spec", "status")
         schemas.watch_begins(PODS)
-        await asyncio.sleep(CHECKS[0] + 3 * RETRY)
-        assert publisher.read.count("all pods") > 1
+        await asyncio.sleep(CHECKS[0] + 20 * RETRY)
+        assert publisher.read.count("all pods") >= 10
         assert schemas.found[PODS].previous is not None
+        assert not is_current(schemas)
         publisher.reading.set()
         await asyncio.sleep(2 * RETRY)
         assert schemas.found[PODS].previous is None
@@ -355,9 +367,11 @@ async def test_the_first_reading_counts_for_the_watches_before_it():
     client: Any = publisher
     schemas = InstalledSchemas(client, [PODS], on_change=lambda _: None, reread=publisher.reread)
     schemas.watch_begins(PODS)
+    schemas.edited(PODS, "default/a")
     task = asyncio.create_task(schemas.run(lambda: None))
     await asyncio.sleep(0.1)
     assert is_current(schemas)
+    assert schemas.unverified == {PODS: {}}
     assert "all pods" not in publisher.read
     await asyncio.sleep(3600)
     assert publisher.times == [0]
@@ -389,15 +403,26 @@ async def test_a_watch_that_begins_during_the_first_reading_has_its_checks():
 
 async def test_a_schema_is_not_current_while_it_cannot_be_read_after_a_watch_had_begun():
     publisher = Publisher()
-    async with running(publisher) as (schemas, changed):
-        publisher.error = NotSent("connection refused")
+    with capture_logs() as logs:
+        async with running(publisher) as (schemas, changed):
+            publisher.error = NotSent("connection refused")
+            schemas.watch_begins(PODS)
+            await asyncio.sleep(sum(CHECKS) + 1)
+            assert (is_current(schemas), schemas.found[PODS].error) == (False, "connection refused")
+            publisher.error = None
+            await asyncio.sleep(RETRY)
+            assert (is_current(schemas), schemas.found[PODS].error) == (True, "")
+            assert changed == [PODS]
+    assert [line["event"] for line in logs] == ["schema.unreadable"]
+
+
+async def test_a_schema_that_was_never_shown_is_as_current_as_it_can_be():
+    publisher = Publisher(error=Forbidden(Status(403, "Forbidden", "not for you")))
+    async with running(publisher) as (schemas, _):
+        assert (is_current(schemas), schemas.found[PODS].error) == (True, "not for you")
         schemas.watch_begins(PODS)
-        await asyncio.sleep(sum(CHECKS) + 1)
-        assert (is_current(schemas), schemas.found[PODS].error) == (False, "connection refused")
-        publisher.error = None
-        await asyncio.sleep(RETRY)
-        assert (is_current(schemas), schemas.found[PODS].error) == (True, "")
-        assert changed == [PODS]
+        await asyncio.sleep(CHECKS[0] + 0.1)
+        assert (is_current(schemas), schemas.found[PODS].error) == (True, "not for you")
 
 
 async def test_nobody_waits_for_what_the_server_refuses_to_show():
@@ -414,8 +439,8 @@ async def test_objects_of_a_watch_during_which_no_schema_was_read_are_read_again
     """Another definition may have been there for so long: it would have dropped their fields."""
     publisher = Publisher()
     async with running(publisher) as (schemas, _):
-        for _ in range(2):
-            schemas.watch_begins(PODS)
+        for everywhere in ((), ("",)):
+            schemas.watch_begins(PODS, *everywhere)
             await asyncio.sleep(0.1)
         await asyncio.sleep(CHECKS[0])
         assert publisher.read.count("all pods") == 1
@@ -424,6 +449,44 @@ async def test_objects_of_a_watch_during_which_no_schema_was_read_are_read_again
         await asyncio.sleep(sum(CHECKS) + 1)
         assert is_current(schemas)
         assert publisher.read.count("all pods") == 1
+
+
+async def test_after_objects_were_read_again_there_are_checks_as_after_a_watch():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.times.clear()
+        for _ in range(2):
+            schemas.watch_begins(PODS)
+        await asyncio.sleep(100)
+        assert publisher.times == [1, 2, 7, 37]
+        assert is_current(schemas)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_objects_that_cannot_be_read_again_hold_no_other_kind_of_their_document(
+    watched: bool,
+):
+    publisher = Publisher(body=document("spec", kinds=("Pod", "Service")))
+    client: Any = publisher
+
+    async def reread(resource: Any) -> None:
+        if resource is PODS:
+            await asyncio.Event().wait()
+
+    schemas = InstalledSchemas(client, [PODS, SERVICES], on_change=lambda _: None, reread=reread)
+    task = asyncio.create_task(schemas.run(lambda: None))
+    await asyncio.sleep(0.1)
+    publisher.publish("spec", "status", kinds=("Pod", "Service"))
+    schemas.watch_begins(PODS)
+    if watched:
+        schemas.watch_begins(SERVICES)
+    await asyncio.sleep(CHECKS[0] + RETRY + 0.1)
+    service = schemas.found[SERVICES]
+    assert service.schema is not None
+    assert sorted(service.schema.properties) == ["spec", "status"]
+    assert (service.previous, service.is_current) == (None, not watched)
+    assert schemas.found[PODS].previous is not None
+    task.cancel()
 
 
 async def test_a_watch_that_begins_while_objects_are_read_again_counts():
@@ -547,6 +610,7 @@ async def test_an_edit_does_not_put_off_the_checks_of_a_watch():
         (0.6, [1, 1.6, 6, 36]),
         (4.4, [1, 5.4, 6, 36]),
         (4.5, [1, 6, 36]),
+        (5.1, [1, 6, 36]),
     ],
 )
 async def test_an_edit_is_checked_with_a_watch_if_that_is_soon_but_not_too_soon(
@@ -558,7 +622,10 @@ async def test_an_edit_is_checked_with_a_watch_if_that_is_soon_but_not_too_soon(
         schemas.watch_begins(PODS)
         await asyncio.sleep(edited)
         schemas.edited(PODS, "default/a")
-        await asyncio.sleep(CHECKS[0] + SPACING + 0.01)
+        first = next(time for time in read if time >= edited + PUBLICATION)
+        await asyncio.sleep(first - edited - 0.01)
+        assert publisher.verified == []
+        await asyncio.sleep(0.02)
         assert publisher.verified == ["default/a"]
         await asyncio.sleep(100)
         assert publisher.times == pytest.approx(read)

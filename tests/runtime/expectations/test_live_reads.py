@@ -145,6 +145,28 @@ def test_what_a_cache_of_one_namespace_shows_is_not_new():
     assert (book.woken, book.retried) == ([], [OWNER])
 
 
+def found_outside(book: Book) -> bool:
+    """Read a written pod live; whether its owner is told that the cache does not show it."""
+    write = MergePatch(Target(PODS, "default", "a", "children"), "uid-a", {})
+    book.expectations.name_conflict(OWNER, write)
+    (expectation,) = book.expectations._overlays.get(PODS).expectations()
+    book.expectations.record_live_read(expectation, child("a", 5, owner="uid-else"))
+    return bool(book.expectations.reader.consistency_warnings(OWNER.uid))
+
+
+def test_EXP24_a_cache_of_one_namespace_that_has_passed_an_object_does_not_select_it():
+    book = Book()
+    namespaced(book)
+    assert found_outside(book)
+
+
+def test_EXP24_without_a_cache_or_before_it_is_filled_nothing_is_outside_of_it():
+    assert not found_outside(Book())
+    book = Book()
+    book.expectations.add_cache(PODS, "default", Store({}), {})
+    assert not found_outside(book)
+
+
 def test_a_target_is_peeked_at_where_it_is_watched():
     book = Book()
     namespaced(book).put(child("a", 9))

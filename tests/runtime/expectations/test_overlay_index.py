@@ -78,6 +78,8 @@ def test_EXP45_the_state_of_the_store_is_known_where_it_is_the_latest():
     assert made.state_of("default/odd") == StoreState()
     assert made.state_of("default/a") == StoreState("9")
     assert overlay(namespace="else").state_of("default/a") == StoreState()
+    one = overlay(child("a", 5), namespace="default")
+    assert one.state_of("default/a") == StoreState("9", "uid-a", "5")
 
 
 def test_EXP45_an_answer_from_before_what_the_store_held_contradicts_it():
@@ -130,6 +132,12 @@ def test_one_object_in_place_of_another_is_a_correction():
     (found,) = made.by_index("data", "x")
     assert found.metadata.resource_version == "10"
     assert made.corrections == 1
+
+
+def test_what_is_expected_in_one_namespace_is_found_there():
+    made = overlay(namespace="default")
+    made.put(expected("a", 10, "x"))
+    assert names(made.by_index("data", "x")) == ["a"]
 
 
 def test_an_object_is_found_once_although_it_is_stored_and_expected():

@@ -43,6 +43,7 @@ def test_an_owner_that_nobody_knows_has_nothing(book: Book):
     assert reads.incomplete_replicas(UNKNOWN) == {}
     assert reads.consistency_warnings(UNKNOWN) == ()
     assert book.expectations.overdue_failures(UNKNOWN) == ()
+    assert reads.clock_jumped_at is None
 
 
 def test_T204_the_revision_of_an_owner_is_that_of_the_cache_of_its_namespace():
@@ -166,6 +167,15 @@ def test_a_write_whose_answer_was_awaited_for_long_is_a_failure_at_once(book: Bo
     book.answer("a", child("a", 50))
     expectations.mark_unknown(OWNER, patch("a"), failure)
     assert expectations.overdue_failures(OWNER.uid) == (), "that was another attempt"
+
+
+def test_a_schema_is_verified_for_all_objects_but_those_that_were_edited_since(book: Book):
+    reads = book.expectations.reader
+    assert reads.is_verified(PODS, "default/a")
+    reads.unverified = {PODS: {"default/a"}}
+    assert not reads.is_verified(PODS, "default/a")
+    assert reads.is_verified(PODS, "default/b")
+    assert reads.is_verified(SERVICES, "default/a")
 
 
 def test_a_write_whose_outcome_stays_unknown_is_a_failure_after_a_moment(book: Book):

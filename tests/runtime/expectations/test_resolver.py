@@ -59,6 +59,8 @@ async def settling() -> AsyncIterator[ResolverBench]:
     book = ResolverBench()
     task = asyncio.create_task(book.resolver.run())
     yield book
+    if not book.entries:
+        assert book.resolver._queue.statistics().failing == 0
     book.resolver.close()
     await task
 
@@ -214,15 +216,16 @@ async def test_nothing_is_made_for_an_owner_that_is_gone():
     assert logs == []
 
 
-async def test_a_write_puts_off_the_live_read_that_the_one_before_it_was_due():
+@pytest.mark.parametrize("later", [0.5, 20])
+async def test_a_write_puts_off_the_live_read_that_was_due_for_the_one_before_it(later: float):
     async with settling() as book:
         book.client.objects["a"] = child("a", 11)
         book.make("a", 10)
-        await asyncio.sleep(20)
+        await asyncio.sleep(later)
         book.expectations.confirm(OWNER, patch("a"), child("a", 11))
-        await asyncio.sleep(25)
+        await asyncio.sleep(29.8)
         assert book.client.calls == []
-        await asyncio.sleep(10)
+        await asyncio.sleep(0.4)
         assert book.client.verbs("get") == ["a"]
 
 
@@ -369,7 +372,8 @@ async def test_EXP12_for_an_owner_that_is_going_nothing_is_made():
         assert (book.names(), unsettled(book)) == ([], frozenset())
 
 
-async def test_the_distances_between_repetitions_double_up_to_three_quarters_of_a_minute():
+@pytest.mark.parametrize("known", [True, False])
+async def test_the_distances_between_attempts_double_up_to_three_quarters_of_a_minute(known: bool):
     async with settling() as book:
         times: list[float] = []
 
@@ -378,7 +382,11 @@ async def test_the_distances_between_repetitions_double_up_to_three_quarters_of_
             raise OutcomeUnknown("reset")
 
         book.client.script = lose
-        book.expectations.mark_unknown(OWNER, create("a"))
+        if known:
+            book.make("a", 10)
+            book.bookmark(11)
+        else:
+            book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(200)
         gaps = [b - a for a, b in itertools.pairwise(times)]
         wanted = [0.5, 1, 2, 4, 8, 16, 32, 45]
@@ -428,6 +436,48 @@ async def test_after_a_success_the_back_off_begins_anew():
         assert times[1] - times[0] < 0.7
 
 
+async def test_after_a_live_read_its_back_off_begins_anew():
+    async with settling() as book:
+        times: list[float] = []
+
+        def lose(_call: Call) -> Any:
+            times.append(book.loop.time())
+            raise OutcomeUnknown("reset")
+
+        book.client.script = lose
+        book.make("a", 10)
+        book.bookmark(11)
+        await asyncio.sleep(60)
+        book.client.script = lambda _call: child("a", 10)
+        await asyncio.sleep(60)
+        book.client.script = lose
+        times.clear()
+        await asyncio.sleep(40)
+        assert times[1] - times[0] < 0.7
+
+
+async def test_a_live_read_that_fails_does_not_hold_those_of_other_objects():
+    async with settling() as book:
+        book.client.script = lambda call: unreachable(call) if call.name == "a" else None
+        for name in ("a", "b", "c"):
+            book.make(name, 10)
+        book.bookmark(11)
+        await asyncio.sleep(0.1)
+        assert book.names() == ["a"]
+
+
+async def test_an_outcome_that_became_known_otherwise_leaves_its_turn_to_the_next_at_once():
+    async with settling() as book:
+        book.client.script = unreachable
+        for name in ("a", "b", "c"):
+            book.expectations.mark_unknown(OWNER, create(name))
+        await asyncio.sleep(0.2)
+        assert book.client.verbs("create") == ["a"]
+        book.show(child("b", 2))
+        await asyncio.sleep(0.5)
+        assert book.client.verbs("create") == ["a", "c"]
+
+
 async def test_what_the_resolver_does_is_logged():
     error = RecursionError("a cannot be decoded")
 
@@ -464,15 +514,22 @@ async def test_live_reads_are_sent_in_the_flow_of_the_owner():
             flows.append(flow)
             return book.client
 
+        async def get(*where: Any) -> None:
+            asked.append(where)
+            raise status_error(404, "NotFound")
+
+        asked: list[tuple[Any, ...]] = []
         book.client.for_flow = for_flow  # type: ignore[method-assign]
-        book.expectations.mark_unknown(OWNER, patch("a"))
-        await asyncio.sleep(1)
-        assert flows == [OWNER.uid]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(book.client, "get", get)
+            book.expectations.mark_unknown(OWNER, patch("a"))
+            await asyncio.sleep(1)
+        assert (flows, asked) == ([OWNER.uid], [(CONFIG_MAPS, "default", "a")])
         flows.clear()
         book.show(child("b", 10))
         book.remove(child("b", 10), 11)
         await asyncio.sleep(1)
-        assert (flows, book.client.verbs("get")) == (["resolver"], ["a", "b"])
+        assert (flows, book.client.verbs("get")) == (["resolver"], ["b"])
 
 
 async def test_the_tasks_of_the_resolver_are_named():
@@ -517,6 +574,6 @@ async def test_a_write_that_is_lost_while_it_is_read_live_is_resolved_too():
         book.bookmark(11)
         await asyncio.sleep(1)
         book.expectations.mark_unknown(OWNER, patch("a"))
-        await asyncio.sleep(11)
+        await asyncio.sleep(9.5)
         assert book.client.verbs("get") == ["a", "a"]
         assert unsettled(book) == frozenset()

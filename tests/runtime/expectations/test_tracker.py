@@ -216,6 +216,26 @@ def test_EXP45_after_a_reset_any_revision_of_the_same_object_is_believed():
     assert shown.metadata.resource_version == "15", "from then on revisions count again"
 
 
+def test_EXP45_after_a_reset_an_object_that_was_restored_is_shown_as_it_was_read():
+    book = Book()
+    book.show(child("a", 2))
+    book.unmake("a")
+    book.answer("a", child("a", 10))
+    book.expectations.observe_reset(CONFIG_MAPS)
+    shown = book.get()
+    assert shown is not None
+    assert shown.metadata.resource_version == "10"
+
+
+def test_nothing_is_kept_of_what_the_store_shows():
+    book = Book()
+    book.make("a", 10)
+    book.show(child("a", 10))
+    state = book.expectations._owners.get(OWNER.uid)
+    assert state is not None
+    assert state.expectations == {}
+
+
 def test_a_deletion_that_a_namesake_follows_is_over():
     book = Book()
     book.show(child("a", 2))
