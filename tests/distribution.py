@@ -6,6 +6,8 @@ Marks cannot say it: `--dist loadgroup` of pytest-xdist 3.8 has no effect under 
 
 from __future__ import annotations
 
+import os
+from functools import cache
 from typing import TYPE_CHECKING
 
 from xdist.scheduler import LoadScopeScheduling
@@ -31,3 +33,15 @@ class OneProcessForRay(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneProcessForRay:
     """Share the tests so."""
     return OneProcessForRay(config, log)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let a process give way to Ray from its first test without Ray."""
+    if not item.nodeid.startswith(WITH_RAY):
+        _give_way()
+
+
+@cache
+def _give_way() -> None:
+    """A Ray that starves fails its readiness probes."""
+    os.nice(10)
