@@ -14,6 +14,7 @@ from controller.runtime.reconcile.plan import (
     Failure,
     LiveList,
     LogTail,
+    ReplicaMember,
     Target,
 )
 from informers import Store
@@ -114,6 +115,17 @@ def test_what_is_found_for_an_owner_that_is_gone_is_not_kept(book: Book):
     assert not book.expectations.reader.has_listed(lookup, UNKNOWN)
     assert book.expectations.reader.log_tail(tail, UNKNOWN) is None
     assert book.entries == 0
+
+
+def test_lists_and_replicas_are_known_to_their_owner(book: Book):
+    reads, lookup = book.expectations.reader, LiveList(PODS, "default", "a=b")
+    book.expectations.record_list(OWNER, lookup)
+    assert reads.has_listed(lookup, OWNER.uid)
+    assert not reads.has_listed(lookup, STRANGER.uid)
+    write = Create(target("a"), {}, member=ReplicaMember("r", 0, 2))
+    book.expectations.confirm(OWNER, write, child("a", 10), created=True)
+    assert reads.incomplete_replicas(OWNER.uid) == {"r": 1}
+    assert reads.incomplete_replicas(STRANGER.uid) == {}
 
 
 def test_the_tail_of_a_log_is_known_to_its_owner(book: Book):
