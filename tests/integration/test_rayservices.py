@@ -220,6 +220,17 @@ async def test_a_head_whose_proxy_has_died_gets_no_requests_until_it_is_back(ser
     await services.reaches(lambda s: s.get("numServeEndpoints") == 2, seconds=40)
 
 
+async def test_a_dashboard_that_finds_no_controller_takes_no_requests_away(services: Services):
+    services.start_operator()
+    name = await services.deployed()
+    await services.reaches(lambda s: s.get("numServeEndpoints") == 2)
+    services.ray.fault(Fault.NO_CONTROLLER)
+    await services.world.settle(60)
+    assert (await services.status())["numServeEndpoints"] == 2
+    assert services.heads()[0].metadata.labels["ray.io/serve"] == "true"
+    assert len(services.serve_of(name).puts) == 1
+
+
 async def test_a_cluster_of_another_operator_keeps_the_config_that_ray_has(services: Services):
     services.start_operator()
     name = await services.deployed()

@@ -21,6 +21,7 @@ from tests.integration.rayservices import (
     with_image,
 )
 from tests.integration.test_rayservices import greeting
+from tests.ray.dashboard.simulated import Fault
 
 if TYPE_CHECKING:
     from controller.command.planning.object_plan import Action, ObjectPlan
@@ -132,6 +133,28 @@ async def test_an_upgrade_that_was_half_done_goes_on(world: World, differing: bo
     assert await services.clusters() == [pending]
     assert [greeting(put) for put in services.serve_of(pending).puts] == ["hello"]
     assert old != pending
+
+
+async def test_no_config_is_stored_while_serves_controller_does_not_answer(world: World):
+    services = Services(world)
+    former = services.start_operator()
+    manifest = service_manifest()
+    name = await services.deployed(manifest)
+    await world.settle(10)
+    await former.kill()
+    await leave_as_kuberay(services)
+    services.ray.fault(Fault.NO_CONTROLLER)
+    edited = with_image(manifest, "rayproject/ray:2.53.0")
+    edited["spec"]["serveConfigV2"] = serve_config("hello")
+    await services.edit(edited)
+
+    services.start_operator()
+    await world.settle(REST)
+    cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
+    assert "manta.dev/serve-config" not in cluster.metadata.annotations
+    services.ray.fault(None)
+    await services.taken_over(name)
+    assert [greeting(put) for put in services.serve_of(name).puts] == ["hi"]
 
 
 async def test_a_replaced_cluster_that_waits_for_its_deletion_stops_no_take_over(world: World):

@@ -51,6 +51,7 @@ class Fault(Enum):
     HTML = auto()  # 200 with a proxy's page
     TRUNCATED = auto()  # half of the answer
     FORBIDDEN = auto()  # 403
+    NO_CONTROLLER = auto()  # finds no controller of Serve: the same as before Serve was started
 
 
 @dataclass(frozen=True)
@@ -287,6 +288,8 @@ class SimulatedRay:
         if self.token and token != self.token and not request.path.endswith("healthz"):
             return recorded("auth-missing-token-401")
         answer = self._routed(place, request)
+        if fault is Fault.NO_CONTROLLER and request.method == "GET" and "/serve/" in request.path:
+            return recorded("serve-get-never-deployed")
         if fault is Fault.LOSES_ANSWERS:
             raise NoResponse(f"{request}: connection reset")
         if fault is Fault.TRUNCATED:

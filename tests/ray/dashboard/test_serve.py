@@ -65,9 +65,18 @@ def test_an_application_that_fails_says_why_and_the_other_runs():
     assert all(each.status == "DEPLOY_FAILED" and each.message for each in failed.values())
 
 
-@pytest.mark.parametrize("name", ["serve-get-never-deployed", "serve-get-no-applications"])
-def test_a_serve_without_applications_has_none(name: str):
-    assert serve_state(recorded(name)).applications == {}
+@pytest.mark.parametrize(
+    ("name", "has_controller"),
+    [("serve-get-never-deployed", False), ("serve-get-no-applications", True)],
+)
+def test_a_serve_without_applications_has_none(name: str, has_controller: bool):
+    state = serve_state(recorded(name))
+    assert (state.applications, state.has_controller) == ({}, has_controller)
+
+
+def test_a_dashboard_that_does_not_tell_about_the_controller_has_found_it():
+    body = b'{"applications": {}}'
+    assert serve_state(DashboardResponse(200, "application/json", body)).has_controller
 
 
 def test_a_state_of_an_older_ray_is_read():

@@ -14,6 +14,7 @@ from controller.ray.dashboard import (
     ProbeObservation,
     ProxyHealth,
     ServeApplication,
+    ServeState,
 )
 from controller.ray.service.cluster.writes import stamp_reported
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation
@@ -105,6 +106,14 @@ def test_a_proxy_that_takes_no_requests_is_named(proxy: ProbeObservation, why: s
     assert cause(scene(pod("head", serve="false"), proxy=proxy)) == (
         f"the Serve proxy on pod head takes no requests: {why}; look at its log in "
         "/tmp/ray/session_latest/logs/serve"
+    )
+
+
+def test_a_controller_of_serve_that_does_not_answer_is_named():
+    silent = ProbeObservation(ServeState(has_controller=False), NOW)
+    assert cause(scene(pod("head", serve="true"), answer=silent)) == (
+        "Serve of cluster svc-a takes requests, but its controller does not answer the dashboard; "
+        "look at the log of the head, and whether its processor is too busy"
     )
 
 

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.ray.dashboard import ProbeObservation, ProxyHealth
-from controller.ray.service.serving.proxies import accepts_requests, gated_pods, proxy_on
+from controller.ray.dashboard import ProbeObservation, ProxyHealth, ServeState
+from controller.ray.service.serving.commands import put_configs
+from controller.ray.service.serving.proxies import (
+    accepts_requests,
+    gated_pods,
+    proxy_on,
+    serve_state,
+)
 from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.settings import ServiceSettings
 from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, scene
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
 DRAINED = ProbeObservation(ProxyHealth(healthy=False, message="drained"), NOW)
 DEAD = replace(WELL, failing_since=NOW, error="refused")
 UNKNOWN = ProbeObservation(None, NOW)
+NO_CONTROLLER = ProbeObservation(ServeState(has_controller=False), NOW)
 
 
 def labelled(seen: ServiceObservation, settings: ServiceSettings = SETTINGS) -> dict[str, str]:
@@ -80,6 +87,28 @@ def test_bug_45_a_head_of_a_serve_without_applications_gets_no_requests():
     assert labelled(scene(pod("head", serve="true"), answer=EMPTY)) == {"head": "false"}
 
 
+def test_a_serve_whose_controller_does_not_answer_runs_while_a_proxy_takes_requests():
+    serving, starting = pod("head", serve="true"), pod("head", serve="false")
+    for head, proxy, runs in (
+        (serving, WELL, True),
+        (serving, None, True),
+        (serving, DEAD, False),
+        (starting, WELL, False),
+        (pod("head", serve="true", ready=False), WELL, False),
+    ):
+        seen = scene(head, answer=NO_CONTROLLER, proxy=proxy)
+        assert seen.active is not None
+        assert (serve_state(seen.active) is None) == runs
+        assert bool(put_configs(seen, NOW)) != runs
+
+
+def test_a_head_keeps_its_requests_while_serves_controller_does_not_answer():
+    head = pod("head", serve="true")
+    for proxy in (WELL, None, DEAD):
+        seen = scene(head, answer=NO_CONTROLLER, proxy=proxy)
+        assert (asked(seen), labelled(seen)) == (["head"], {})
+
+
 def test_an_excluded_head_is_not_asked_and_gets_no_requests():
     seen = scene(pod("head", serve="true"), excludeHeadPodFromServeSvc=True)
     assert (asked(seen), labelled(seen)) == ([], {"head": "false"})
@@ -115,6 +144,8 @@ def test_a_proxy_is_asked_on_the_port_named_serve_or_8000():
         (EMPTY, "true", False),
         (None, "false", False),
         (None, "true", True),
+        (NO_CONTROLLER, "false", False),
+        (NO_CONTROLLER, "true", True),
     ],
 )
 def test_a_proxy_is_asked_once_there_are_applications(

@@ -77,6 +77,8 @@ class ServeState:
         applications: by name.
         target_capacity: percent of the full size; None stands for 100.
         proxies: status of the proxy by IP address of its node.
+        has_controller: whether the dashboard found Serve's controller. If not, Serve does not run,
+            or its controller did not answer in time; nothing else here means anything then.
     """
 
     applications: Mapping[str, ServeApplication] = field(
@@ -84,6 +86,7 @@ class ServeState:
     )
     target_capacity: float | None = None
     proxies: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_controller: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +138,7 @@ class _State(msgspec.Struct):
     applications: dict[str, _Application]
     target_capacity: float | None = None
     proxies: dict[str, _Proxy] = {}
+    controller_info: dict[str, Any] | None = None
 
 
 _state = msgspec.json.Decoder(_State)
@@ -147,6 +151,7 @@ def serve_state(answer: DashboardResponse) -> ServeState:
         {name: _application(each) for name, each in found.applications.items()},
         found.target_capacity,
         {each.node_ip or node: each.status for node, each in found.proxies.items()},
+        has_controller=found.controller_info is None or bool(found.controller_info),
     )
 
 

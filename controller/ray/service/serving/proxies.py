@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.ray.api import labels
-from controller.ray.api.pod_state import group_of, is_ready
-from controller.ray.dashboard import ProxyHealth, ServeProxy, ServeState
+from controller.ray.api.pod_state import group_of, is_head, is_ready
+from controller.ray.dashboard import ProxyHealth, ServeApplication, ServeProxy, ServeState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec
@@ -45,12 +45,12 @@ def proxy_on(cluster: ServingCluster, pod: Pod) -> ServeProxy | None:
     """The proxy on a pod, if it can be asked: the pod is ready, and Serve has something to serve.
 
     Before Serve runs nothing listens on its port. A pod that has the label is asked even while
-    the dashboard says nothing.
+    the dashboard says nothing, or finds no controller of Serve.
     """
     if cluster.head is None or not pod.status.pod_ip or not is_ready(pod):
         return None
-    state = serve_state(cluster)
-    if not (is_admitted(pod) if state is None else state.applications):
+    listed = _listed(cluster)
+    if not (is_admitted(pod) if listed is None else listed):
         return None
     head = cluster.head.dashboard
     return ServeProxy(
@@ -71,8 +71,8 @@ def takes_requests(cluster: ServingCluster, pod: Pod) -> bool | None:
     A pod that is not ready takes none until it was asked again: its container may have been
     restarted.
     """
-    state = serve_state(cluster)
-    if not is_ready(pod) or (state is not None and not state.applications):
+    listed = _listed(cluster)
+    if not is_ready(pod) or (listed is not None and not listed):
         return False
     seen = cluster.proxies.get(pod.metadata.uid)
     if seen is None:
@@ -123,9 +123,32 @@ def is_admitted(pod: Pod) -> bool:
 
 
 def serve_state(cluster: ServingCluster) -> ServeState | None:
-    """What Serve reports; None while it has not reported."""
+    """What Serve reports; None while it has not reported.
+
+    A dashboard that gets no answer from Serve's controller in time reports the same as one of a
+    cluster where Serve does not run. While a proxy takes requests, that says nothing.
+    """
+    state = _reported(cluster)
+    if state is None or state.has_controller:
+        return state
+    return None if any(_was_asked(cluster, pod) for pod in endpoints_of(cluster)) else state
+
+
+def _was_asked(cluster: ServingCluster, pod: Pod) -> bool:
+    """Whether the proxy of an endpoint has answered, as that of a head has that is admitted."""
+    known = is_head(pod) or pod.metadata.uid in cluster.proxies
+    return known and not _is_silent(cluster, pod)
+
+
+def _reported(cluster: ServingCluster) -> ServeState | None:
     state = cluster.answer.value if cluster.answer is not None else None
     return state if isinstance(state, ServeState) else None
+
+
+def _listed(cluster: ServingCluster) -> Mapping[str, ServeApplication] | None:
+    """The applications that Serve's controller lists; None if nothing is known of it."""
+    state = _reported(cluster)
+    return state.applications if state is not None and state.has_controller else None
 
 
 def _unprobed_groups(spec: ClusterSpec, settings: ServiceSettings) -> frozenset[str]:

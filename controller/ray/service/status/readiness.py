@@ -134,12 +134,21 @@ def _of_serve(seen: ServiceObservation, cluster: ServingCluster) -> Cause | None
         return Cause(f"{message}; correct spec.serveConfigV2", "FailedToUpdateServeApplications")
     readiness = readiness_of(seen, cluster)
     if readiness is None:
-        return Cause(f"Serve of cluster {cluster.name} has not reported yet")
+        return Cause(_not_reported(cluster))
     if readiness.first_cause:
         assert cluster.cluster is not None
         parts = (readiness.first_cause, _not_ready(cluster.cluster))
         return Cause(f"cluster {cluster.name}: {'; '.join(filter(None, parts))}")
     return _of_proxies(seen, cluster)
+
+
+def _not_reported(cluster: ServingCluster) -> str:
+    if cluster.answer is None or cluster.answer.value is None:
+        return f"Serve of cluster {cluster.name} has not reported yet"
+    return (
+        f"Serve of cluster {cluster.name} takes requests, but its controller does not answer the "
+        "dashboard; look at the log of the head, and whether its processor is too busy"
+    )
 
 
 def _of_proxies(seen: ServiceObservation, cluster: ServingCluster) -> Cause | None:
