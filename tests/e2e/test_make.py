@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.processes import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -43,37 +38,25 @@ def test_make_test_leaves_out_the_slow_tests_and_make_test_all_runs_them():
     assert "slow" not in everything
 
 
-def test_beside_one_process_for_each_core_there_is_one_for_tests_with_real_ray():
-    assert "-n $(( $(nproc) + 1 )) " in line_of("test-all")
+@pytest.mark.parametrize(
+    ("layers", "folders"), [("tests", ["tests/e2e/ray", "tests"]), ("tests/kube", ["tests/kube"])]
+)
+def test_tests_with_real_ray_run_by_themselves_and_before_all_others(
+    layers: str, folders: list[str]
+):
+    runs = [run for run in line_of("test-all", f"LAYERS={layers}").split(";") if "pytest" in run]
+    assert [run.split("||")[0].split()[-1] for run in runs] == folders
+    assert [" -n " in run for run in runs] == [folder != "tests/e2e/ray" for folder in folders]
+    assert "--ignore tests/e2e/ray" in runs[-1]
 
 
-@pytest.mark.slow
-def test_one_process_runs_the_tests_with_real_ray_and_the_others_give_way(tmp_path: Path):
-    folder = tmp_path / "tests" / "e2e" / "ray"
-    folder.mkdir(parents=True)
-    for path, relation in (
-        (folder / "test_jobs.py", "=="),
-        (folder / "test_serve.py", "=="),
-        (tmp_path / "tests/test_a.py", ">"),
-    ):
-        usual = f"import os\ndef test_{{}}(): assert os.nice(0) {relation} {os.nice(0)}\n"
-        path.write_text("".join(map(usual.format, range(4))))
-    (tmp_path / "pytest.ini").touch()
-    *_, command = line_of("test-all", f"VENV={sys.prefix}", "ARGS=-n 3 -v").splitlines()
-    done = subprocess.run(
-        command,
-        shell=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    played = re.findall(r"^\[(gw\d)\] .* PASSED tests/(.*/)?test_", done.stdout, re.MULTILINE)
-    with_ray = {process for process, place in played if place == "e2e/ray/"}
-    others = {process for process, place in played if not place}
-    assert len(with_ray) == 1, done.stdout
-    assert others == {"gw0", "gw1", "gw2"} - with_ray
+@pytest.mark.parametrize(
+    ("first", "second", "status"), [(0, 0, 0), (5, 0, 0), (1, 0, 1), (0, 1, 1), (0, 5, 0)]
+)
+def test_the_tests_fail_if_either_run_does(first: int, second: int, status: int):
+    ended = f"f() {{ case $* in *--ignore*) return {second};; *) return {first};; esac; }}; "
+    command = line_of("test-all", "PYTEST=f").splitlines()[-1]
+    assert subprocess.run(ended + command, shell=True, check=False).returncode == status
 
 
 def test_make_keeps_compiled_modules_whatever_the_environment_says():
