@@ -135,10 +135,13 @@ async def test_an_upgrade_that_was_half_done_goes_on(world: World, differing: bo
     assert old != pending
 
 
-async def test_no_config_is_stored_while_serves_controller_does_not_answer(world: World):
+@pytest.mark.parametrize("excludes_head", [False, True])
+async def test_no_config_is_stored_while_serves_controller_does_not_answer(
+    world: World, excludes_head: bool
+):
     services = Services(world)
     former = services.start_operator()
-    manifest = service_manifest()
+    manifest = service_manifest(excludeHeadPodFromServeSvc=excludes_head)
     name = await services.deployed(manifest)
     await world.settle(10)
     await former.kill()
@@ -149,12 +152,31 @@ async def test_no_config_is_stored_while_serves_controller_does_not_answer(world
     await services.edit(edited)
 
     services.start_operator()
-    await world.settle(REST)
+    await world.settle(15 if excludes_head else REST)
     cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
     assert "manta.dev/serve-config" not in cluster.metadata.annotations
     services.ray.fault(None)
     await services.taken_over(name)
     assert [greeting(put) for put in services.serve_of(name).puts] == ["hi"]
+
+
+async def test_the_wanted_config_is_stored_once_no_serve_has_answered_for_a_minute(world: World):
+    services = Services(world)
+    former = services.start_operator()
+    name = await services.deployed(service_manifest(excludeHeadPodFromServeSvc=True))
+    await former.kill()
+    await leave_as_kuberay(services)
+    services.ray.fault(Fault.NO_CONTROLLER)
+    services.start_operator()
+
+    async def is_stored() -> bool:
+        cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
+        return "manta.dev/serve-config" in cluster.metadata.annotations
+
+    await world.settle(55)
+    assert not await is_stored()
+    await world.settle(10)
+    assert await is_stored()
 
 
 async def test_a_replaced_cluster_that_waits_for_its_deletion_stops_no_take_over(world: World):

@@ -36,10 +36,12 @@ from controller.ray.service.rollout.facts import Goal
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import (
+    CONTROLLER_DELAY,
     LOSS_DELAY,
     lost_since,
     put_configs,
     subscriptions,
+    unreached_since,
 )
 from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.status.current_status import current_status
@@ -118,7 +120,7 @@ def _plan_stored(
     for cluster in seen.clusters:
         writes += follow_suspension(seen, cluster)
         if needs_stamp(cluster):
-            writes += stamp_reported(seen, cluster)
+            writes += stamp_reported(seen, cluster, now)
         elif cluster is _goal_cluster(seen, facts):
             writes += update_in_place(seen, cluster)
     return Plan(
@@ -175,12 +177,17 @@ def _finalize(seen: ServiceObservation) -> Plan:
 def _next_deadline(seen: ServiceObservation, step: Wait, now: datetime) -> float | None:
     """Seconds until the next moment that no event marks.
 
-    A replaced cluster may be deleted, lost applications are deployed again, the time to
-    initialize has passed, or the weights may change.
+    A replaced cluster may be deleted, lost applications are deployed again, a Serve that cannot be
+    reached counts as not running, the time to initialize has passed, or the weights may change.
     """
-    losses = (lost for each in seen.clusters if (lost := lost_since(each)) is not None)
-    again = [(lost + LOSS_DELAY - now).total_seconds() for lost in losses]
-    waits: list[float | None] = [*_seconds_to_deletions(seen, now), *(s for s in again if s > 0)]
+    waits: list[float | None] = [*_seconds_to_deletions(seen, now)]
+    for each in seen.clusters:
+        for since, delay in (
+            (lost_since(each), LOSS_DELAY),
+            (unreached_since(each), CONTROLLER_DELAY),
+        ):
+            if since is not None and since + delay > now:
+                waits.append((since + delay - now).total_seconds())
     waits.append(seconds_to_timeout(seen, now))
     if step is Wait.INTERVAL:
         waits.append(seconds_to_next_shift(seen, now))

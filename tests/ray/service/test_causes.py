@@ -136,8 +136,19 @@ def test_a_config_of_another_operator_that_is_too_large_is_not_stored_and_the_st
     assert seen.active is not None
     taken_over = replace(seen.active, config=None)
     seen = replace(seen, active=taken_over)
-    assert not list(stamp_reported(seen, taken_over))
+    assert not list(stamp_reported(seen, taken_over, NOW))
     assert cause(seen).startswith("the config that Ray reports for cluster svc-a has 22")
+
+
+def test_what_is_wanted_is_stored_once_serve_has_had_no_controller_for_a_minute():
+    silent = ProbeObservation(ServeState(has_controller=False), NOW)
+    seen = scene(pod("head", serve="false"), answer=silent)
+    assert seen.active is not None
+    taken_over = replace(seen.active, config=None)
+    minute = timedelta(seconds=60)
+    assert not list(stamp_reported(seen, taken_over, NOW + 0.9 * minute))
+    assert list(stamp_reported(seen, taken_over, NOW + minute))
+    assert list(stamp_reported(seen, replace(taken_over, answer=EMPTY), NOW))
 
 
 def status_of(seen: ServiceObservation) -> dict[str, Any]:

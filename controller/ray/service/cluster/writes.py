@@ -17,7 +17,12 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.children.in_place import in_place_operations
 from controller.ray.service.cluster.body import cluster_body
 from controller.ray.service.observation import CLUSTER_SCOPE, PENDING
-from controller.ray.service.serving.commands import is_applied, reported_config
+from controller.ray.service.serving.commands import (
+    CONTROLLER_DELAY,
+    is_applied,
+    reported_config,
+    unreached_since,
+)
 from controller.ray.service.serving.stored_config import ConfigTooLarge, store
 from controller.ray.service.traffic.routing import routed_clusters
 from controller.runtime.reconcile.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
@@ -123,10 +128,14 @@ def needs_stamp(cluster: ServingCluster) -> bool:
     return cluster.cluster is not None and cluster.config is None and not cluster.config_problem
 
 
-def stamp_reported(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+def stamp_reported(
+    seen: ServiceObservation, cluster: ServingCluster, now: datetime
+) -> Iterator[Write]:
     """Store what Ray reports as deployed; what the user wants only if Ray has deployed nothing."""
-    reported = reported_config(cluster)
+    reported, unreached = reported_config(cluster), unreached_since(cluster)
     if reported is None or cluster.cluster is None or not cluster.exists:
+        return
+    if unreached is not None and now < unreached + CONTROLLER_DELAY:
         return
     if reported["applications"]:
         try:

@@ -32,6 +32,12 @@ PUT_PATIENCE: Final = timedelta(minutes=5)
 LOSS_DELAY: Final = timedelta(seconds=10)
 """How long applications must be missing before their config is sent again (`serve shutdown`)."""
 
+CONTROLLER_DELAY: Final = timedelta(seconds=60)
+"""How long Serve's controller must be unreachable before Serve counts as not running.
+
+What is on a cluster of another operator is then no longer known, and the wanted config is stored.
+"""
+
 
 def subscriptions(
     seen: ServiceObservation, settings: ServiceSettings
@@ -83,6 +89,14 @@ def lost_since(cluster: ServingCluster) -> datetime | None:
     assert cluster.answer is not None
     wanted = config.applications.keys()
     return cluster.answer.since if wanted and not wanted & state.applications.keys() else None
+
+
+def unreached_since(cluster: ServingCluster) -> datetime | None:
+    """Since when Serve has no controller on a cluster on which no config is stored."""
+    state = serve_state(cluster)
+    if cluster.config is not None or state is None or state.has_controller:
+        return None
+    return None if cluster.answer is None else cluster.answer.since
 
 
 def is_applied(seen: ServiceObservation, cluster: ServingCluster) -> bool:
