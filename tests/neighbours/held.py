@@ -21,7 +21,11 @@ schemas: one for each resource, which share more or fewer nodes by the moments t
 
 
 def held(*roots: object) -> Counter[str]:
-    """Count the objects that can be reached from `roots`, by type."""
+    """Count the objects that can be reached from `roots`, by type.
+
+    What only cycles hold is not held: the last errors of writes refer to the frames they passed.
+    """
+    gc.collect()
     seen: dict[int, object] = {}
     waiting = list(roots)
     while waiting:
