@@ -76,7 +76,7 @@ class DashboardActors:
         self._metrics = metrics
         self._handles: dict[str, ControllerDashboards] = {}
         self._actors: dict[Head, HeadActor] = {}
-        self._subscriptions: dict[Subscriber, frozenset[_Target]] = {}
+        self._subscriptions: dict[Subscriber, tuple[_Target, ...]] = {}
         self._sender = RequestSender(connect, clock=clock, settings=self._settings, metrics=metrics)
         handler = RequestHandler(
             self._sender,
@@ -135,16 +135,17 @@ class DashboardActors:
             return
         now, wall = self._clock.time(), self._wall()
         intervals = _shortest_intervals(subscriptions, self._settings.interval)
-        former, wanted = self._subscriptions.get(subscriber, frozenset()), frozenset(intervals)
+        former = self._subscriptions.get(subscriber, ())
         for (head, probe), interval in intervals.items():
             self._actor(head).probes.subscribe(probe, subscriber, interval, now, wall)
-        for head, probe in former - wanted:
-            self._actors[head].unsubscribe(probe, subscriber, now)
-        if wanted:
-            self._subscriptions[subscriber] = wanted
+        for head, probe in former:
+            if (head, probe) not in intervals:
+                self._actors[head].unsubscribe(probe, subscriber, now)
+        if intervals:
+            self._subscriptions[subscriber] = tuple(intervals)
         else:
             self._subscriptions.pop(subscriber, None)
-        for head in {head for head, _ in wanted | former}:
+        for head in dict.fromkeys(head for head, _ in (*intervals, *former)):
             self._scheduler.update(self._actors[head])
 
     def submit(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:

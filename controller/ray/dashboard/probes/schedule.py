@@ -46,9 +46,9 @@ class ProbeSchedule:
         """The states of all probes."""
         return self._states.values()
 
-    def subscribers(self) -> set[Subscriber]:
-        """All objects that subscribe to any probe."""
-        return set(self._subscribed)
+    def subscribers(self) -> tuple[Subscriber, ...]:
+        """All objects that subscribe to any probe, each once."""
+        return tuple(self._subscribed)
 
     def has_subscriber(self, subscriber: Subscriber) -> bool:
         """Whether this object subscribes to any probe."""
