@@ -20,6 +20,7 @@ from controller.ray.dashboard import (
     JobStopped,
     JobSubmission,
     NoSuchJob,
+    ProbeSubscription,
     RayVersion,
     SubmitJob,
     Submitted,
@@ -462,3 +463,11 @@ async def test_closed_actors_do_nothing_more():
         it.submit()
         await asyncio.sleep(60)
         assert it.ray.requests() == asked
+
+
+async def test_heads_are_asked_in_the_order_of_their_subscriptions():
+    names = [f"cluster-{number}" for number in range(9)]
+    async with world() as it:
+        it.dashboards.sync("ns/all", tuple(ProbeSubscription(head(name), JOB) for name in names))
+        await asyncio.sleep(1)
+        assert [each.head.cluster_uid for each in it.ray.asked[:9]] == names
