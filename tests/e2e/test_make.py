@@ -21,7 +21,12 @@ SLOW_ONE = "tests/integration/test_many_jobs.py"
 def line_of(*arguments: str) -> str:
     """The commands that `make ARGUMENTS` would run, each on one line."""
     return subprocess.run(
-        ["make", "-n", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
+        ["make", "-n", *arguments],
+        cwd=ROOT,
+        env=_OUTSIDE_OF_MAKE,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.replace("\\\n", "")
 
 
