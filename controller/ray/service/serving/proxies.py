@@ -98,10 +98,12 @@ def accepts_requests(seen: ServiceObservation, cluster: ServingCluster) -> bool:
     return cluster.head is not None and cluster.head.pod.metadata.uid in found
 
 
-def is_last_resort(cluster: ServingCluster, pod: Pod) -> bool:
-    """Whether the proxy of an endpoint does not answer, and no other endpoint is better."""
+def last_resorts(cluster: ServingCluster) -> frozenset[str]:
+    """Uids of the endpoints if none of their proxies answers, as none is better then; else none."""
     endpoints = endpoints_of(cluster)
-    return pod in endpoints and all(_is_silent(cluster, each) for each in endpoints)
+    if not all(_is_silent(cluster, pod) for pod in endpoints):
+        return frozenset()
+    return frozenset(pod.metadata.uid for pod in endpoints)
 
 
 def _is_silent(cluster: ServingCluster, pod: Pod) -> bool:
@@ -131,13 +133,16 @@ def serve_state(cluster: ServingCluster) -> ServeState | None:
     state = _reported(cluster)
     if state is None or state.has_controller:
         return state
-    return None if any(_was_asked(cluster, pod) for pod in endpoints_of(cluster)) else state
+    return None if any(_may_serve(cluster, pod) for pod in endpoints_of(cluster)) else state
 
 
-def _was_asked(cluster: ServingCluster, pod: Pod) -> bool:
-    """Whether the proxy of an endpoint has answered, as that of a head has that is admitted."""
-    known = is_head(pod) or pod.metadata.uid in cluster.proxies
-    return known and not _is_silent(cluster, pod)
+def _may_serve(cluster: ServingCluster, pod: Pod) -> bool:
+    """Whether Manta asks the proxy of an endpoint, and it has not failed to answer.
+
+    A head counts before it is asked: it became an endpoint because its proxy had answered.
+    """
+    is_asked = is_head(pod) or pod.metadata.uid in cluster.proxies
+    return is_asked and not _is_silent(cluster, pod)
 
 
 def _reported(cluster: ServingCluster) -> ServeState | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head
-from controller.ray.service.serving.proxies import gated_pods, is_last_resort, takes_requests
+from controller.ray.service.serving.proxies import gated_pods, last_resorts, takes_requests
 from controller.runtime.reconcile.plan import Event, MergePatch, Target
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ def label_pods(seen: ServiceObservation, settings: ServiceSettings) -> Iterator[
     slow answer is better than a service without endpoints.
     """
     for cluster in seen.clusters:
+        kept = last_resorts(cluster)
         for pod in gated_pods(cluster, settings, excludes_head=seen.excludes_head):
-            if not is_last_resort(cluster, pod):
+            if pod.metadata.uid not in kept:
                 yield from _labelled(pod, serves=takes_requests(cluster, pod))
         if seen.excludes_head and cluster.head is not None:
             yield from _labelled(cluster.head.pod, serves=False)
