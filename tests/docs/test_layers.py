@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
+
+import grimp
 
 from tests.docs.tree import ROOT
 
@@ -29,3 +32,9 @@ def test_every_package_in_the_pictures_exists():
         if not (path.exists() or path.with_suffix(".py").exists())
     ]
     assert missing == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = grimp.build_graph("workqueue", "informers", "controller", cache_dir=None)
+    imports = {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
+    TopologicalSorter(imports).prepare()  # names a circle, and counts imports for types too

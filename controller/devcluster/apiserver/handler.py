@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.access.escalation import EscalationCheck
 from controller.devcluster.apiserver.access.rbac import Rbac
 from controller.devcluster.apiserver.audit import Attributes
+from controller.devcluster.apiserver.connections import CONNECTIONS
 from controller.devcluster.apiserver.deletion import Deleter
 from controller.devcluster.apiserver.kinds import Quotas
 from controller.devcluster.apiserver.messages import error_response, in_protobuf, plain_not_found
@@ -20,7 +21,7 @@ from controller.devcluster.apiserver.status import (
     not_found,
     path_not_found,
 )
-from controller.devcluster.apiserver.subresources import CONNECTIONS, Subresources
+from controller.devcluster.apiserver.subresources import Subresources
 from controller.devcluster.apiserver.verbs import WRITES, verb_of
 from controller.devcluster.apiserver.writes import Writes
 

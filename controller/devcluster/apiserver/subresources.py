@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from controller.devcluster.apiserver.connections import ConnectionRequest
+from controller.devcluster.apiserver.connections import CONNECTIONS, ConnectionRequest
 from controller.devcluster.apiserver.delete_options import DeleteOptions
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.messages import bytes_response, json_response
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.resource_call import ResourceCall
     from controller.devcluster.apiserver.store import ObjectStore
 
-
-CONNECTIONS = frozenset({"attach", "exec", "portforward"})
-"""Subresources of pods that need a two-way connection."""
 _CREATED: Json = {
     "kind": "Status",
     "apiVersion": "v1",

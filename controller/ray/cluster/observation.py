@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
-    from controller.ray.cluster.losses import PodHistory
-    from controller.ray.cluster.upgrade.history import RevisionHistory
+    from controller.ray.cluster.pod_history import PodHistory
+    from controller.ray.cluster.upgrade.revision_history import RevisionHistory
     from controller.ray.cluster.upgrade.rolling.rollout import Rollout
     from controller.ray.cluster.workers.multi_host import MultiHostReplica
     from controller.ray.head.identity import Identity

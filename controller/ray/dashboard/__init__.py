@@ -34,7 +34,7 @@ from controller.ray.dashboard.commands.command import (
     CommandRefused,
     HeadCommand,
 )
-from controller.ray.dashboard.commands.jobs import DeleteJob, StopJob, SubmitJob
+from controller.ray.dashboard.commands.jobs import StopJob, SubmitJob
 from controller.ray.dashboard.commands.nodes import DrainNodes
 from controller.ray.dashboard.commands.serve import PutServeConfig
 from controller.ray.dashboard.head import Head, ServeProxy
@@ -68,7 +68,6 @@ __all__ = [
     "DashboardSettings",
     "DashboardStatistics",
     "Dashboards",
-    "DeleteJob",
     "DrainNodes",
     "Head",
     "HeadCommand",

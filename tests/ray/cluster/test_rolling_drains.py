@@ -11,7 +11,7 @@ import pytest
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.cluster.drain_memory import DrainMemory
-from controller.ray.cluster.losses import PodHistory
+from controller.ray.cluster.pod_history import PodHistory
 from controller.ray.cluster.upgrade.rolling.drains import drain_writes, with_ray
 from controller.ray.cluster.upgrade.rolling.ray_view import RayView
 from controller.ray.dashboard import DrainNodes, HeadCommand, RayNode

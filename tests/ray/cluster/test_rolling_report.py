@@ -11,7 +11,7 @@ from controller.kube.objects import Condition
 from controller.ray.api import labels
 from controller.ray.api.installed_definition import InstalledDefinition
 from controller.ray.cluster.confirmation import confirmation_of
-from controller.ray.cluster.losses import Losses, PodHistory
+from controller.ray.cluster.pod_history import Losses, PodHistory
 from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.ray.cluster.upgrade.rolling.explanation import is_explained
 from controller.ray.cluster.upgrade.rolling.ray_view import RayView

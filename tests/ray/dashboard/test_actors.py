@@ -12,7 +12,6 @@ from controller.ray.dashboard import (
     CommandDone,
     CommandExpired,
     CommandRefused,
-    DeleteJob,
     HeadCommand,
     HealthProbe,
     JobProbe,
@@ -300,18 +299,6 @@ async def test_a_stop_is_done_when_ray_took_note_of_it_or_knows_no_such_job():
         assert it.outcome("stop-unknown") == CommandDone(NoSuchJob())
         await asyncio.sleep(10)
         assert it.seen().value.status is JobStatus.STOPPED
-
-
-async def test_a_running_job_is_deleted_as_soon_as_it_has_ended():
-    async with world() as it:
-        it.ray.add(HEAD, "job", course=Course(running=10))
-        it.watch()
-        it.dashboards.submit("ns/job", (HeadCommand(HEAD, DeleteJob("d", it.in_(60), "job")),))
-        await asyncio.sleep(9)
-        assert it.outcome("d") is None
-        await asyncio.sleep(20)
-        assert isinstance(it.outcome("d"), CommandDone)
-        assert it.ray.job(HEAD, "job") is None
 
 
 async def test_a_submission_is_given_up_when_nobody_waits_for_the_job_any_more():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from controller.devcluster.apiserver.column import DEFAULT_COLUMNS
 from controller.devcluster.apiserver.columns import BUILTIN_COLUMNS
+from controller.devcluster.apiserver.connections import CONNECTIONS
 from controller.devcluster.apiserver.crd import CrdStrategy
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds.allocation import Allocations
@@ -39,7 +40,6 @@ from controller.devcluster.apiserver.kinds.workloads import (
     STATEFUL_SETS,
 )
 from controller.devcluster.apiserver.resource import METADATA_FIELDS, ApiResource
-from controller.devcluster.apiserver.subresources import CONNECTIONS
 from controller.devcluster.apiserver.typed import blank_object
 
 if TYPE_CHECKING:

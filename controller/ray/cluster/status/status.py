@@ -35,7 +35,8 @@ from controller.ray.cluster.status.phases import provisioning_phases
 from controller.ray.cluster.status.readiness_events import readiness_events
 from controller.ray.cluster.status.resources import desired_resources
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
-from controller.ray.cluster.upgrade.history import NOT_KEPT, history_notes, is_of_history
+from controller.ray.cluster.upgrade.history import history_notes, is_of_history
+from controller.ray.cluster.upgrade.revision_history import NOT_KEPT
 from controller.ray.cluster.upgrade.rolling.report import (
     set_upgrading,
     upgrade_events,

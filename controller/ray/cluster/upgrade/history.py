@@ -6,7 +6,6 @@ templates again are the same revision, which then becomes the newest one, as Sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,7 +16,7 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import labels
 from controller.ray.children.child import child_scope
-from controller.ray.cluster.children.observed_children import Note
+from controller.ray.cluster.upgrade.revision_history import RevisionHistory, not_kept
 from controller.ray.cluster.workers.scale_down import template_hash
 from controller.ray.pods.template_set import template_set_digest, templates_of
 from controller.runtime.reconcile.plan import Create, Delete, Replace, Target
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import ControllerRevision
     from controller.ray.api.raycluster import RayCluster
+    from controller.ray.cluster.children.observed_children import Note
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.runtime.reconcile.kind import CacheReader
     from controller.runtime.reconcile.plan import Failure, Write
@@ -34,60 +34,11 @@ if TYPE_CHECKING:
 KEPT: Final = 10
 """Revisions of a cluster; more only while pods of older ones exist."""
 
-NOT_KEPT: Final = (
-    "the present pod templates are not kept, so that `manta rollout undo` will not find them"
-)
-
 LARGEST: Final = 1_000_000
 """Bytes of templates that are kept; etcd refuses objects of 1.5 MiB."""
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 """Annotation that `kubectl rollout history` shows; copied from the cluster to its revision."""
-
-
-@dataclass(frozen=True, slots=True)
-class RevisionHistory:
-    """The revisions of a cluster.
-
-    Attributes:
-        name: of the revision of the present templates, whether it exists or not.
-        revisions: those that exist and are not being deleted.
-        refusal: why the present templates cannot be kept; empty if they can.
-        error: what the server answered when they were last to be kept; empty if it took them.
-        is_pending: whether the outcome of keeping them is unknown.
-    """
-
-    name: str
-    revisions: tuple[ControllerRevision, ...] = ()
-    refusal: str = ""
-    error: str = ""
-    is_pending: bool = False
-
-    @property
-    def present(self) -> ControllerRevision | None:
-        """The revision of the present templates, None if it does not exist."""
-        return next((each for each in self.revisions if each.metadata.name == self.name), None)
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether the present templates are to be kept now."""
-        return self.present is None and not self.refusal and not self.is_pending
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether pods are replaced only when they are kept: no longer once that has failed."""
-        return self.is_missing and not self.error
-
-    @property
-    def newest(self) -> int:
-        """The highest number, 0 without revisions."""
-        return max((each.revision for each in self.revisions), default=0)
-
-    @property
-    def notes(self) -> tuple[Note, ...]:
-        """What a person should know."""
-        why = self.refusal or self.error
-        return (_not_kept(why),) if why else ()
 
 
 def observe_history(
@@ -122,7 +73,7 @@ def history_notes(failures: Iterable[Failure]) -> tuple[Note, ...]:
     A create that was rejected is named by the history itself.
     """
     return tuple(
-        _not_kept(f"{each.reason}: {each.message}")
+        not_kept(f"{each.reason}: {each.message}")
         for each in failures
         if each.overdue and isinstance(each.write, Create) and is_of_history(each)
     )
@@ -148,10 +99,6 @@ def history_writes(seen: ClusterObservation, desired: DesiredCluster) -> Iterato
     for revision in _surplus(seen, desired, history):
         name = revision.metadata.name
         yield Delete(_target(seen, name), revision.metadata.uid)
-
-
-def _not_kept(why: str) -> Note:
-    return Note("FailedToCreateControllerRevision", f"{NOT_KEPT}: {why}")
 
 
 def _refusal(cluster: RayCluster, name: str, reads: CacheReader) -> str:

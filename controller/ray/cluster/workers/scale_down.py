@@ -84,7 +84,7 @@ def pods_to_delete(
 def deletion_order(
     pods: Iterable[Pod], *, named: Collection[str] = (), wanted_hash: str = ""
 ) -> list[Pod]:
-    """Pods in the order in which they are deleted: see `attachment`, then newest, then by name."""
+    """Order pods for deletion: by `deletion_rank`, then newest first, then by name."""
     ordered = sorted(pods, key=lambda pod: pod.metadata.name)
     ordered.sort(key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
     ordered.sort(key=lambda pod: deletion_rank(pod, named, wanted_hash))

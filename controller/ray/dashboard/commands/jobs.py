@@ -46,12 +46,14 @@ class SubmitJob(Command):
 
 
 @dataclass(frozen=True, slots=True)
-class _EndJob(Command):
-    """A command that makes the submission of a job pointless.
+class StopJob(Command):
+    """Stop a job. Done when Ray has accepted the request, or does not know the job.
 
     Attributes:
         job_id: submission id of the job.
     """
+
+    name: ClassVar[str] = "stop"
 
     job_id: str
 
@@ -64,27 +66,6 @@ class _EndJob(Command):
         """The submission of the same job."""
         return isinstance(other, SubmitJob) and other.job_id == self.job_id
 
-
-@dataclass(frozen=True, slots=True)
-class StopJob(_EndJob):
-    """Stop a job. Done when Ray has accepted the request, or does not know the job."""
-
-    name: ClassVar[str] = "stop"
-
     async def send(self, client: DashboardClient) -> CommandValue:
         """See `Command.send`."""
         return await client.stop(self.job_id)
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteJob(_EndJob):
-    """Make Ray forget a job that has ended.
-
-    Ray answers 500 as long as the job runs, so the request is repeated until the deadline.
-    """
-
-    name: ClassVar[str] = "delete"
-
-    async def send(self, client: DashboardClient) -> CommandValue:
-        """See `Command.send`."""
-        return await client.delete(self.job_id)

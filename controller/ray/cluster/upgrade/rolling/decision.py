@@ -20,9 +20,15 @@ from controller.ray.cluster.upgrade.rolling.progress import (
     seconds_until_overdue,
     waits_for,
 )
-from controller.ray.cluster.upgrade.rolling.rollout import HELD, GroupUpgrade, Rollout, Verdict
+from controller.ray.cluster.upgrade.rolling.rollout import (
+    HELD,
+    GroupUpgrade,
+    PodUnits,
+    Rollout,
+    Verdict,
+)
 from controller.ray.cluster.upgrade.rolling.stamps import unstamped_pods
-from controller.ray.cluster.upgrade.rolling.units import PodUnits, draining_since, read_units
+from controller.ray.cluster.upgrade.rolling.units import draining_since, read_units
 from controller.ray.cluster.upgrade.rolling.versions import (
     Compatibility,
     ImageVersion,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api.upgrade_strategy import RollingUpdate
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.upgrade.rolling.units import PodUnits
+    from controller.ray.cluster.upgrade.rolling.rollout import PodUnits
 
 
 def seconds_until_overdue(

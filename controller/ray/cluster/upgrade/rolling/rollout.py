@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.api.upgrade_strategy import RollingUpdate
-    from controller.ray.cluster.upgrade.rolling.units import PodUnits
     from controller.ray.rolling import UnitGroup
 
 OUTDATED: Final = "it was made from an older template and is being replaced"
@@ -51,6 +50,21 @@ STUCK: Final = frozenset({
     Verdict.HEAD_NEEDS_FAULT_TOLERANCE,
 })  # fmt: skip
 """A person may have to do something."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodUnits:
+    """The units of a group.
+
+    Attributes:
+        group: the units as values.
+        hosts: pods of a complete unit.
+        pods: that each unit consists of.
+    """
+
+    group: UnitGroup
+    hosts: int
+    pods: Mapping[str, tuple[Pod, ...]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.drain_memory import DrainMemory
 from controller.ray.cluster.healing import unhealthy_reason
+from controller.ray.cluster.upgrade.rolling.rollout import PodUnits
 from controller.ray.cluster.workers.multi_host import is_unfinished
 from controller.ray.cluster.workers.scale_down import deletion_rank, template_hash
 from controller.ray.dashboard import CommandRefused
@@ -30,21 +31,6 @@ if TYPE_CHECKING:
     from controller.ray.api.upgrade_strategy import RollingUpdate
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.cluster.upgrade.rolling.ray_view import RayView
-
-
-@dataclass(frozen=True, slots=True)
-class PodUnits:
-    """The units of a group.
-
-    Attributes:
-        group: the units as values.
-        hosts: pods of a complete unit.
-        pods: that each unit consists of.
-    """
-
-    group: UnitGroup
-    hosts: int
-    pods: Mapping[str, tuple[Pod, ...]]
 
 
 @dataclass(frozen=True, slots=True)

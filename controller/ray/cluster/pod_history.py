@@ -1,0 +1,87 @@
+"""Pods that one plan of a cluster has seen, deleted or missed, kept for the next plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.cluster.drain_memory import DrainMemory
+from controller.runtime.reconcile.plan import Delete
+from workqueue import Backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+    from controller.runtime.reconcile.plan import Plan
+
+LOSS_BACKOFF: Final = Backoff(base=10.0, cap=300.0)
+"""Delays of replacements, by the rounds in which pods were lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The losses of one scope since its pods were last well.
+
+    Members are pods, or replicas of several hosts, by name.
+
+    Attributes:
+        rounds: how often pods were lost, the last time included.
+        began: when the last round began.
+        lost: the members that were lost in it.
+        before: the members that were there when it began: if one of them is lost, that is part
+            of it.
+        template: hash of the template of the scope's pods.
+        last: the pod that was lost last, as it was then.
+    """
+
+    rounds: int
+    began: datetime
+    lost: frozenset[str]
+    before: frozenset[str]
+    template: str
+    last: Pod
+
+    @property
+    def repeated(self) -> bool:
+        """Whether replacements were lost."""
+        return self.rounds > 1
+
+    @property
+    def next_try(self) -> datetime:
+        """When the lost pods are replaced."""
+        wait = LOSS_BACKOFF.delay(self.rounds - 2) if self.repeated else 0.0
+        return self.began + timedelta(seconds=wait)
+
+
+@dataclass(frozen=True, slots=True)
+class PodHistory:
+    """What a plan remembers of the pods of a cluster for the next one. A restart forgets it.
+
+    Attributes:
+        alive: pods that neither had ended nor were terminating, by uid.
+        known: uids of all pods.
+        condemned: uids of the pods that plans have deleted.
+        losses: by scope.
+        waiting: scopes in which lost pods are not replaced yet.
+        drains: the nodes that Ray was told to drain.
+    """
+
+    alive: Mapping[str, Pod] = field(default_factory=dict[str, "Pod"])
+    known: frozenset[str] = frozenset()
+    condemned: frozenset[str] = frozenset()
+    losses: Mapping[str, Losses] = field(default_factory=dict[str, Losses])
+    waiting: frozenset[str] = frozenset()
+    drains: DrainMemory = field(default_factory=DrainMemory)
+
+    def after(self, plan: Plan) -> PodHistory:
+        """The history once a plan is carried out."""
+        deleted = (w.uid for stage in plan.stages for w in stage if isinstance(w, Delete))
+        return replace(self, condemned=self.condemned.union(deleted))
+
+    def seconds_until_next_try(self, now: datetime) -> float | None:
+        """Seconds until pods of some scope are replaced, None if nothing waits for that."""
+        tries = (self.losses[scope].next_try for scope in self.waiting)
+        return min(((each - now).total_seconds() for each in tries), default=None)
