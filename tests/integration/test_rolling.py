@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster.confirmation import confirmation_of
 from controller.ray.dashboard import JobStatus
@@ -235,13 +235,22 @@ async def test_replicas_of_several_hosts_are_replaced_whole() -> None:
         assert rolling.world.journal.workers_created() == 8
 
 
+async def head_service(rolling: RollingWorld) -> tuple[str, Any]:
+    """Uid and specification of the service that leads to the head, its address included."""
+    world = rolling.world
+    service = await world.user.get(SERVICES, world.namespace, "example-head-svc")
+    return service.metadata.uid, service.spec
+
+
 async def test_the_head_is_replaced_last_with_fault_tolerance() -> None:
     async with a_cluster(2, fault_tolerant=True) as rolling:
         world = rolling.world
         (head,) = rolling.rays.heads()
+        front = await head_service(rolling)
         await rolling.edit("new", head=True)
         await rolling.completes()
         await world.eventually(world.is_ready)
+        assert await head_service(rolling) == front, "workers find the new head where the old was"
         assert head.metadata.uid in world.journal.marked
         newest = max(p.metadata.creation_timestamp or "" for p in rolling.workers())
         (other,) = (pod for pod in rolling.rays.heads() if not pod.metadata.terminating)
@@ -273,6 +282,7 @@ async def test_another_version_of_ray_is_refused_before_anything_is_replaced() -
         condition = await rolling.condition()
         assert condition["reason"] == "IncompatibleVersions"
         assert "Recreate" in condition["message"]
+        assert "RayClusterFleet" in condition["message"]
         assert uids(rolling.workers()) == before
         assert rolling.world.journal.workers_created() == 2
 

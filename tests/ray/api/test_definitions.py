@@ -52,7 +52,10 @@ DEFINITIONS = {
 }
 OWN = DEFINITIONS | {"RayClusterFleet": rayclusterfleet_definition}
 ADDED_COLUMNS = {
-    "RayCluster": ['.status.conditions[?(@.type=="Ready")].reason'],
+    "RayCluster": [
+        '.status.conditions[?(@.type=="Ready")].reason',
+        '.status.conditions[?(@.type=="Upgrading")].reason',
+    ],
     "RayCronJob": ['.status.conditions[?(@.type=="Ready")].reason'],
     "RayJob": [".status.failed", ".status.reason"],
     "RayService": [

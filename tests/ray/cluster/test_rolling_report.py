@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,6 +21,7 @@ from controller.ray.cluster.upgrade.rolling.report import (
     upgrade_events,
     upgrade_status,
 )
+from controller.ray.cluster.upgrade.rolling.rollout import Verdict
 from controller.ray.cluster.upgrade.rolling.stamps import (
     hides_an_edit,
     stamp_writes,
@@ -232,6 +234,11 @@ def test_an_update_is_said_to_be_under_way_until_it_is_complete():
     done = said(scene(new(raw, "a"), raw=raw, before=upgrading()))
     assert (done["status"], done["reason"]) == ("False", "Complete")
     assert done["message"] == "all pods are made from the present templates"
+
+
+def test_the_manual_says_what_each_reason_means():
+    manual = (Path(__file__).parents[3] / "docs" / "upgrades.md").read_text()
+    assert [each for each in Verdict if f"| `{each.value}` | " not in manual] == []
 
 
 def test_a_head_that_stays_is_still_outdated():

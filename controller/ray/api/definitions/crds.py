@@ -30,6 +30,7 @@ _READY_REASON: Final = (
     '.status.conditions[?(@.type=="Ready")].reason',
     0,
 )
+_UPGRADING: Final = '.status.conditions[?(@.type=="Upgrading")].reason'
 
 _RAYCLUSTER_COLUMNS: Final = (
     ("desired workers", "integer", ".status.desiredWorkerReplicas", 0),
@@ -43,8 +44,9 @@ _RAYCLUSTER_COLUMNS: Final = (
     ("head pod IP", "string", ".status.head.podIP", 1),
     ("head service IP", "string", ".status.head.serviceIP", 1),
     _READY_REASON,
+    ("upgrading", "string", _UPGRADING, 1),
 )
-"""KubeRay's columns in its order, then the reason why the cluster is not ready."""
+"""KubeRay's columns in its order, then why the cluster is not ready, and how its update stands."""
 
 
 _RAYJOB_COLUMNS: Final = (
@@ -83,7 +85,7 @@ _RAYCLUSTERFLEET_COLUMNS: Final = (
     ("desired", "integer", ".spec.replicas", 0),
     ("updated", "integer", ".status.updatedReplicas", 0),
     ("ready", "integer", ".status.readyReplicas", 0),
-    ("upgrading", "string", '.status.conditions[?(@.type=="Upgrading")].reason', 0),
+    ("upgrading", "string", _UPGRADING, 0),
     _AGE,
     _READY_REASON,
 )

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _REMEDY: Final = (
     "nodes of different versions do not join one cluster: set upgradeStrategy.type to Recreate, or "
-    "bring the new version up as another cluster"
+    "bring the new version up as another cluster, as a RayClusterFleet does"
 )
 _SILENCE: Final = (
     "nothing is replaced while the dashboard of the head does not answer; see the log of its pod"
