@@ -167,12 +167,12 @@ async def test_a_cluster_taken_over_gets_no_config_while_its_ray_does_not_say_wh
     services.start_operator()
     status = await services.reaches(lambda s: "has not answered" in ready_message(s))
     assert condition(status, "Ready") == "True"
-    await world.settle(60)
+    await world.settle(20)
     cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
     assert "manta.dev/serve-config" not in cluster.metadata.annotations
     services.ray.fault(None, cluster=cluster.metadata.uid)
     await services.reaches(lambda s: "has not answered" not in ready_message(s))
-    await world.settle(60)
+    await world.settle(20)
     cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
     assert "manta.dev/serve-config" in cluster.metadata.annotations
     assert len(services.serve_of(name).puts) == 1
@@ -186,7 +186,7 @@ async def test_applications_that_somebody_shut_down_are_deployed_again(services:
         serve.applications.clear()
         await services.world.eventually(lambda count=count: len(serve.puts) == count)
         await services.reaches(lambda s: s.get("numServeEndpoints") == 2)
-    await services.world.settle(120)
+    await services.world.settle(30)
     assert len(serve.puts) == 3
 
 
