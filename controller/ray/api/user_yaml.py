@@ -1,13 +1,15 @@
 """Parses YAML that users put into a field as text, as KubeRay does.
 
 User input must neither crash nor block the operator. Deeply nested YAML overflows libyaml's stack,
-and anchors expand a few lines to any amount of data, so size, depth and values are limited.
+and anchors and merged mappings (`<<`) expand a few lines to any amount of data, so size, depth and
+values are limited, before and after the expansion.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 MOST_VALUES: Final = 20_000
 MOST_LEVELS: Final = 64
 
+_REMEDY: Final = "; put what is in it into the image or working_dir"
+_MERGE: Final = "tag:yaml.org,2002:merge"
 _ANYTHING_WRONG: Final = (
     yaml.YAMLError,
     ArithmeticError,
@@ -33,6 +37,35 @@ class InvalidYaml(ValueError):  # noqa: N818
     """The text is not the YAML of a mapping that JSON can express."""
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is read at most.
+
+    Attributes:
+        bytes: length in UTF-8, and of all values together once anchors are expanded.
+        values: number of values, and of parts of the text.
+        levels: depth.
+        remedy: what to do about too long a text.
+    """
+
+    bytes: int
+    values: int = MOST_VALUES
+    levels: int = MOST_LEVELS
+    remedy: str = ""
+
+    def check(self, values: int, levels: int = 0) -> None:
+        """Raise InvalidYaml if there is more."""
+        if levels > self.levels:
+            raise InvalidYaml(f"is nested more than {self.levels} levels deep")
+        if values > self.values:
+            raise InvalidYaml(f"has more than {self.values} values")
+
+    def check_length(self, length: int) -> None:
+        """Raise InvalidYaml if it is longer."""
+        if length > self.bytes:
+            raise InvalidYaml(f"has more than {self.bytes} bytes{self.remedy}")
+
+
 def read_yaml_mapping(text: str, most_bytes: int) -> dict[str, Any]:
     """Parse the mapping; text without a value means an empty one.
 
@@ -43,9 +76,34 @@ def read_yaml_mapping(text: str, most_bytes: int) -> dict[str, Any]:
     Raises:
         InvalidYaml: the text is not valid; the message is a predicate without a subject.
     """
+    documents = read_yaml_documents(text, Limits(most_bytes, remedy=_REMEDY))
+    if len(documents) > 1:
+        raise InvalidYaml("is not YAML: expected a single document in the stream")
+    value = documents[0] if documents else None
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidYaml("must be a mapping")
+    return cast("dict[str, Any]", value)
+
+
+def read_yaml_documents(text: str | bytes, limits: Limits) -> list[Any]:
+    """Parse all documents as JSON has them.
+
+    Args:
+        text: YAML 1.1 with the types of Go's library.
+        limits: what is read at most.
+
+    Raises:
+        InvalidYaml: the text is not valid; the message is a predicate without a subject.
+    """
     try:
-        _look_over(text, most_bytes)
-        value = yaml.load(text, _Loader)  # noqa: S506 - a safe loader with fewer types
+        _look_over(text, limits)
+        loader = _Loader(text, limits)
+        try:
+            return loader.documents()
+        finally:
+            loader.dispose()
     except InvalidYaml:
         raise
     except yaml.MarkedYAMLError as error:
@@ -53,46 +111,63 @@ def read_yaml_mapping(text: str, most_bytes: int) -> dict[str, Any]:
         raise InvalidYaml(f"is not YAML: {error.problem}{where}") from error
     except _ANYTHING_WRONG as error:
         raise InvalidYaml("is not YAML: a value is not what its form says") from error
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InvalidYaml("must be a mapping")
-    return _Plain().mapping(cast("dict[Any, Any]", value), 0)
 
 
-def _look_over(text: str, most_bytes: int) -> None:
+def _look_over(text: str | bytes, limits: Limits) -> None:
     """Reject text that is too large to be loaded, event by event."""
-    if len(text.encode()) > most_bytes:
-        raise InvalidYaml(
-            f"has more than {most_bytes} bytes; put what is in it into the image or working_dir"
-        )
+    limits.check_length(len(text.encode() if isinstance(text, str) else text))
     depth = 0
     for count, event in enumerate(_events(text), 1):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        _check(count, depth)
+        limits.check(count, depth)
 
 
-def _events(text: str) -> Iterator[yaml.Event]:
+def _events(text: str | bytes) -> Iterator[yaml.Event]:
     """The YAML events of the text; nothing is loaded."""
     return cast("Iterator[yaml.Event]", yaml.parse(text, yaml.CSafeLoader))  # pyright: ignore[reportUnknownMemberType]
 
 
-def _check(count: int, depth: int) -> None:
-    if depth > MOST_LEVELS:
-        raise InvalidYaml(f"is nested more than {MOST_LEVELS} levels deep")
-    if count > MOST_VALUES:
-        raise InvalidYaml(f"has more than {MOST_VALUES} values")
-
-
 class _Loader(yaml.CSafeLoader):
-    """Resolves the same types as Go's YAML: no dates, no sexagesimal numbers."""
+    """Resolves the same types as Go's YAML: no dates, sexagesimal numbers or default values."""
+
+    def __init__(self, text: str | bytes, limits: Limits) -> None:
+        super().__init__(text)
+        self._limits = limits
+        self._merged = 0
+
+    def documents(self) -> list[Any]:
+        """All documents as JSON has them."""
+        loader, found = cast("Any", self), list[Any]()
+        plain = _Plain(self._limits)
+        while loader.check_data():
+            found.append(plain.value(loader.get_data(), 0))
+        return found
+
+    def flatten_mapping(self, node: Any) -> None:
+        """Replace the keys `<<` by the pairs that they stand for, which the mapping's own follow.
+
+        Of several mappings in a list the first one counts. Pairs are counted before they are
+        copied: each mapping may merge others that do so in turn.
+        """
+        sources = [value for key, value in node.value if key.tag == _MERGE]
+        node.value = [pair for pair in node.value if pair[0].tag != _MERGE]
+        merged: list[Any] = []
+        for source in sources:
+            for each in reversed(source.value) if _is_list(source) else [source]:
+                if not isinstance(each, yaml.MappingNode):
+                    raise InvalidYaml("is not YAML: only mappings can be merged by <<")
+                self.flatten_mapping(each)
+                self._merged += len(each.value)
+                self._limits.check(self._merged)
+                merged += each.value
+        node.value = merged + node.value
 
 
 def _set_resolvers() -> None:
-    gone = {f"tag:yaml.org,2002:{name}" for name in ("bool", "float", "int", "timestamp")}
+    gone = {f"tag:yaml.org,2002:{name}" for name in ("bool", "float", "int", "timestamp", "value")}
     _Loader.yaml_implicit_resolvers = {
         first: [each for each in resolvers if each[0] not in gone]
         for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
@@ -114,26 +189,30 @@ def _set_resolvers() -> None:
 _set_resolvers()
 
 
+def _is_list(node: Any) -> bool:
+    return isinstance(node, yaml.SequenceNode)
+
+
 class _Plain:
     """Converts loaded YAML to JSON types and counts values, because anchors repeat them."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._count = 0
+        self._length = 0
 
-    def mapping(self, value: dict[Any, Any], depth: int) -> dict[str, Any]:
-        return {self._key(key): self._value(item, depth + 1) for key, item in value.items()}
-
-    def _value(self, value: Any, depth: int) -> Any:
+    def value(self, value: Any, depth: int) -> Any:
         self._count += 1
-        _check(self._count, depth)
+        self._limits.check(self._count, depth)
         if isinstance(value, dict):
-            return self.mapping(cast("dict[Any, Any]", value), depth)
+            items = cast("dict[Any, Any]", value).items()
+            return {self._key(key): self.value(item, depth + 1) for key, item in items}
         if isinstance(value, list):
-            return [self._value(item, depth + 1) for item in cast("list[Any]", value)]
+            return [self.value(item, depth + 1) for item in cast("list[Any]", value)]
         if isinstance(value, float):
             return self._number(value)
         if value is None or isinstance(value, str | int):
-            return value
+            return self._measured(value)
         raise InvalidYaml(f"has a value of type {type(value).__name__}; JSON has none")
 
     def _number(self, value: float) -> float | int:
@@ -145,5 +224,10 @@ class _Plain:
         if isinstance(key, bool):
             return str(key).lower()
         if isinstance(key, str | int):
-            return str(key)
+            return str(self._measured(key))
         raise InvalidYaml(f"has a key of type {type(key).__name__}; keys must be text")
+
+    def _measured(self, value: str | int | None) -> str | int | None:
+        self._length += len(str(value))
+        self._limits.check_length(self._length)
+        return value

@@ -36,5 +36,5 @@ def read_owned_fields(annotations: Mapping[str, str] | None) -> OwnedKeys:
     try:
         found: Any = json.loads((annotations or {}).get(OWNED_FIELDS, "{}"))
         return {str(where): frozenset(map(str, names)) for where, names in found.items()}
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return {}

@@ -199,7 +199,9 @@ def test_keys_that_are_no_longer_wanted_are_removed_and_forgotten():
     assert [port["name"] for port in spec["ports"]] == ["dashboard", "metrics"]
 
 
-@pytest.mark.parametrize("spoilt", ["", "{", "[]", "3", '{"ports": 1}', '{"labels": null}'])
+@pytest.mark.parametrize(
+    "spoilt", ["", "{", "[]", "3", '{"ports": 1}', '{"labels": null}', "[" * 2000]
+)
 def test_a_spoilt_memory_is_written_anew(spoilt: str):
     def spoil(body: Json) -> None:
         body["metadata"]["annotations"] = {OWNED_FIELDS: spoilt}

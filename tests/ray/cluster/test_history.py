@@ -180,10 +180,11 @@ def test_at_most_ten_are_kept_and_the_oldest_go_first():
     assert sum(isinstance(write, Create) for write in made) == 1
 
 
-def test_a_revision_that_pods_were_made_from_stays():
+@pytest.mark.parametrize("spoilt", ["{", "[" * 2000])
+def test_a_revision_that_pods_were_made_from_stays(spoilt: str):
     hashes = msgspec.json.encode({"": "1-HEAD", "workers": "1-OLD"}).decode()
     used = older(1, **{labels.TEMPLATE_HASHES: hashes})
-    odd = older(3, **{labels.TEMPLATE_HASHES: "{"})
+    odd = older(3, **{labels.TEMPLATE_HASHES: spoilt})
     others = [older(2), odd, *(older(number) for number in range(4, KEPT + 2))]
     kept = rolling(edition(), used, *others)
     outdated = {"manta.dev/pod-template-hash": "1-OLD"}

@@ -18,6 +18,13 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
     for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
+MERGES = "a: &a {x: 1}\n" + "".join(
+    f"{name}: &{name} {{<<: [{', '.join([f'*{before}'] * 10)}]}}\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+WIDE = f"a: &a {{{', '.join(f'k{n}: 1' for n in range(3000))}}}\nb:\n" + "- {<<: *a}\n" * 2000
+LONG = f"a: &a {'x' * 60_000}\nb: [{', '.join(['*a'] * 9000)}]\n"
+
 
 @pytest.mark.parametrize(
     ("text", "value"),
@@ -41,6 +48,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
         ("", None),
         ("2.52.0", "2.52.0"),
         ("'1'", "1"),
+        ("=", "="),
         ("|\n  x\n  y\n", "x\ny\n"),
     ],
 )
@@ -55,6 +63,12 @@ def test_keys_become_text():
 
 def test_of_a_key_that_stands_twice_the_last_one_counts():
     assert read_runtime_env("a: 1\na: 2\n") == {"a": 2}
+
+
+def test_merged_mappings_yield_to_own_keys_and_the_first_of_a_list_counts():
+    text = "a: &a {x: 1, u: 1}\nb: &b {u: 2, z: 2}\nc: {z: 3, <<: [*a, *b]}\nd: &d {<<: *d}"
+    read = read_runtime_env(text)
+    assert (read["c"], read["d"]) == ({"x": 1, "u": 1, "z": 3}, {})
 
 
 @pytest.mark.parametrize("text", ["", "# nothing", "null", "---\n"])
@@ -90,6 +104,12 @@ def test_text_without_a_value_is_an_empty_environment(text: str):
         ("a: &a [*a]", "levels deep"),
         ("a: &a {b: *a}", "levels deep"),
         (BOMB, "more than 20000 values"),
+        (MERGES, "more than 20000 values"),
+        (WIDE, "more than 20000 values"),
+        (LONG, "bytes"),
+        (f"a: &a {'9' * 4000}\nb: [{', '.join(['*a'] * 9000)}]", "bytes"),
+        (f"a: [{', '.join(['&a {? ' + 'x' * 60_000 + ' : 1}'] + ['*a'] * 9000)}]", "bytes"),
+        ("a: &a {<<: *a}\nb: {<<: 7}", "only mappings can be merged"),
         ("a: [" + "1," * 30_000 + "]", "more than 20000 values"),
         ("a: " + "x" * MOST_BYTES, "bytes"),
     ],

@@ -166,7 +166,7 @@ def _hashes(revision: ControllerRevision) -> dict[str, str]:
     text = (revision.metadata.annotations or {}).get(labels.TEMPLATE_HASHES, "")
     try:
         found = mapping(msgspec.json.decode(text))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
     return {group: hash_ for group, hash_ in found.items() if isinstance(hash_, str)}
 
