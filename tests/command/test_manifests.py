@@ -28,7 +28,7 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch):
 
 def test_what_is_wrong_on_standard_input_is_said_of_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdin", Input(b"{"))
-    with pytest.raises(ConfigurationError, match="standard input is not valid YAML"):
+    with pytest.raises(ConfigurationError, match="standard input is not YAML"):
         load(STANDARD_INPUT)
 
 
@@ -43,14 +43,26 @@ def test_of_a_folder_all_bad_files_are_named(tmp_path: Path):
     (tmp_path / "good.yaml").write_text(ONE)
     (tmp_path / "bad.yaml").write_text("{")
     (tmp_path / "text.yaml").write_text("just words")
-    (tmp_path / "deep.yaml").write_text("[" * 20_000)
+    (tmp_path / "deep.yaml").write_text("[" * 3_000_000)
+    (tmp_path / "circle.yaml").write_text("kind: A\nmetadata: &a {annotations: *a}")
+    (tmp_path / "set.yaml").write_text("kind: A\nmetadata: {annotations: !!set {a}}")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(ConfigurationError) as raised:
         load(tmp_path)
-    for name in ("bad", "text", "deep", "binary", "folder"):
+    for name in ("bad", "text", "deep", "circle", "set", "binary", "folder"):
         assert f"{name}.yaml" in str(raised.value)
     assert "good.yaml" not in str(raised.value)
+
+
+def test_values_are_read_as_kubectl_reads_them(tmp_path: Path):
+    file = tmp_path / "a.yaml"
+    file.write_text("kind: A\nmetadata: {name: 12:30}\nspec: {true: 2026-01-01, 2: 1e3}")
+    (read,) = load(file)
+    assert (read["metadata"], read["spec"]) == (
+        {"name": "12:30"},
+        {"true": "2026-01-01", "2": 1000},
+    )
 
 
 def test_lists_are_taken_apart_and_empty_documents_skipped(tmp_path: Path):
@@ -65,6 +77,8 @@ def test_lists_are_taken_apart_and_empty_documents_skipped(tmp_path: Path):
         ("[]", "a document that is no object"),
         ("kind: A\nmetadata: []", ""),
         ("kind: A\nmetadata: [1]", "metadata of a A must be an object"),
+        ("kind: A\nmetadata: {name: 7}", "metadata.name of a A must be text, not 7"),
+        ("kind: A\nmetadata: {namespace: [a]}", "metadata.namespace of a A must be text"),
         ("kind: List\nitems: 7", "items of a List must be a list"),
         ("kind: List\nitems: [7]", "a document that is no object: 7"),
     ],

@@ -51,7 +51,7 @@ def test_a_manifest_that_would_be_refused_is_a_failure_that_names_the_field(tmp_
     [
         (["-f", "no-such-file.yaml"], "cannot read no-such-file.yaml"),
         (["-f", str(ROOT / "charts" / "manta-operator" / "Chart.yaml")], "holds no RayCluster"),
-        (["-f", str(CHART_TEMPLATE)], "is not valid YAML"),
+        (["-f", str(CHART_TEMPLATE)], "is not YAML"),
         (["-f", EXAMPLE, "--feature-gates", "Wings=true"], "there is no feature gate 'Wings'"),
     ],
 )
