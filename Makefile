@@ -21,10 +21,13 @@ SCENARIO ?=
 # make mutate [PACKAGES="informers runtime/events"] [ARGS=--again]: mutation testing; see docs/testing.md
 PACKAGES ?=
 
+# Environments of `make sbom` and `make audit`: their tools, and what the image holds.
+AUDIT  ?= .audit
+
 # Images set this. Every one of the many processes that tests start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo ray test test-all test-real simulate mutate lint bench lock clean
+.PHONY: demo ray test test-all test-real simulate mutate lint bench sbom audit lock clean
 
 demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo --kind $(KIND) $(ARGS)
@@ -68,6 +71,16 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks $(ARGS)
 
+# What the image holds besides Python and its base, as CycloneDX.
+sbom: $(AUDIT)/.tools $(AUDIT)/.image
+	$(AUDIT)/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+	    --output-file sbom.cdx.json $(AUDIT)/image/bin/python
+
+# Known vulnerabilities of what is pinned. Asks pypi.org; fails, too, if it cannot say of a package.
+audit: $(AUDIT)/.tools
+	$(AUDIT)/tools/bin/pip-audit --strict --disable-pip --require-hashes \
+	    --requirement requirements-dev.lock $(ARGS)
+
 # New pins from pyproject.toml: hashes for every platform, no addresses. Needs uv.
 lock:
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
@@ -82,10 +95,13 @@ lock:
 	    --quiet --python-version 3.11 --group mutation --constraint requirements-dev.lock \
 	    -o requirements-mutation.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
+	    --quiet --python-version 3.11 --group audit --constraint requirements-dev.lock \
+	    -o requirements-audit.lock
+	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --group ray -o controller/command/development/rayenv/ray.lock
 
 clean:
-	rm -rf $(VENV) .mutation .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(AUDIT) .mutation .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
@@ -107,4 +123,12 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 $(VENV)/.mutation: requirements-mutation.lock $(VENV)/.dev
 	@echo "installing what mutation testing needs (hashes checked) ..."
 	@$(PIP) install --require-hashes -r requirements-mutation.lock
+	@touch $@
+
+$(AUDIT)/.tools: requirements-audit.lock
+$(AUDIT)/.image: requirements.lock
+$(AUDIT)/.%:
+	$(PYTHON) -m venv --clear $(AUDIT)/$*
+	@echo "installing what $< pins (hashes checked) ..."
+	@$(AUDIT)/$*/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $<
 	@touch $@

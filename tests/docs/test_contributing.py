@@ -49,6 +49,9 @@ def test_a_command_for_contributors_works(command: str):
 
 def test_the_lists_of_targets_are_of_the_makefile():
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    for target in ("lint", "test", "test-all", "ray", "simulate", "mutate", "test-real", "lock"):
+    for target in (
+        *("lint", "test", "test-all", "ray", "simulate", "mutate", "test-real"),
+        *("lock", "sbom", "audit"),
+    ):
         assert f"make {target}" in text
         subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)

@@ -20,7 +20,8 @@ ROW = re.compile(r"(?<![A-Za-z0-9])(T\d{3}|M\d{2})(?![A-Za-z0-9])")
 BUG = re.compile(r"(?<![A-Za-z])bugs?[ _](\d+)\b", re.IGNORECASE)
 BEHAVIOUR = re.compile(r"\bbehaviours? (\d+)(?: to (\d+))?\b")
 ANYTHING_LIKE_A_RULE = re.compile(r"(?<![A-Za-z0-9-])([A-Z]{2,5})-\d+\b")
-NOT_RULES = {"UTF", "DNS", "SSH", "SHA", "ISO", "KEP", "RFC", "CVE"}
+LICENCES = {"BSD", "GPL", "MIT", "MPL", "PSF"}
+NOT_RULES = {"UTF", "DNS", "SSH", "SHA", "ISO", "KEP", "RFC", "CVE", *LICENCES}
 UNRESOLVABLE = re.compile(
     r"\bDESIGN \d|\b[Tt]raps? \d+|spec/[\w-]+\.md|\b[Ss]ection \d+(?:\.\d+)?\b|\(D\d+\)"
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
+from tests.docs.licences import IMAGE, pinned
 from tests.e2e.processes import ROOT
 
 pytestmark = pytest.mark.timeout(180)
@@ -89,6 +91,34 @@ def test_make_mutate_tries_the_mutants_of_a_module_and_prints_the_score():
     )
     assert tried.returncode == 0, tried.stdout[-2000:] + tried.stderr[-2000:]
     assert "workqueue: 100.0% of the mutants are killed" in tried.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_list_of_parts_names_all_that_the_image_pins_with_licences():
+    tools = subprocess.run(
+        ["make", ".audit/.tools", ".audit/.image"],
+        cwd=ROOT,
+        env=_OUTSIDE_OF_MAKE,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if "connection broken" in tools.stderr:
+        pytest.skip("SKIPPED, NOT PASSED: packages cannot be installed without a network")
+    assert tools.returncode == 0, tools.stderr
+    subprocess.run(["make", "sbom"], cwd=ROOT, env=_OUTSIDE_OF_MAKE, check=True)
+    listed = json.loads((ROOT / "sbom.cdx.json").read_text())
+    assert (listed["bomFormat"], listed["specVersion"]) == ("CycloneDX", "1.6")
+    assert listed["metadata"]["component"]["name"] == "manta-operator"
+    parts = {each["purl"].split("/")[1].split("@")[0]: each for each in listed["components"]}
+    assert set(pinned(IMAGE)) <= parts.keys()
+    assert [name for name, part in parts.items() if not part.get("licenses")] == []
+
+
+def test_an_audit_fails_too_if_it_cannot_say_of_a_package():
+    assert "pip-audit --strict " in line_of("audit")
+    assert "--require-hashes" in line_of("audit")
 
 
 def test_ci_runs_every_test_once():

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 import json
+import tracemalloc
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import NotSent, OutcomeUnknown
+from controller.kube.http import HttpTransport
 from controller.kube.resources import SERVICES
 from controller.ray.dashboard import (
     DashboardClient,
@@ -21,6 +25,7 @@ from controller.ray.dashboard import (
     ServeProxy,
     Submitted,
 )
+from controller.ray.dashboard.client.client import MAX_RESPONSE
 from controller.ray.dashboard.errors import (
     DashboardError,
     NoResponse,
@@ -52,10 +57,10 @@ def http(body: bytes, *, status: str = "200 OK", kind: str = "application/json",
 
 
 @asynccontextmanager
-async def dashboard(
-    said: bytes, *, then_silent: bool = False, token: str = "", limit: float = 5
-) -> AsyncIterator[tuple[DashboardClient, list[bytes]]]:
-    """A client of a server that answers everything with these bytes, and what it was sent."""
+async def listening(
+    said: bytes, *, then_silent: bool = False
+) -> AsyncIterator[tuple[int, list[bytes]]]:
+    """The port of a server that answers everything with these bytes, and what it was sent."""
     heard: list[bytes] = []
     serving: list[asyncio.Task[None] | None] = []
 
@@ -72,16 +77,26 @@ async def dashboard(
             await writer.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    connections = DirectTransports()
     try:
-        port = server.sockets[0].getsockname()[1]
-        send = connections.to("127.0.0.1", port)
-        yield DashboardClient(send, token=token, timeout=limit), heard
+        yield server.sockets[0].getsockname()[1], heard
     finally:
-        await connections.aclose()
         server.close()
         await asyncio.gather(*filter(None, serving))
         await server.wait_closed()
+
+
+@asynccontextmanager
+async def dashboard(
+    said: bytes, *, then_silent: bool = False, token: str = "", limit: float = 5
+) -> AsyncIterator[tuple[DashboardClient, list[bytes]]]:
+    """A client of a server that answers everything with these bytes, and what it was sent."""
+    async with listening(said, then_silent=then_silent) as (port, heard):
+        connections = DirectTransports()
+        try:
+            send = connections.to("127.0.0.1", port)
+            yield DashboardClient(send, token=token, timeout=limit), heard
+        finally:
+            await connections.aclose()
 
 
 @pytest.mark.real_time
@@ -127,6 +142,39 @@ async def test_a_misbehaving_server_says_nothing(said: bytes, error: type[Dashbo
             await to.job("demo-long")
     assert type(raised.value) is error
     assert len(heard) == 1, "sent once, and followed nowhere"
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
+async def test_a_redirect_leads_to_no_other_host(status: str):
+    async with listening(http(RUNNING)) as (elsewhere, overheard):
+        there = f"location: http://127.0.0.1:{elsewhere}/\r\n"
+        async with dashboard(http(b"", status=status, extra=there), token="abc") as (to, heard):
+            with pytest.raises(Redirected):
+                await to.job("demo-long")
+        assert b"Bearer abc" in heard[0]
+    assert overheard == []
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("way", ["direct", "proxied"])
+async def test_no_answer_takes_more_memory_than_its_limit(way: str):
+    bomb = http(gzip.compress(bytes(32 << 20), compresslevel=1), extra="content-encoding: gzip\r\n")
+    async with listening(bomb) as (port, _):
+        direct, kube = (
+            DirectTransports(),
+            HttpTransport(StaticCredentials(f"http://127.0.0.1:{port}")),
+        )
+        proxied = ProxiedTransport(client(kube), SERVICES, "default", "head-svc:8265")
+        send = proxied if way == "proxied" else direct.to("127.0.0.1", port)
+        tracemalloc.start()
+        with pytest.raises(UnusableResponse):
+            await DashboardClient(send).job("demo-long")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        await kube.aclose()
+        await direct.aclose()
+    assert peak < 4 * MAX_RESPONSE
 
 
 @pytest.mark.real_time
