@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from controller.devcluster.apiserver.access import Refused
 from controller.devcluster.apiserver.jsondata import encode
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.server import ApiServer
 
 _LOG = logging.getLogger(__name__)
+_CONNECTIONS = logging.getLogger(f"{__name__}.connections")
+_CONNECTIONS.addFilter(lambda record: not _is_malformed(record))
 
 MAX_BODY = 16 * 1024 * 1024
 
@@ -73,6 +76,7 @@ async def serve(
     runner = web.AppRunner(
         application,
         access_log=None,
+        logger=_CONNECTIONS,
         shutdown_timeout=1.0,
         handler_cancellation=True,
         lingering_time=0.0,
@@ -85,6 +89,11 @@ async def serve(
         await runner.cleanup()
         raise
     return HttpServer(runner, runner.addresses[0][1])
+
+
+def _is_malformed(record: logging.LogRecord) -> bool:
+    """Whether somebody, known or not, has sent what is no request; the answer says so."""
+    return bool(record.exc_info) and isinstance(record.exc_info[1], HttpProcessingError)
 
 
 class _Bridge:

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 _UNRECOGNIZED = "the object provided is unrecognized: couldn't get version/kind"
+_UNDECODABLE = (
+    msgspec.DecodeError,
+    yaml.YAMLError,
+    RecursionError,  # a thousand levels, or YAML that holds itself
+    TypeError,  # YAML with keys or values that JSON does not have
+    ValueError,
+)
 _UNDERSTOOD = {JSON, "application/*", "*/*", ""}
 
 
@@ -102,7 +109,7 @@ def decode(body: bytes | None, media_type: str) -> Any:
             return msgspec.json.decode(msgspec.json.encode(yaml.safe_load(body)))
         if "json" in media_type or "yaml" in media_type:
             return msgspec.json.decode(body)
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+    except _UNDECODABLE as error:
         raise bad_request(f"{_UNRECOGNIZED}; json parse error: {error}") from None
     raise ApiError(
         415,

@@ -133,3 +133,15 @@ async def test_kubectl_applies_prints_and_deletes(tmp_path):
         assert await run("get", "configmap", "c", "-o", "jsonpath={.data.x}") == "y"
         assert "deleted" in await run("delete", "pod", "a", "--timeout=10s")
         assert "NotFound" in await run("get", "pod", "a")
+
+
+@pytest.mark.parametrize(
+    "head", [b"GET / HTTP/1.1\r\nAuthorization: " + b"a" * 60_000, b"\x16\x03\x01", b"GET\r\n"]
+)
+async def test_what_is_no_request_is_not_logged(caplog, head):
+    async with serving() as (_, url):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(head + b"\r\n\r\n")
+        assert b" 400 " in await reader.readline()
+        writer.close()
+    assert not caplog.records
