@@ -51,7 +51,7 @@ def without_rolling(raw: dict[str, Any]) -> dict[str, Any]:
     return with_spec(raw, upgradeStrategy={"type": "None"})
 
 
-def replica(name: str, stamp: str, hosts: int = 1) -> list[Pod]:
+def replica(name: str, stamp: str, hosts: int = 1, **more: Any) -> list[Pod]:
     """So many hosts of a replica, from the first one."""
     return [
         pod(
@@ -62,6 +62,7 @@ def replica(name: str, stamp: str, hosts: int = 1) -> list[Pod]:
                 labels.HOST_INDEX: str(host),
             },
             annotations={labels.TEMPLATE_HASH: stamp},
+            **more,
         )
         for host in range(hosts)
     ]
@@ -196,6 +197,16 @@ def test_a_pod_of_unknown_version_that_ends_could_not_join(status: dict[str, Any
     rollout = decided(observed(raw, the_head(raw), old("a"), trial))
     assert rollout.verdict is Verdict.INCOMPATIBLE_VERSIONS
     assert "pod new, the first one of the new template of group workers" in rollout.cause
+
+
+def test_a_replica_of_unknown_version_of_which_one_host_ends_could_not_join():
+    raw = of_two_hosts()
+    set_image(raw["spec"]["workerGroupSpecs"][0], MINE)
+    wanted = template_digest(raw["spec"]["workerGroupSpecs"][0])
+    first, _ = replica("new", wanted, 2, ready=False)
+    _, broken = replica("new", wanted, 2, ready=False, containers=[ENDED])
+    rollout = decided(observed(raw, the_head(raw), *replica("old", OLD, 2), first, broken))
+    assert rollout.verdict is Verdict.INCOMPATIBLE_VERSIONS
 
 
 def test_a_pod_of_unknown_version_that_is_not_ready_in_time_could_not_join():
@@ -354,6 +365,13 @@ def test_an_update_ends_when_the_replacements_are_ready_and_not_before():
         assert decided(seen).verdict is verdict
 
 
+def test_an_update_ends_when_the_replacements_of_all_groups_are_ready():
+    raw = rolling(1, 1)
+    workers = [new(raw, "a"), new(raw, "b", 1, ready=False)]
+    seen = observed(raw, the_head(raw), *workers, conditions=(upgrading(),))
+    assert decided(seen).verdict is Verdict.ROLLING
+
+
 @pytest.mark.parametrize("heads", [0, 1])
 def test_an_update_does_not_end_before_the_head_is_ready(heads: int):
     raw = rolling(1)
@@ -375,6 +393,12 @@ def test_an_outdated_head_goes_when_all_workers_are_replaced():
     assert decided(observed(raw, head, new(raw, "a"))).replaces_head
     assert not decided(observed(raw, head, old("a"))).replaces_head
     assert not decided(observed(raw, head, new(raw, "a", ready=False))).replaces_head
+
+
+def test_an_outdated_head_waits_until_no_group_lacks_workers():
+    raw = fault_tolerant(rolling(1, 1))
+    head, workers = the_head(raw, outdated=True), [new(raw, "a"), new(raw, "b", 1, ready=False)]
+    assert not decided(observed(raw, head, *workers)).replaces_head
 
 
 def test_an_operator_that_comes_back_after_the_deadline_still_replaces_the_head():
@@ -450,6 +474,12 @@ def surplus(raw: dict[str, Any], *workers: Pod) -> tuple[str, ...]:
 def test_while_a_group_is_rolled_only_new_pods_are_surplus():
     raw = rolling(1)
     assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c"), old("d")) == ("a",)
+
+
+def test_while_a_group_lacks_workers_none_is_surplus():
+    raw, paused = rolling(3), rolling(3, paused=True)
+    assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c")) == ()
+    assert surplus(paused, old("c"), old("d")) == ()
 
 
 def test_what_leaves_is_no_surplus():

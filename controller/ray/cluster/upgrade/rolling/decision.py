@@ -307,7 +307,7 @@ def _surplus(units: PodUnits, permission: Permission) -> tuple[str, ...]:
     surplus = new[: max(0, len(new) - group.desired)]
     if permission is Permission.ROLL:
         return tuple(surplus)
-    room = group.desired + (group.budget.surge if new and old else 0)
+    room = group.desired + (group.budget.surge if new else 0)
     more = len(new) + len(old) - len(surplus) - room
     return (*surplus, *old[: max(0, more)])
 
@@ -318,5 +318,5 @@ def _has_ended(pod: Pod) -> bool:
 
 
 def _ray_status(pod: Pod) -> Iterator[ContainerStatus]:
-    name = pod.spec.containers[0].name if pod.spec.containers else ""
-    return (each for each in pod.status.container_statuses if each.name == name)
+    names = {each.name for each in pod.spec.containers[:1]}
+    return (each for each in pod.status.container_statuses if each.name in names)
