@@ -35,7 +35,7 @@ class _Turns:
 
 
 class ResolverTurns:
-    """The turns of all owners, by uid.
+    """The turns of all owners, by uid; an object is one owner's at a time.
 
     Args:
         rng: jitter of the back-off.
@@ -49,10 +49,11 @@ class ResolverTurns:
     def begin(self, owner: str, reference: ObjectReference) -> bool:
         """Whether it is this object's turn; otherwise `end` returns it later."""
         turns = self._owners.setdefault(owner, _Turns())
+        self._owner_of[reference] = owner
         if reference not in turns.active and len(turns.active) >= turns.width:
             turns.waiting[reference] = None
             return False
-        self._activate(owner, turns, reference)
+        turns.active.add(reference)
         return True
 
     def end(
@@ -60,41 +61,40 @@ class ResolverTurns:
     ) -> tuple[list[ObjectReference], float]:
         """The objects whose turn is next, this one too if it is not resolved, and in how long."""
         turns = self._owners[owner]
+        turns.active.discard(reference)
         if resolved:
             turns.width, turns.failures = 2 * turns.width, 0
+            del self._owner_of[reference]
         else:
             turns.width, turns.failures = 1, turns.failures + 1
             turns.waiting[reference] = None
-        return self._pass_on(owner, turns, reference), self._delay(turns.failures)
+        return self._next(owner, turns), self._delay(turns.failures)
 
     def drop(self, reference: ObjectReference, *, unless: str) -> list[ObjectReference]:
-        """End the turn of an object, unless it is still this owner's; returns those that follow.
+        """Forget an object, unless it is still this owner's; returns those whose turn is next.
 
-        The outcome of its write may have become known otherwise while it waited for its turn.
+        While it waited for its turn, the outcome of its write may have become known otherwise, or
+        another owner may have written it.
         """
         owner = self._owner_of.get(reference)
         if owner is None or owner == unless:
             return []
-        return self._pass_on(owner, self._owners[owner], reference)
-
-    def _pass_on(
-        self, owner: str, turns: _Turns, reference: ObjectReference
-    ) -> list[ObjectReference]:
-        """End a turn, and begin as many others as there is room for."""
+        del self._owner_of[reference]
+        turns = self._owners[owner]
         turns.active.discard(reference)
-        self._owner_of.pop(reference, None)
+        turns.waiting.pop(reference, None)
+        return self._next(owner, turns)
+
+    def _next(self, owner: str, turns: _Turns) -> list[ObjectReference]:
+        """Begin as many turns as there is room for."""
         following: list[ObjectReference] = []
         while turns.waiting and len(turns.active) < turns.width:
             first, _ = turns.waiting.popitem(last=False)
-            self._activate(owner, turns, first)
+            turns.active.add(first)
             following.append(first)
         if not turns.active:
             del self._owners[owner]
         return following
-
-    def _activate(self, owner: str, turns: _Turns, reference: ObjectReference) -> None:
-        turns.active.add(reference)
-        self._owner_of[reference] = owner
 
     def _delay(self, failures: int) -> float:
         if not failures:

@@ -61,3 +61,15 @@ def test_an_outcome_that_became_known_otherwise_leaves_its_turn_to_the_next():
     for each in (D, E):
         assert turns.drop(each, unless="") == []
     assert turns._owners == turns._owner_of == {}
+
+
+def test_an_object_that_another_owner_writes_too_leaves_no_turn_taken():
+    turns = ResolverTurns(random.Random(1))
+    assert turns.begin("one", A)
+    assert not turns.begin("one", B)
+    assert turns.drop(B, unless="other") == []
+    assert turns.begin("other", B)
+    assert turns.end("one", A, resolved=False)[0] == [A], "what the other resolves is not its own"
+    assert turns.end("other", B, resolved=True)[0] == []
+    assert turns.end("one", A, resolved=True)[0] == []
+    assert turns._owners == turns._owner_of == {}
