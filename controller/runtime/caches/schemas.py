@@ -136,6 +136,7 @@ class InstalledSchemas:
         checks = [] if is_read else _checks()
         is_retried = True
         if not any(self._unverified.values()):
+            self._is_watch_new = False
             self._due.clear()
         ready()
         while not self._stopped:
