@@ -99,3 +99,10 @@ def test_a_reader_that_has_seen_enough_is_no_error(monkeypatch: pytest.MonkeyPat
     with os.fdopen(writing, "w") as closed:
         monkeypatch.setattr("sys.stdout", closed)
         assert main(["plan", "--offline", "-f", str(EXAMPLE)]) == 0
+
+
+def test_an_object_of_another_group_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "other.yaml"
+    file.write_text("apiVersion: example.com/v1\nkind: RayCluster\nmetadata: {name: a}\n")
+    assert main(["plan", "--offline", "-f", str(file)]) == 2
+    assert "left out RayCluster a" in capsys.readouterr().err

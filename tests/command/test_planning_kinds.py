@@ -14,7 +14,7 @@ from controller.command.planning.created_kinds import with_created_kinds
 from controller.command.planning.dry_run import DryRun, NeverSettlesError
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.objects import KubeObject
-from controller.kube.resources import Resource
+from controller.kube.resources import PODS, Resource
 from controller.runtime.reconcile.kind import Owned
 from controller.runtime.reconcile.plan import NOTHING, Create, Plan, Target
 
@@ -71,6 +71,18 @@ def dry_run_of(kinds: Sequence[Any]) -> DryRun:
     app = {"metadata": {"name": "app", "namespace": "n", "uid": "app"}}
     snapshot.add(kinds[0].primary, [app])
     return DryRun(snapshot, NOW)
+
+
+def test_a_pod_that_cannot_be_read_is_counted_as_such():
+    kinds = kinds_of(KindSettings(), None)
+    snapshot = Snapshot(kinds, now=NOW)
+    meta = {"name": "odd", "namespace": "n", "labels": {"a": "b"}}
+    snapshot.add(PODS, [{"metadata": meta, "spec": {"containers": "none"}}])
+    assert snapshot.get(PODS, "n/odd") is None
+    ((name, odd),) = snapshot.unreadable(PODS, "n").items()
+    assert (name, odd.metadata.labels) == ("odd", {"a": "b"})
+    assert "containers" in odd.reason
+    assert not snapshot.unreadable(PODS, "elsewhere")
 
 
 def names(kinds: Sequence[Any]) -> list[str]:

@@ -195,6 +195,34 @@ async def test_a_refused_manifest_names_the_field(world: World, change: dict[str
     assert plan.items == ()
 
 
+async def test_what_the_operator_cannot_read_is_a_problem_and_hinders_no_other(world: World):
+    manifest, inner = example_cluster("odd"), {}
+    for _ in range(120):
+        inner = {"a": inner}
+    manifest["spec"]["headGroupSpec"]["template"]["spec"]["odd"] = inner
+    plan = await planned(world, manifest)
+    assert "nested too deeply, at most 100 levels are possible" in plan.problem
+    assert plan.items == ()
+
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    assert not (await planned(world, example_cluster())).problem
+    (existing,) = await planner(world).for_existing(world.namespace)
+    assert existing.problem == plan.problem
+
+
+async def test_a_manifest_of_another_served_version_is_planned_like_any(world: World):
+    manifest = example_cluster() | {"apiVersion": "ray.io/v1alpha1"}
+    plan = await planned(world, manifest)
+    assert not plan.problem
+    assert by_action(plan).keys() == {"create"}
+
+    await apply(world, example_cluster())
+    manifest["spec"]["workerGroupSpecs"][0]["replicas"] += 1
+    plan = await planned(world, manifest)
+    assert not plan.problem
+    assert [edit.path for edit in plan.edits] == ["spec.workerGroupSpecs[workers].replicas"]
+
+
 async def test_suspension_is_planned_through_all_of_its_steps(world: World):
     manifest = example_cluster(replicas=2)
     await ready(world, manifest)

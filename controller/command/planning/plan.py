@@ -118,14 +118,17 @@ def _manifests(file: Path, kinds: list[Kind[Any]]) -> list[Json]:
         ConfigurationError: the file cannot be read, or no manifest is of a served kind.
     """
     served = [kind.primary.kind for kind in kinds]
+    groups = {kind.primary.kind: kind.primary.group for kind in kinds}
     found: list[Json] = []
     for document in load(file):
-        if document.get("kind", "") in served:
+        kind = str(document.get("kind"))
+        group = str(document.get("apiVersion", groups.get(kind))).partition("/")[0]
+        if kind in groups and group == groups[kind]:
             found.append(document)
         else:
             meta: Json = document.get("metadata") or {}
             name = meta.get("name", "without name")
-            sys.stderr.write(f"manta plan: left out {document.get('kind')} {name}\n")
+            sys.stderr.write(f"manta plan: left out {kind} {name}\n")
     if not found:
         versions = ", ".join(sorted({kind.primary.api_version for kind in kinds}))
         raise ConfigurationError(f"{file} holds no {' and no '.join(served)} of {versions}")

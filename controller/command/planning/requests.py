@@ -5,6 +5,7 @@ The dry run applies the server's own defaults, pruning and refusals, which are p
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -56,21 +57,29 @@ async def list_objects(client: Client, resource: Resource[Any], namespace: str) 
 async def dry_run_apply(
     client: Client, resource: Resource[Any], namespace: str, manifest: Json, now: Json | None
 ) -> Json:
-    """The object as it would be after `kubectl apply` of the manifest.
+    """The object as it would be after `kubectl apply` of the manifest, in the resource's version.
 
     Raises:
         StatusError: the API server would refuse it, in its own words.
     """
+    applied = replace(resource, version=_version(manifest, resource))
     if now is None:
-        path = resource.path(namespace)
-        return await client.request_json(
-            "POST", path, query=_DRY_RUN, body=manifest, content_type=JSON
+        answer = await client.request_json(
+            "POST", applied.path(namespace), query=_DRY_RUN, body=manifest, content_type=JSON
         )
-    path = resource.path(namespace, manifest["metadata"]["name"])
-    patch = three_way_patch(now, manifest)
-    return await client.request_json(
-        "PATCH", path, query=_DRY_RUN, body=patch, content_type=MERGE_PATCH
-    )
+    else:
+        path = applied.path(namespace, manifest["metadata"]["name"])
+        patch = three_way_patch(now, manifest)
+        answer = await client.request_json(
+            "PATCH", path, query=_DRY_RUN, body=patch, content_type=MERGE_PATCH
+        )
+    return {**answer, "apiVersion": resource.api_version}
+
+
+def _version(manifest: Json, resource: Resource[Any]) -> str:
+    """The version in which kubectl applies a manifest; all versions have the same fields."""
+    group, _, version = str(manifest.get("apiVersion")).partition("/")
+    return version if group == resource.group and version else resource.version
 
 
 async def list_children(

@@ -14,17 +14,24 @@ from controller.apimachinery.json_patch import json_patch
 from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.apimachinery.ownership import index_by_owner
 from controller.apimachinery.timestamps import rfc3339
-from controller.kube.objects import KubeObject
+from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS
-from controller.runtime.reconcile.kind import OWNER_INDEX, InstalledSchema, LogText, Owned
+from controller.runtime.reconcile.kind import (
+    OWNER_INDEX,
+    InstalledSchema,
+    LogText,
+    Owned,
+    Unreadable,
+)
 from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, Lookup, MergePatch, Replace
+from informers import Codec, Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CreateError, Kind, Unreadable
+    from controller.runtime.reconcile.kind import CreateError, Kind
     from controller.runtime.reconcile.plan import LiveList, LogTail, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
@@ -52,7 +59,8 @@ class Snapshot:
         self._now = rfc3339(now)
         self._resources: list[Resource[Any]] = []
         self._raw: dict[str, dict[str, Json]] = {}
-        self._views: dict[tuple[str, str], KubeObject] = {}
+        self._views: dict[tuple[str, str], KubeObject | Undecodable] = {}
+        self._codecs: dict[str, Codec[Any]] = {}
         self._indexes: dict[str, _Index] = {}
         self._absent: set[tuple[str, str]] = set()
         self._served: set[str] = set()
@@ -90,14 +98,22 @@ class Snapshot:
 
     def get(self, resource: Resource[T], key: str) -> T | None:
         """The object `namespace/name`, or None."""
+        found = self._decoded(resource, key)
+        if isinstance(found, Undecodable):
+            found = found.partial
+        return found  # pyright: ignore[reportReturnType]  made from this resource's view
+
+    def _decoded(self, resource: Resource[Any], key: str) -> KubeObject | Undecodable | None:
+        """The object as the operator decodes it."""
         raw = self._raw[str(resource)].get(key)
         if raw is None:
             return None
         identity = str(resource), key
-        view = self._views.get(identity)
-        if view is None:
-            view = self._views[identity] = msgspec.convert(raw, resource.view)
-        return view  # pyright: ignore[reportReturnType]  made from this resource's view
+        found = self._views.get(identity)
+        if found is None:
+            codec = self._codecs.setdefault(str(resource), Codec(resource.view))
+            found = self._views[identity] = codec.item(msgspec.json.encode(raw))
+        return found
 
     def serves(self, resource: Resource[Any]) -> bool:
         """Whether the API server serves this resource, even if it has no objects."""
@@ -139,9 +155,15 @@ class Snapshot:
         return (str(resource), key) in self._absent
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, Unreadable]:
-        """Nothing: an undecodable object raises when it is read."""
-        del resource, namespace
-        return {}
+        """Objects of which nothing can be shown, by name."""
+        found: dict[str, Unreadable] = {}
+        for key in self._raw[str(resource)]:
+            where, _, name = key.rpartition("/")
+            odd = self._decoded(resource, key) if where == namespace else None
+            if isinstance(odd, Undecodable) and odd.partial is None:
+                meta = odd.metadata if isinstance(odd.metadata, ObjectMeta) else ObjectMeta()
+                found[name] = Unreadable(meta, odd.reason)
+        return found
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
         """The schema that was given, if there is one."""
