@@ -14,7 +14,11 @@ FOLDERS = (
 SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ""}
 DIGIT = re.compile(r"\d")
 THIS_FOLDER = Path(__file__).parent
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "charts").glob("*/README.md")),
+)
 
 
 @cache

@@ -64,6 +64,7 @@ class Site:
         url: where it listens.
         authority: PEM certificates that it is verified by.
         requests: of service accounts, so far.
+        kubeconfig: of the administrator, the text of one.
     """
 
     client: Client
@@ -71,6 +72,7 @@ class Site:
     authority: bytes
     requests: Callable[[], Iterable[Asked]]
     prefix: str
+    kubeconfig: str
 
     def namespace(self, name: str) -> str:
         """A namespace of this test alone."""
@@ -125,6 +127,7 @@ async def site(definitions: Iterable[Mapping[str, Any]]) -> AsyncIterator[Site]:
                 (folder / "certs" / "apiserver.crt").read_bytes(),
                 lambda: _audited(folder / "audit.log"),
                 prefix,
+                (folder / Path(REAL_KUBECONFIG).name).read_text(),
             )
         return
     async with embedded_cluster(port=0, crds=definitions, nodes=NodeSettings()) as cluster:
@@ -140,8 +143,25 @@ async def site(definitions: Iterable[Mapping[str, Any]]) -> AsyncIterator[Site]:
 
         cluster.server.audit.authorizer = authorize
         yield Site(
-            cluster.client("test-user"), cluster.url, cluster.authority, lambda: seen, prefix
+            cluster.client("test-user"),
+            cluster.url,
+            cluster.authority,
+            lambda: seen,
+            prefix,
+            _kubeconfig(cluster.kubeconfig_cluster(), cluster.kubeconfig_user()),
         )
+
+
+def _kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> str:
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "it",
+        "clusters": [{"name": "it", "cluster": cluster}],
+        "users": [{"name": "it", "user": user}],
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+    }
+    return json.dumps(config)
 
 
 def _asked_of(attributes: Attributes, *, allowed: bool) -> Asked:
