@@ -220,7 +220,7 @@ async def test_a_manifest_of_another_served_version_is_planned_like_any(world: W
     manifest["spec"]["workerGroupSpecs"][0]["replicas"] += 1
     plan = await planned(world, manifest)
     assert not plan.problem
-    assert [edit.path for edit in plan.edits] == ["spec.workerGroupSpecs[workers].replicas"]
+    assert "spec.workerGroupSpecs[workers].replicas" in [edit.path for edit in plan.edits]
 
 
 async def test_suspension_is_planned_through_all_of_its_steps(world: World):
