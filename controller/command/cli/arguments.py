@@ -25,7 +25,10 @@ def add_kubeconfig(command: argparse.ArgumentParser) -> None:
 def add_log_level(command: argparse.ArgumentParser) -> None:
     """From which level on lines are logged."""
     command.add_argument(
-        "--log-level", choices=["debug", "info", "warning", "error"], default="info"
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="info",
+        help="least severity that is logged",
     )
 
 

@@ -63,7 +63,12 @@ def add(commands: Commands) -> None:
     )
     add_feature_gates(run)
     add_log_level(run)
-    run.add_argument("--log-format", choices=["auto", "console", "json"], default="auto")
+    run.add_argument(
+        "--log-format",
+        choices=["auto", "console", "json"],
+        default="auto",
+        help="of the lines; auto is console on a terminal, and json elsewhere",
+    )
     run.set_defaults(start=_start)
 
 
