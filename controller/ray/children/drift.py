@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.ray.children.child import Body, Child, OwnedKeys
     from controller.runtime.reconcile.kind import CacheReader
+
+
+NAME_CONFLICT_RETRY: Final = 30.0
+"""Seconds after which a taken name is looked at again: its release may cause no event."""
 
 
 class ChildState(Enum):

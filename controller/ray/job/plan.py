@@ -7,9 +7,10 @@ decides the next state in `state_machine/transitions.py`; this module gives each
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from controller.ray.api.ray_object import is_managed_elsewhere
+from controller.ray.children.drift import NAME_CONFLICT_RETRY
 from controller.ray.job.attempt.dashboard import interests, stop, submit
 from controller.ray.job.attempt.writes import (
     create_cluster,
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from controller.ray.job.state_machine.facts import Facts
     from controller.ray.job.state_machine.transitions import Step
     from controller.runtime.reconcile.plan import MergePatch
-
-NAME_CONFLICT_RETRY: Final = 30.0
-"""Seconds after which a taken name is looked at again: its release may cause no event."""
 
 
 def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan:

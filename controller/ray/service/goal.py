@@ -11,6 +11,7 @@ from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.api.serve_config import read_serve_config
 from controller.ray.api.validation.service import INVALID_SPEC_REASON, validate_service
 from controller.ray.head.service import serve_ports
+from controller.ray.head.stable_service import stable_head_service_name
 from controller.ray.service.cluster.identity import Origin, SpecIdentity
 from controller.ray.service.observation import Goal
 from controller.ray.service.serving.stored_config import ConfigTooLarge, store
@@ -30,6 +31,13 @@ def read_goal(service: RayService, settings: ServiceSettings) -> Goal | Problem:
             "spec.rayClusterConfig.headGroupSpec.template.spec.containers[0].ports",
             "has no port named `serve` or `serve-...`, so that no request could reach the "
             "applications; add one, such as 8000, or give the ports in spec.serveService",
+            INVALID_SPEC_REASON,
+        )
+    head_service = stable_head_service_name(service.metadata)
+    if dig(spec.serve_service, "metadata", "name") == head_service:
+        return Problem(
+            "spec.serveService.metadata.name",
+            f"is {head_service}, the name of the service of the head; choose another one",
             INVALID_SPEC_REASON,
         )
     config = read_serve_config(spec.serve_config)

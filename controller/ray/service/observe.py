@@ -32,7 +32,7 @@ from controller.ray.service.serving.proxies import endpoints_of, gated_pods, pro
 from controller.ray.service.serving.stored_config import UnreadableConfig
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.traffic.routing import observe_routing, present_routing
-from controller.ray.service.traffic.services import stable_services
+from controller.ray.service.traffic.services import former_services, stable_services
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -227,5 +227,6 @@ def _stable(
     if cluster is None or cluster.cluster is None or cluster.spec is None:
         return
     spec, meta = seen.valid_goal.spec, seen.service.metadata
-    for child in stable_services(seen.service, spec, cluster.cluster, cluster.spec, settings):
+    wanted = stable_services(seen.service, spec, cluster.cluster, cluster.spec, settings)
+    for child in (*wanted, *former_services(seen.services, wanted, cluster.name)):
         yield child, observe_child(child, meta.namespace, meta.uid, reads)

@@ -15,7 +15,7 @@ from controller.ray.api import labels
 from controller.ray.api.definition_guard import leave_as_it_is
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.children.drift import ChildState
+from controller.ray.children.drift import NAME_CONFLICT_RETRY, ChildState
 from controller.ray.children.writes import create_child, repair_child
 from controller.ray.service.cluster.writes import (
     create_pending,
@@ -28,10 +28,11 @@ from controller.ray.service.cluster.writes import (
     record_applied,
     record_identity,
     stamp_reported,
+    update_config,
     update_in_place,
 )
 from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
-from controller.ray.service.rollout.edits import edited_cluster
+from controller.ray.service.rollout.edits import edited_cluster, keeps_outdated_cluster
 from controller.ray.service.rollout.facts import Goal
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
@@ -123,6 +124,8 @@ def _plan_stored(
             writes += stamp_reported(seen, cluster, now)
         elif cluster is _goal_cluster(seen, facts):
             writes += update_in_place(seen, cluster)
+        elif cluster is seen.active and keeps_outdated_cluster(facts):
+            writes += update_config(seen, cluster)
     return Plan(
         stages=stages_of(writes),
         commands=put_configs(seen, now),
@@ -178,7 +181,8 @@ def _next_deadline(seen: ServiceObservation, step: Wait, now: datetime) -> float
     """Seconds until the next moment that no event marks.
 
     A replaced cluster may be deleted, lost applications are deployed again, a Serve that cannot be
-    reached counts as not running, the time to initialize has passed, or the weights may change.
+    reached counts as not running, the time to initialize has passed, a name may be free again, or
+    the weights may change.
     """
     waits: list[float | None] = [*_seconds_to_deletions(seen, now)]
     for each in seen.clusters:
@@ -189,9 +193,19 @@ def _next_deadline(seen: ServiceObservation, step: Wait, now: datetime) -> float
             if since is not None and since + delay > now:
                 waits.append((since + delay - now).total_seconds())
     waits.append(seconds_to_timeout(seen, now))
+    if _has_name_conflict(seen):
+        waits.append(NAME_CONFLICT_RETRY)
     if step is Wait.INTERVAL:
         waits.append(seconds_to_next_shift(seen, now))
     return min((each for each in waits if each is not None), default=None)
+
+
+def _has_name_conflict(seen: ServiceObservation) -> bool:
+    """Whether an object of another owner is in the way, the end of which no event marks."""
+    children = (*seen.children, *seen.routing.children)
+    if any(observed.state is ChildState.OWNER_CONFLICT for _, observed in children):
+        return True
+    return any(cluster.foreign for cluster in seen.clusters)
 
 
 def _seconds_to_deletions(seen: ServiceObservation, now: datetime) -> Iterator[float]:

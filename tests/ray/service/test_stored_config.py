@@ -6,10 +6,13 @@ import base64
 import gzip
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
-from controller.ray.api import labels
+from controller.ray.api import RAYCLUSTERS, labels
+from controller.ray.service.rollout.edits import keeps_outdated_cluster
+from controller.ray.service.rollout.facts import ClusterFacts, Facts, Goal, Strategy
 from controller.ray.service.serving.stored_config import (
     MOST_BYTES,
     ConfigTooLarge,
@@ -17,6 +20,9 @@ from controller.ray.service.serving.stored_config import (
     load,
     store,
 )
+from controller.runtime.reconcile.plan import MergePatch
+from tests.integration.rayservices import serve_config
+from tests.ray.service.scenes import ACTIVE, OLD, Scene, edition
 
 CONFIG = {"applications": [{"name": "hello", "import_path": "hello:app"}]}
 
@@ -92,3 +98,28 @@ def test_an_annotation_of_somebody_else_is_said_to_be_unreadable(value: str):
 def test_a_bomb_is_not_unpacked():
     with pytest.raises(UnreadableConfig):
         load({labels.SERVE_CONFIG: packed(b" " * (64 << 20))})
+
+
+def test_another_config_is_no_longer_recorded_as_accepted():
+    scene = Scene(edition(OLD, serve_config("later")))
+    cluster = scene.has(ACTIVE, edition(OLD, serve_config("hi")))
+    assert cluster.metadata.annotations is not None
+    cluster.metadata.annotations[labels.SERVE_CONFIG_APPLIED] = "hash of the former"
+    [written] = [
+        write.patch["metadata"]["annotations"]
+        for stage in scene.plan().stages
+        for write in stage
+        if isinstance(write, MergePatch) and write.target.resource is RAYCLUSTERS
+    ]
+    assert labels.SERVE_CONFIG in written
+    assert written[labels.SERVE_CONFIG_APPLIED] is None
+
+
+def test_an_outdated_cluster_that_is_kept_gets_configs_unless_another_is_to_replace_it():
+    kept = Facts(strategy=Strategy.NONE, active=ClusterFacts(recorded=True, exists=True))
+    assert keeps_outdated_cluster(kept)
+    pending = ClusterFacts(recorded=True)
+    assert not keeps_outdated_cluster(replace(kept, pending=pending, rolling_back=True))
+    assert not keeps_outdated_cluster(replace(kept, active=replace(kept.active, exists=False)))
+    assert not keeps_outdated_cluster(replace(kept, goal=Goal.ACTIVE))
+    assert not keeps_outdated_cluster(replace(kept, strategy=Strategy.NEW_CLUSTER))

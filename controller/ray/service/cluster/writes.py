@@ -20,6 +20,7 @@ from controller.ray.service.observation import CLUSTER_SCOPE, PENDING
 from controller.ray.service.serving.commands import (
     CONTROLLER_DELAY,
     is_applied,
+    is_recorded_as_applied,
     reported_config,
     unreached_since,
 )
@@ -28,7 +29,7 @@ from controller.ray.service.traffic.routing import routed_clusters
 from controller.runtime.reconcile.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from controller.ray.api.raycluster import RayCluster
@@ -68,7 +69,27 @@ def update_in_place(seen: ServiceObservation, cluster: ServingCluster) -> Iterat
         note = f"Updated RayCluster {cluster.name}"
         updated = Event("Normal", "UpdatedRayCluster", "Update", note)
         yield JsonPatch(_target(seen, cluster.name), meta.uid, operations, on_success=updated)
-    stamps = {k: v for k, v in goal.annotations.items() if (meta.annotations or {}).get(k) != v}
+    yield from _annotate(seen, cluster, goal.annotations)
+
+
+def update_config(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+    """Store the wanted config on a cluster that keeps a specification that is no longer wanted."""
+    wanted = seen.valid_goal.annotations
+    config = (labels.SERVE_CONFIG, labels.SERVE_CONFIG_HASH)
+    yield from _annotate(seen, cluster, {key: wanted[key] for key in config})
+
+
+def _annotate(
+    seen: ServiceObservation, cluster: ServingCluster, wanted: Mapping[str, str]
+) -> Iterator[Write]:
+    """Set annotations; with another config, that one was accepted is no longer recorded."""
+    if cluster.cluster is None or not cluster.exists:
+        return
+    meta = cluster.cluster.metadata
+    stamps: dict[str, str | None]
+    stamps = {k: v for k, v in wanted.items() if (meta.annotations or {}).get(k) != v}
+    if labels.SERVE_CONFIG_HASH in stamps:
+        stamps[labels.SERVE_CONFIG_APPLIED] = None
     if stamps:
         patch = {"metadata": {"annotations": stamps}}
         yield MergePatch(_target(seen, cluster.name), meta.uid, patch)
@@ -115,8 +136,7 @@ def record_applied(seen: ServiceObservation, cluster: ServingCluster) -> Iterato
     if cluster.cluster is None or cluster.config is None or not cluster.exists:
         return
     meta, applied = cluster.cluster.metadata, cluster.config.hash
-    present = (meta.annotations or {}).get(labels.SERVE_CONFIG_APPLIED)
-    if present != applied and is_applied(seen, cluster):
+    if is_applied(seen, cluster) and not is_recorded_as_applied(cluster):
         note = f"Applied config {applied} to RayCluster {cluster.name}"
         event = Event("Normal", "UpdatedServeApplications", "Update", note)
         patch = {"metadata": {"annotations": {labels.SERVE_CONFIG_APPLIED: applied}}}

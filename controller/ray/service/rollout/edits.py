@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.ray.service.rollout.facts import Goal
+from controller.ray.service.rollout.facts import Goal, Strategy
 
 if TYPE_CHECKING:
     from controller.ray.service.rollout.facts import Facts
@@ -16,3 +16,12 @@ def edited_cluster(facts: Facts) -> Goal:
     So a config never reaches the active cluster before the pending one is promoted or given up.
     """
     return Goal.OTHER if facts.rolling_back else facts.goal
+
+
+def keeps_outdated_cluster(facts: Facts) -> bool:
+    """Whether strategy `None` keeps an active cluster of another specification than the wanted one.
+
+    An edited config reaches it all the same, because no other cluster would ever get it.
+    """
+    keeps = facts.strategy is Strategy.NONE and facts.goal is Goal.OTHER
+    return keeps and facts.active.exists and not facts.pending.recorded

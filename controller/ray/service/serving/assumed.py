@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from controller.ray.api.pod_state import is_ready
 from controller.ray.dashboard import (
+    CommandDone,
     ProbeObservation,
     ProxyHealth,
     ServeApplication,
+    ServeConfigAccepted,
     ServeDeployment,
     ServeState,
 )
@@ -50,7 +52,8 @@ def with_assumed_serve(found: ServingCluster, recorded: Mapping[str, Any]) -> Se
         for pod in found.pods
         if is_ready(pod)
     }
-    return replace(found, answer=_observation(state), proxies=proxies)
+    done = CommandDone(ServeConfigAccepted())
+    return replace(found, answer=_observation(state), put_outcome=done, proxies=proxies)
 
 
 def _observation(value: ServeState | ProxyHealth) -> ProbeObservation:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
+from controller.ray.api import labels
 from controller.ray.dashboard import (
     CommandDone,
     CommandRefused,
@@ -100,13 +101,26 @@ def unreached_since(cluster: ServingCluster) -> datetime | None:
 
 
 def is_applied(seen: ServiceObservation, cluster: ServingCluster) -> bool:
-    """Whether Ray has accepted the stored config."""
+    """Whether Ray has accepted the stored config, and still has it.
+
+    What Ray reports is not enough: it also contains every config that merely lacks something of
+    the one before, such as an application.
+    """
     if isinstance(cluster.put_outcome, CommandDone):
         return True
     state, capacity = serve_state(cluster), seen.recorded(cluster.role).get("targetCapacity")
-    if state is None or cluster.config is None:
+    if state is None or not is_recorded_as_applied(cluster):
         return False
+    assert cluster.config is not None
     return judge(state, cluster.config, capacity).deployed
+
+
+def is_recorded_as_applied(cluster: ServingCluster) -> bool:
+    """Whether the cluster says that its Ray has accepted the stored config."""
+    if cluster.cluster is None or cluster.config is None:
+        return False
+    annotations = cluster.cluster.metadata.annotations or {}
+    return annotations.get(labels.SERVE_CONFIG_APPLIED) == cluster.config.hash
 
 
 def refusal(cluster: ServingCluster) -> str:

@@ -11,8 +11,10 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.rollout.edits import keeps_outdated_cluster
 from controller.ray.service.serving.proxies import serve_state
 from controller.ray.service.status.condition_types import UPGRADE_IN_PROGRESS
+from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.readiness import Cause, cause_of, first_cause
 from controller.ray.service.status.shares_text import shares_text
 from controller.ray.service.traffic.routing import routing_problem
@@ -104,12 +106,22 @@ def _conditions(
         message = f"{shares_text(seen, settings)}; {cause.message}".removesuffix("; ")
         conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
     elif seen.active is not None:
-        problem = routing_problem(seen) if seen.routing.wanted else ""
-        message = f"incremental upgrades wait: {problem}" if problem else ""
+        message = _no_upgrade(seen, seen.active, settings)
         conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", message)
     elif find_condition(stored, UPGRADE_IN_PROGRESS) is None:
         conditions.set(UPGRADE_IN_PROGRESS, "False", "Initializing", "")
     return conditions
+
+
+def _no_upgrade(seen: ServiceObservation, active: ServingCluster, settings: ServiceSettings) -> str:
+    """Why no upgrade begins, or one could not; empty if none is wanted."""
+    if keeps_outdated_cluster(collect_facts(seen, settings)):
+        return (
+            f"cluster {active.name} keeps its former rayClusterConfig, as the upgrade strategy is "
+            "None; delete it, or choose another upgradeStrategy.type, to have the present one"
+        )
+    problem = routing_problem(seen) if seen.routing.wanted else ""
+    return f"incremental upgrades wait: {problem}" if problem else ""
 
 
 def _set_ready(conditions: ConditionSet, seen: ServiceObservation, cause: Cause) -> None:

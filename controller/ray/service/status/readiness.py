@@ -10,6 +10,7 @@ from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.pod_state import is_ready
+from controller.ray.children.drift import ChildState
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
@@ -17,7 +18,7 @@ from controller.ray.service.serving.commands import refusal, reported_config
 from controller.ray.service.serving.proxies import accepts_requests, failure_of
 from controller.ray.service.serving.stored_config import ConfigTooLarge, store
 from controller.ray.service.status.facts import collect_facts, readiness_of
-from controller.ray.service.traffic.routing import routing_problem
+from controller.ray.service.traffic.routing import routing_problem, state_text
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -73,6 +74,9 @@ def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> Cause |
         if not failure.may_resolve or failure.reason == _ANSWERED:
             found = failure_cause(failure, has_head=True)
             return Cause(found.message, found.event)
+    for child, observed in seen.children:
+        if observed.state is ChildState.OWNER_CONFLICT:
+            return Cause(f"{child} {state_text(observed)}", "FailedToCreateService")
     for name, error in seen.create_errors:
         return Cause(
             f"cluster {name} cannot be created: {error.message}", "FailedToCreateRayCluster"

@@ -104,8 +104,10 @@ def routing_problem(seen: ServiceObservation) -> str:
     if not routing.served:
         return NOT_INSTALLED
     for child, observed in routing.children:
-        if child.resource in {GATEWAYS, HTTP_ROUTES} and observed.state is not ChildState.PRESENT:
-            return f"{child} {_state(observed)}"
+        is_needed = child.resource in {GATEWAYS, HTTP_ROUTES}
+        conflicts = observed.state is ChildState.OWNER_CONFLICT
+        if conflicts or (is_needed and observed.state is not ChildState.PRESENT):
+            return f"{child} {state_text(observed)}"
     if routing.gateway is None or routing.route is None:
         missing = gateway_name(meta) if routing.gateway is None else route_name(meta)
         return f"{missing} does not exist yet"
@@ -190,7 +192,8 @@ def _weights(found: HTTPRoute | None) -> dict[str, int]:
     }
 
 
-def _state(observed: ObservedChild) -> str:
+def state_text(observed: ObservedChild) -> str:
+    """The predicate of a message about a child that is not there as wanted."""
     match observed.state:
         case ChildState.MISSING:
             return "is being created"

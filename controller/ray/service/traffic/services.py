@@ -21,6 +21,9 @@ from controller.ray.head.stable_service import stable_head_service, stable_servi
 from controller.ray.service.cluster.names import cluster_serve_service_name, serve_service_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from controller.kube.objects import Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService, ServiceSpec
     from controller.ray.service.settings import ServiceSettings
@@ -48,6 +51,35 @@ def stable_services(
         _serve(service, spec.serve_service or {}, cluster, cluster_spec),
     )
     return tuple(_child(body) for body in bodies if body is not None)
+
+
+def former_services(
+    present: Iterable[Service], wanted: Iterable[Child], cluster: str
+) -> Iterator[Child]:
+    """Services of the applications that had another name in an earlier specification.
+
+    They go on leading where the present one leads, until somebody deletes them: clients may use
+    them, and what they select is not deleted.
+    """
+    names = {child.name for child in wanted}
+    for each in present:
+        meta, selector = each.metadata, each.spec.selector or {}
+        if meta.name not in names and labels.SERVE in selector and not meta.terminating:
+            yield _leading_to(cluster, each)
+
+
+def _leading_to(cluster: str, present: Service) -> Child:
+    """The service as it is, but for the cluster that it selects."""
+    meta = present.metadata
+    fields = (meta.annotations or {}).get(labels.OWNED_FIELDS)
+    body = {
+        "metadata": {
+            "name": meta.name,
+            "annotations": {} if fields is None else {labels.OWNED_FIELDS: fields},
+        },
+        "spec": {"selector": {**(present.spec.selector or {}), labels.CLUSTER: cluster}},
+    }
+    return Child(SERVICES, body, on_conflict=OwnerConflict.IGNORE)
 
 
 def cluster_serve_service(

@@ -1,0 +1,197 @@
+"""Edits of RayServices that are easy to miss: what is taken away, renamed, kept, or in the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from controller.kube.resources import SERVICES
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES
+from tests.integration.rayservices import (
+    Services,
+    condition,
+    message,
+    reason,
+    serve_config,
+    service_manifest,
+    with_image,
+)
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+pytestmark = pytest.mark.timeout(120)
+
+IMAGE = "rayproject/ray:2.53.0"
+
+
+@pytest_asyncio.fixture
+async def services(world: World) -> Services:
+    return Services(world)
+
+
+def two_applications() -> str:
+    config = yaml.safe_load(serve_config())
+    hello = config["applications"][0]
+    config["applications"].append(hello | {"name": "bye", "route_prefix": "/bye"})
+    return yaml.safe_dump(config)
+
+
+def without_user_config() -> str:
+    config = yaml.safe_load(serve_config())
+    del config["applications"][0]["deployments"][0]["user_config"]
+    return yaml.safe_dump(config)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(two_applications(), serve_config()), (serve_config(), without_user_config())],
+    ids=["an application", "a field"],
+)
+@pytest.mark.parametrize("killed", [False, True], ids=["", "while no operator runs"])
+async def test_what_is_taken_out_of_the_config_is_taken_from_ray(
+    services: Services, before: str, after: str, *, killed: bool
+):
+    operator = services.start_operator()
+    name = await services.deployed(service_manifest(serveConfigV2=before))
+    await services.world.settle(5)
+    if killed:
+        await operator.kill()
+    await services.patch(serveConfigV2=after)
+    if killed:
+        services.start_operator()
+    serve, wanted = services.serve_of(name), yaml.safe_load(after)
+    await services.world.eventually(lambda: serve.puts[-1] == wanted)
+    await services.world.settle(60)
+    assert serve.puts == [yaml.safe_load(before), wanted]
+    assert await services.is_ready()
+
+
+async def test_an_operator_that_starts_sends_no_config_again(services: Services):
+    operator = services.start_operator()
+    name = await services.deployed()
+    await services.world.settle(5)
+    await operator.kill()
+    services.start_operator()
+    await services.world.settle(60)
+    assert len(services.serve_of(name).puts) == 1
+
+
+async def test_without_upgrades_a_config_reaches_the_cluster_that_stays(services: Services):
+    services.start_operator()
+    manifest = service_manifest(upgradeStrategy={"type": "None"})
+    name = await services.deployed(manifest)
+    edited = with_image(manifest, IMAGE)
+    await services.edit(edited)
+    status = await services.reaches(lambda s: "former" in message(s, "UpgradeInProgress"))
+    assert message(status, "UpgradeInProgress").startswith(
+        f"cluster {name} keeps its former rayClusterConfig, as the upgrade strategy is None; "
+    )
+    edited["spec"]["serveConfigV2"] = serve_config("later")
+    await services.edit(edited)
+    await services.world.eventually(lambda: services.told() == [["hi", "later"]])
+    await services.world.settle(30)
+    assert await services.clusters() == [name]
+
+    await services.world.user.delete(RAYCLUSTERS, services.world.namespace, name)
+    await services.taken_over(name)
+    assert services.told()[1:] == [["later"]]
+    assert message(await services.status(), "UpgradeInProgress") == ""
+
+
+async def test_a_renamed_service_leaves_one_that_follows_the_upgrades(services: Services):
+    services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
+    old = await services.deployed(manifest)
+    user, namespace = services.world.user, services.world.namespace
+    before = await user.get_raw(SERVICES, namespace, "svc-serve-svc")
+    manifest["spec"]["serveService"] = {"metadata": {"name": "mine"}}
+    await services.edit(manifest)
+    await services.world.eventually(lambda: services.selected("mine"))
+    await services.edit(with_image(manifest, IMAGE))
+    new = await services.taken_over(old)
+
+    async def is_alone() -> bool:
+        return await services.clusters() == [new]
+
+    await services.world.eventually(is_alone, seconds=60)
+    assert await services.selected("mine") == await services.selected("svc-serve-svc") == new
+    after = await user.get_raw(SERVICES, namespace, "svc-serve-svc")
+    assert after["spec"] | {"selector": {}} == before["spec"] | {"selector": {}}
+    assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
+    await user.delete(SERVICES, namespace, "svc-serve-svc")
+    await services.world.settle(30)
+    assert await services.selected("svc-serve-svc") == ""
+    assert await services.is_ready()
+
+
+async def test_a_former_service_that_is_being_deleted_stops_no_upgrade(services: Services):
+    services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
+    old = await services.deployed(manifest)
+    user, namespace = services.world.user, services.world.namespace
+    held = {"metadata": {"finalizers": ["example.net/load-balancer"]}}
+    await user.merge_patch(SERVICES, namespace, "svc-serve-svc", held)
+    manifest["spec"]["serveService"] = {"metadata": {"name": "mine"}}
+    await services.edit(manifest)
+    await services.world.eventually(lambda: services.selected("mine"))
+    await user.delete(SERVICES, namespace, "svc-serve-svc")
+    await services.edit(with_image(manifest, IMAGE))
+    await services.taken_over(old)
+    freed = {"metadata": {"finalizers": None}}
+    await user.merge_patch(SERVICES, namespace, "svc-serve-svc", freed)
+
+
+async def test_a_service_cannot_have_the_name_of_that_of_the_head(services: Services):
+    operator = services.start_operator()
+    await services.create(service_manifest(serveService={"metadata": {"name": "svc-head-svc"}}))
+    status = await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
+    assert message(status, "Ready") == (
+        "spec.serveService.metadata.name: is svc-head-svc, the name of the service of the head; "
+        "choose another one"
+    )
+    since = len(operator.transport.journal.entries)
+    await services.world.settle(60)
+    assert not [e for e in operator.transport.journal.entries[since:] if e.attributes.writes]
+
+
+def foreign(name: str) -> dict[str, Any]:
+    spec = {"selector": {"app": "other"}, "ports": [{"port": 80}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize("name", ["svc-serve-svc", "svc-head-svc"])
+async def test_a_service_of_somebody_else_in_the_way_is_named_and_waited_for(
+    services: Services, name: str
+):
+    services.start_operator()
+    user, namespace = services.world.user, services.world.namespace
+    await user.create(SERVICES, namespace, foreign(name))
+    await services.create()
+    said = f"Service {name} exists and belongs to no controller; delete it, or rename the RaySer"
+    await services.reaches(lambda s: said in message(s, "Ready"))
+    await services.world.settle(30)
+    found = await user.get(SERVICES, namespace, name)
+    assert found.spec.selector == {"app": "other"}
+    await user.delete(SERVICES, namespace, name)
+    await services.serving()
+    await services.world.eventually(services.active)
+    assert await services.selected(name) == await services.active()
+
+
+async def test_names_of_which_one_begins_with_another_are_kept_apart(services: Services):
+    services.start_operator()
+    names = ["svc", "svc-serve", "a" * 46, "a" * 47]
+    for name in names:
+        await services.create(service_manifest(name))
+    clusters = [await services.serving(name) for name in names]
+    assert len(set(clusters)) == len(names)
+    await services.world.user.delete(RAYSERVICES, services.world.namespace, "a" * 46)
+    await services.world.settle(60)
+    assert sorted(await services.clusters()) == sorted({*clusters} - {clusters[2]})
+    assert await services.is_ready("a" * 47)
+    assert condition(await services.status("svc-serve"), "Ready") == "True"
