@@ -56,14 +56,12 @@ class Copy:
 
     @property
     def was_of_use(self) -> bool:
-        """Whether it may do or hold work: its head is ready, or all of it once was."""
-        return self.ready or self._is(_HEAD_POD_READY) or self._is(_PROVISIONED)
+        """Whether it may do or hold work: its head is ready, or all of it is or once was."""
+        return self._is(_HEAD_POD_READY) or self._is(_PROVISIONED)
 
     @property
     def message(self) -> str:
-        """Why it is not ready, in the words of the RayCluster; empty if it is."""
-        if self.ready:
-            return ""
+        """Why it is not ready, if it is not, in the words of the RayCluster."""
         if not self.stays:
             return "it is being deleted"
         found = find_condition(conditions_of(self.cluster), READY) or {}

@@ -49,7 +49,7 @@ def next_step(seen: FleetObservation) -> FleetStep:
         for index, copies in staying.items()
         if copies and not any(copy.up_to_date for copy in copies)
     ]
-    room = max(0, seen.desired + budget.surge - len(units))
+    room = seen.desired + budget.surge - len(units)
     number = max(moves.create, min(len(empty), room))
     taken = {*seen.name_conflicts, *(copy.name for copy in seen.copies)}
     free = [index for index in (*empty, *outdated) if _name(seen, index) not in taken]

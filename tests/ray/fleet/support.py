@@ -85,6 +85,7 @@ def member(
     of: RayClusterFleet | None = None,
     ready: bool = True,
     once: bool = False,
+    head: bool = False,
     suspended: bool = False,
     terminating: bool = False,
     since: datetime = LONG_AGO,
@@ -95,6 +96,7 @@ def member(
 
     Args:
         once: whether it was ready before, if it is not now.
+        head: whether its head is ready, if not all of it is.
     """
     made_for = of or fleet(image)
     body = copy_body(made_for.metadata, goal(made_for), index)
@@ -107,6 +109,7 @@ def member(
     body["spec"] |= changes
     conditions = {
         "Ready": (ready, "" if ready else message),
+        "HeadPodReady": (ready or head, ""),
         "RayClusterProvisioned": (ready or once, ""),
         "RayClusterSuspended": (suspended, ""),
     }

@@ -180,6 +180,8 @@ def test_an_upgrade_of_suspended_copies_keeps_to_the_budget():
     old = three(image=OLD, **asleep)
     made = plan(suspended, *old)
     assert (created(made), deleted(made)) == ([0], [])
+    for new in (member(0, NEW, ready=False, suspend=True), member(0, NEW, suspend=True)):
+        assert deleted(plan(suspended, *old, new)) == [], "it is not suspended yet"
     made = plan(suspended, *old, member(0, NEW, **asleep))
     assert deleted(made) == [old[0].metadata.name]
 
@@ -216,6 +218,7 @@ def test_while_a_copy_cannot_be_read_nothing_is_created_or_deleted():
     made = plan(fleet(NEW), member(1, OLD), member(2, OLD), odd=odd)
     assert writes(made) == []
     assert "spec: too deep" in condition(made, "Ready")[2]
+    assert made.requeue_after == 60
 
 
 def test_copies_without_a_hash_or_with_one_of_another_algorithm_are_not_outdated():

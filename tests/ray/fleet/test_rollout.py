@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import msgspec
 import pytest
 
 from tests.ray.fleet.support import (
+    LONG_AGO,
     NEW,
+    NOW,
     OLD,
     THIRD,
     created,
@@ -17,9 +22,18 @@ from tests.ray.fleet.support import (
     writes,
 )
 
+if TYPE_CHECKING:
+    from controller.ray.api.raycluster import RayCluster
+
 
 def names(*clusters: object) -> list[str]:
     return [each.metadata.name for each in clusters]  # type: ignore[attr-defined]
+
+
+def unstamped(cluster: RayCluster) -> RayCluster:
+    """The copy without a record of the template that it was made from."""
+    meta = msgspec.structs.replace(cluster.metadata, annotations={})
+    return msgspec.structs.replace(cluster, metadata=meta)
 
 
 def test_a_new_fleet_gets_all_copies_at_once():
@@ -85,6 +99,25 @@ def test_an_old_copy_that_is_not_ready_for_a_moment_stays_while_it_is_needed():
     assert deleted(made) == []
 
 
+def test_an_old_copy_whose_head_is_ready_may_have_work_and_stays_while_it_is_needed():
+    old = [member(0, OLD), member(1, OLD, ready=False, head=True), member(2, OLD)]
+    assert deleted(plan(fleet(NEW), *old)) == []
+
+
+def test_an_old_copy_goes_first_whose_replacement_is_there_though_not_ready():
+    old = [member(index, OLD) for index in range(3)]
+    made = plan(fleet(NEW, maxUnavailable=1), *old, member(2, NEW, ready=False))
+    assert deleted(made) == names(old[2])
+
+
+def test_a_copy_of_an_unknown_template_is_not_replaced_while_its_index_has_another_outdated_one():
+    kept = unstamped(member(0, THIRD))
+    made = plan(fleet(NEW), kept, member(1, OLD), member(2, OLD))
+    assert created(made) == [1]
+    made = plan(fleet(NEW, maxSurge=2), kept, *(member(index, OLD) for index in range(3)))
+    assert created(made) == [1]
+
+
 def test_a_lost_copy_is_made_again_before_an_upgrade_goes_on():
     old = [member(0, OLD), member(2, OLD)]
     assert created(plan(fleet(NEW), *old)) == [1, 0]
@@ -102,6 +135,11 @@ def test_a_copy_that_somebody_deletes_is_made_again_under_its_name_once_it_is_go
     assert writes(plan(fleet(), going, *others)) == []
     (create,) = writes(plan(fleet(), *others))
     assert create.target.name == going.metadata.name
+
+
+def test_a_copy_that_somebody_deletes_in_a_paused_upgrade_is_made_of_the_new_template():
+    there = [member(0, OLD, terminating=True), member(1, OLD), member(2, OLD)]
+    assert created(plan(fleet(NEW, paused=True), *there)) == [0]
 
 
 def test_a_paused_upgrade_replaces_nothing():
@@ -134,12 +172,23 @@ def test_a_third_template_replaces_what_the_second_has_begun():
     assert deleted(made)[0] in names(*both[:2])
 
 
+def test_of_two_outdated_copies_of_an_index_the_newer_goes():
+    both = [member(2, OLD, since=LONG_AGO), member(2, NEW, since=NOW)]
+    made = plan(fleet(THIRD), member(0, OLD), member(1, OLD), *both)
+    assert deleted(made) == names(both[1])
+
+
 @pytest.mark.parametrize("paused", [False, True])
 def test_scaling_down_deletes_the_highest_indexes_and_nothing_else(paused: bool):
     there = [member(index) for index in range(5)]
     made = plan(fleet(replicas=3, paused=paused), *there)
     assert deleted(made) == names(there[4], there[3])
     assert created(made) == []
+
+
+def test_a_copy_beyond_the_number_that_is_going_is_not_deleted_again():
+    there = [member(0), member(1), member(2, terminating=True)]
+    assert deleted(plan(fleet(replicas=2), *there)) == []
 
 
 def test_scaling_down_in_an_upgrade_makes_room_before_the_upgrade_goes_on():

@@ -23,6 +23,7 @@ from tests.ray.fleet.support import (
     member,
     plan,
     reads,
+    stamp,
     told,
     with_status,
     writes,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
 
 SECOND = timedelta(seconds=1)
+STUCK = "ProgressDeadlineExceeded"
 
 
 def status(made: Any) -> dict[str, Any]:
@@ -68,6 +70,27 @@ def test_the_first_copy_that_is_not_ready_is_named_in_its_own_words():
     message = f"2 of 3 copies are ready; {cause} are ready"
     assert condition(made, "Ready") == ("False", "ClustersNotReady", message)
     assert "1 of 2 workers" in status(made)["clusters"][1]["message"]
+
+
+def test_a_copy_that_is_being_deleted_is_no_ready_one():
+    made = plan(fleet(), member(0), member(1, terminating=True), member(2))
+    assert condition(made, "Ready")[:2] == ("False", "ClustersNotReady")
+    assert status(made)["readyReplicas"] == 2
+    entry = status(made)["clusters"][1]
+    assert (entry["ready"], entry["message"]) == (False, "it is being deleted")
+
+
+def test_a_copy_that_has_said_nothing_yet_is_not_ready():
+    made = plan(fleet(), member(0), msgspec.structs.replace(member(1), status={}), member(2))
+    assert status(made)["clusters"][1]["message"] == "it has not reported yet"
+
+
+def test_a_suspended_copy_that_is_being_deleted_is_no_suspended_one():
+    suspended = fleet(template={"spec": cluster_spec(suspend=True)})
+    asleep = three(of=suspended, ready=False, suspended=True)
+    going = member(0, of=suspended, ready=False, suspended=True, terminating=True)
+    made = plan(suspended, going, *asleep[1:])
+    assert condition(made, "Ready")[2].startswith("2 of 3 copies are suspended")
 
 
 def test_a_copy_that_another_writer_keeps_changing_is_named_although_it_is_ready():
@@ -153,6 +176,17 @@ def test_a_stuck_upgrade_goes_on_when_its_copy_becomes_ready():
     made = plan(obj, *three(OLD), member(0, NEW, since=NOW))
     assert condition(made, "Upgrading")[1] == "Rolling"
     assert told(made) == []
+
+
+@pytest.mark.parametrize(("ready", "reason"), [(True, "Rolling"), (False, STUCK)])
+def test_a_copy_makes_progress_when_it_becomes_ready_and_not_when_it_ends_to_be(
+    ready: bool, reason: str
+):
+    obj = with_status(fleet(NEW), plan(fleet(NEW), *three(OLD), now=LONG_AGO))
+    change = {"type": "Ready", "status": str(ready), "lastTransitionTime": stamp(NOW)}
+    coming = msgspec.structs.replace(member(0), status={"conditions": [change]})
+    made = plan(obj, *three(OLD), coming)
+    assert condition(made, "Upgrading")[1] == reason
 
 
 def test_suspended_copies_are_not_ready_and_nothing_is_wrong_with_them():
