@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from controller.command.development.demos.serve_shares import Shares, chart_of
+from controller.command.development.demos.serve_shares import MeasuredShares, chart_of
 from controller.command.development.demos.serve_traffic import Traffic
 
 STEPS = (
@@ -19,8 +19,8 @@ STEPS = (
 )
 
 
-def seen(*steps: dict[str, tuple[int, int]]) -> Shares:
-    shares = Shares()
+def seen(*steps: dict[str, tuple[int, int]]) -> MeasuredShares:
+    shares = MeasuredShares()
     for step in steps:
         shares.saw(step)
     return shares

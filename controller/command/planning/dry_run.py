@@ -27,7 +27,7 @@ MOST_ROUNDS: Final = 1000
 """More plans than any object needs."""
 
 
-class Recorder(Protocol):
+class DryRunRecorder(Protocol):
     """Gets what a dry run does while it does it."""
 
     def record(self, seconds: float, write: Write, removed: Sequence[Json]) -> None:
@@ -66,7 +66,9 @@ class DryRun:
         events: what the plans would report.
     """
 
-    def __init__(self, snapshot: Snapshot, now: datetime, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, now: datetime, recorder: DryRunRecorder | None = None
+    ) -> None:
         self.snapshot = snapshot
         self.before = snapshot.contents()
         self.writes: list[Write] = []

@@ -9,7 +9,7 @@ import msgspec
 if TYPE_CHECKING:
     from controller.command.planning.differences import Difference
     from controller.command.planning.rolling import Rolling
-    from controller.command.planning.rollout import Rollout
+    from controller.command.planning.rollout import RolloutPlan
 
 Action = Literal["create", "change", "replace", "delete"]
 
@@ -88,7 +88,7 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     problem: str = ""
     edits: tuple[Difference, ...] = ()
     items: tuple[ObjectChange, ...] = ()
-    rollout: Rollout | None = None
+    rollout: RolloutPlan | None = None
     rolling: Rolling | None = None
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ _OPERATOR = {"dryRun": "All", "fieldManager": "manta"}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ServerAnswers:
     """The API server's answers to all planned writes.
 
     Attributes:
@@ -47,7 +47,7 @@ class Verdict:
     notes: tuple[str, ...]
 
 
-async def ask_server(client: Client, dry_run: DryRun, new: Target | None) -> Verdict:
+async def ask_server(client: Client, dry_run: DryRun, new: Target | None) -> ServerAnswers:
     """Send all writes of a dry run to the API server, which stores none of them.
 
     Args:
@@ -70,7 +70,9 @@ async def ask_server(client: Client, dry_run: DryRun, new: Target | None) -> Ver
             notes[note] = None
         else:
             refused[_refusal(write, error)] += 1
-    return Verdict(tuple(each.counted(count) for each, count in refused.items()), tuple(notes))
+    return ServerAnswers(
+        tuple(each.counted(count) for each, count in refused.items()), tuple(notes)
+    )
 
 
 def _same(target: Target, other: Target) -> bool:

@@ -54,7 +54,7 @@ class RolloutStep(msgspec.Struct, frozen=True, omit_defaults=True):
     percent: int = 100
 
 
-class Rollout(msgspec.Struct, frozen=True):
+class RolloutPlan(msgspec.Struct, frozen=True):
     """What happens to the clusters of a RayService or a RayClusterFleet.
 
     Attributes:
@@ -72,7 +72,7 @@ class Rollout(msgspec.Struct, frozen=True):
     after: Usage
     autoscaled: bool = False
 
-    def renamed(self, rename: Callable[[str], str]) -> Rollout:
+    def renamed(self, rename: Callable[[str], str]) -> RolloutPlan:
         """With other names of clusters."""
         steps = (msgspec.structs.replace(step, cluster=rename(step.cluster)) for step in self.steps)
         return msgspec.structs.replace(self, steps=tuple(steps))
@@ -116,9 +116,11 @@ class RolloutRecorder:
     def settled(self) -> None:
         """Pods change nothing about the order of the steps."""
 
-    def rollout(self) -> Rollout:
+    def rollout(self) -> RolloutPlan:
         """What was recorded."""
-        return Rollout(tuple(self._steps), self._before, self._peak, self._now, self._autoscaled)
+        return RolloutPlan(
+            tuple(self._steps), self._before, self._peak, self._now, self._autoscaled
+        )
 
     def _actions(self, write: Write) -> Iterator[tuple[StepAction, str, int]]:
         target = write.target

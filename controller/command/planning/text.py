@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from controller.command.planning.differences import Difference
     from controller.command.planning.object_plan import Action, ObjectChange, ObjectPlan, Refusal
-    from controller.command.planning.rollout import Rollout, RolloutStep
+    from controller.command.planning.rollout import RolloutPlan, RolloutStep
 
 Line = tuple[str, str]  # a style of `rich`, and the text
 
@@ -64,7 +64,7 @@ def text_of(plan: ObjectPlan) -> Iterator[Line]:
         yield "cyan", f"  note: {note}"
 
 
-def _rollout(rollout: Rollout | None) -> Iterator[Line]:
+def _rollout(rollout: RolloutPlan | None) -> Iterator[Line]:
     if rollout is None:
         return
     yield "", "  in this order"

@@ -93,14 +93,14 @@ class ClusterUpgradeOptions(View, frozen=True):
     gateway_class_name: str = ""
 
 
-class UpgradeStrategy(View, frozen=True):
+class RayServiceUpgradeStrategy(View, frozen=True):
     """`spec.upgradeStrategy`."""
 
     type: str | None = None
     cluster_upgrade_options: ClusterUpgradeOptions | None = None
 
 
-class ServiceSpec(View, frozen=True):
+class RayServiceSpec(View, frozen=True):
     """`spec` of a RayService. Durations are seconds.
 
     Attributes:
@@ -112,23 +112,25 @@ class ServiceSpec(View, frozen=True):
     ray_cluster_config: dict[str, Any]
     serve_config: str = msgspec.field(default="", name="serveConfigV2")
     serve_service: dict[str, Any] | None = None
-    upgrade_strategy: UpgradeStrategy = UpgradeStrategy()
+    upgrade_strategy: RayServiceUpgradeStrategy = RayServiceUpgradeStrategy()
     ray_cluster_deletion_delay_seconds: Int32 | None = None
     exclude_head_pod_from_serve_svc: bool = False
     suspend: bool = False
     managed_by: str | None = None
 
 
-def parse_service_spec(service: RayService) -> ServiceSpec:
+def parse_service_spec(service: RayService) -> RayServiceSpec:
     """The typed specification without nulls. It copies the data, so parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type or is missing.
     """
-    return parse(service.spec, ServiceSpec)
+    return parse(service.spec, RayServiceSpec)
 
 
-def upgrade_type(spec: ServiceSpec, default: UpgradeType = UpgradeType.NEW_CLUSTER) -> UpgradeType:
+def upgrade_type(
+    spec: RayServiceSpec, default: UpgradeType = UpgradeType.NEW_CLUSTER
+) -> UpgradeType:
     """What a new specification of the cluster leads to; `default` if the strategy says nothing.
 
     Raises:

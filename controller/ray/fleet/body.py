@@ -17,14 +17,14 @@ from controller.ray.fleet.template import copy_name
 if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.fleet.observation import Goal
+    from controller.ray.fleet.observation import FleetGoal
 
 Body = dict[str, Any]
 
 _IN_PLACE: Final = (*BOUNDS, "suspend")
 
 
-def copy_body(fleet: ObjectMeta, goal: Goal, index: int) -> Body:
+def copy_body(fleet: ObjectMeta, goal: FleetGoal, index: int) -> Body:
     """The RayCluster to create for this index; labels and annotations are the template's."""
     name, template = copy_name(fleet, index, goal.template_hash), goal.spec.template
     spec = copy.deepcopy(template.spec)
@@ -36,11 +36,11 @@ def copy_body(fleet: ObjectMeta, goal: Goal, index: int) -> Body:
     return child_cluster(RAYCLUSTERFLEETS, owner, name, spec, own_annotations=own)
 
 
-def place_of(goal: Goal, index: int) -> dict[str, str]:
+def place_of(goal: FleetGoal, index: int) -> dict[str, str]:
     """The annotations that tell a copy which one it is; they count for no hash."""
     return {labels.CLUSTER_INDEX: str(index), labels.CLUSTER_COUNT: str(goal.spec.replicas)}
 
 
-def changes_in_place(cluster: RayCluster, goal: Goal) -> tuple[Body, ...]:
+def changes_in_place(cluster: RayCluster, goal: FleetGoal) -> tuple[Body, ...]:
     """The JSON patch that brings the worker groups of an up-to-date copy to what is wanted."""
     return in_place_operations(cluster, goal.spec.template.spec, _IN_PLACE)

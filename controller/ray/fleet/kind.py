@@ -11,7 +11,7 @@ from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.unknown_fields import UnknownFieldFinder
 from controller.ray.api.validation.fleet import validate_fleet
 from controller.ray.fleet.definition import definitions_reader
-from controller.ray.fleet.observation import Goal
+from controller.ray.fleet.observation import FleetGoal
 from controller.ray.fleet.observe import FleetSources, observe_fleet
 from controller.ray.fleet.plan import plan_fleet
 from controller.ray.fleet.settings import FleetSettings
@@ -71,6 +71,6 @@ class RayClusterFleetKind:
         """The current status, naming the first failed write."""
         return current_status(observation, now, failures)
 
-    def _read(self, fleet: RayClusterFleet) -> Goal | Problem:
+    def _read(self, fleet: RayClusterFleet) -> FleetGoal | Problem:
         spec = validate_fleet(fleet, self._settings.feature_gates)
-        return spec if isinstance(spec, Problem) else Goal(spec, template_hash(spec.template))
+        return spec if isinstance(spec, Problem) else FleetGoal(spec, template_hash(spec.template))

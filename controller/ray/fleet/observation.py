@@ -22,7 +22,7 @@ budget is one for all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class FleetGoal:
     """What the user wants, read from a valid specification.
 
     Attributes:
@@ -53,7 +53,7 @@ class FleetObservation:
     """
 
     fleet: RayClusterFleet
-    goal: Goal | Problem
+    goal: FleetGoal | Problem
     copies: tuple[Copy, ...] = ()
     name_conflicts: Mapping[str, str] = field(default_factory=dict[str, str])
     unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -64,7 +64,7 @@ class FleetObservation:
     consistency_warnings: tuple[str, ...] = ()
 
     @property
-    def valid_goal(self) -> Goal:
+    def valid_goal(self) -> FleetGoal:
         """What the user wants, of a fleet that is known to be valid."""
         assert not isinstance(self.goal, Problem)
         return self.goal

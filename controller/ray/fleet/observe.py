@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.rayclusterfleet import RayClusterFleet
     from controller.ray.api.unknown_fields import UnknownFieldFinder
-    from controller.ray.fleet.observation import Goal
+    from controller.ray.fleet.observation import FleetGoal
     from controller.runtime.reconcile.kind import CacheReader, CreateError
 
 
@@ -38,7 +38,7 @@ class FleetSources:
         read_definition: reads what the installed definitions lack.
     """
 
-    goal_of: Callable[[RayClusterFleet], Goal | Problem]
+    goal_of: Callable[[RayClusterFleet], FleetGoal | Problem]
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionsReader
 
@@ -70,12 +70,14 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
     )
 
 
-def _wanted_names(fleet: ObjectMeta, goal: Goal) -> Iterator[str]:
+def _wanted_names(fleet: ObjectMeta, goal: FleetGoal) -> Iterator[str]:
     for index in range(goal.spec.replicas):
         yield copy_name(fleet, index, goal.template_hash)
 
 
-def _copies(fleet: ObjectMeta, goal: Goal | Problem, owned: list[RayCluster]) -> Iterator[Copy]:
+def _copies(
+    fleet: ObjectMeta, goal: FleetGoal | Problem, owned: list[RayCluster]
+) -> Iterator[Copy]:
     for cluster in owned:
         index = index_of(fleet, cluster.metadata.name)
         if index is not None:
@@ -83,7 +85,7 @@ def _copies(fleet: ObjectMeta, goal: Goal | Problem, owned: list[RayCluster]) ->
 
 
 def _is_up_to_date(
-    fleet: ObjectMeta, goal: Goal | Problem, cluster: RayCluster, index: int
+    fleet: ObjectMeta, goal: FleetGoal | Problem, cluster: RayCluster, index: int
 ) -> bool:
     """Whether it is made from the present template, as far as that can be compared.
 

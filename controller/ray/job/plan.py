@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
-    from controller.ray.job.state_machine.facts import Facts
+    from controller.ray.job.state_machine.facts import JobFacts
     from controller.ray.job.state_machine.transitions import Step
     from controller.runtime.reconcile.plan import MergePatch
 
@@ -87,7 +87,7 @@ def _plan_transition(
 
 
 def _plan_state(
-    seen: JobObservation, facts: Facts, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """The plan of a state that does not change."""
     match seen.state:
@@ -107,7 +107,7 @@ def _plan_state(
 
 
 def _prepare_attempt(
-    seen: JobObservation, facts: Facts, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """Create the cluster; when it is ready, record the head that the attempt will run on."""
     writes = [*delete_stale_clusters(seen)]
@@ -122,7 +122,7 @@ def _prepare_attempt(
 
 
 def _run_attempt(
-    seen: JobObservation, facts: Facts, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """Submit the job once, to the head that is recorded before; after its deadline, stop it."""
     if facts.deadline_passed:
@@ -145,7 +145,7 @@ def _run_attempt(
 
 
 def _end_attempt(
-    seen: JobObservation, facts: Facts, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """End an attempt: stop its job in Ray, then delete its cluster and submitter."""
     status = current_status(seen, settings, deadlines)

@@ -13,15 +13,15 @@ from controller.ray.api.validation.service import INVALID_SPEC_REASON, validate_
 from controller.ray.head.service import serve_ports
 from controller.ray.head.stable_service import stable_head_service_name
 from controller.ray.service.cluster.identity import Origin, SpecIdentity
-from controller.ray.service.observation import Goal
+from controller.ray.service.observation import ServiceGoal
 from controller.ray.service.serving.stored_config import ConfigTooLarge, store
 
 if TYPE_CHECKING:
-    from controller.ray.api.rayservice import RayService, ServiceSpec
+    from controller.ray.api.rayservice import RayService, RayServiceSpec
     from controller.ray.service.settings import ServiceSettings
 
 
-def read_goal(service: RayService, settings: ServiceSettings) -> Goal | Problem:
+def read_goal(service: RayService, settings: ServiceSettings) -> ServiceGoal | Problem:
     """What the user wants, or the first problem of the specification."""
     spec = validate_service(service, settings.feature_gates)
     if isinstance(spec, Problem):
@@ -52,10 +52,10 @@ def read_goal(service: RayService, settings: ServiceSettings) -> Goal | Problem:
         labels.KUBERAY_VERSION: settings.version,
     }
     origin = Origin(identity, service.metadata.generation)
-    return Goal(spec, identity, config, {labels.MADE_FROM: str(origin)} | stored, stamps)
+    return ServiceGoal(spec, identity, config, {labels.MADE_FROM: str(origin)} | stored, stamps)
 
 
-def _has_port(spec: ServiceSpec) -> bool:
+def _has_port(spec: RayServiceSpec) -> bool:
     """Whether the stable service of the applications has a port."""
     if dig(spec.serve_service, "spec", "ports"):
         return True

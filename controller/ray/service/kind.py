@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.rayservice import RayService
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
-    from controller.ray.service.observation import Goal, ServiceObservation
+    from controller.ray.service.observation import ServiceGoal, ServiceObservation
     from controller.runtime.reconcile.external import ExternalSource
     from controller.runtime.reconcile.kind import CacheReader
     from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
@@ -92,5 +92,5 @@ class RayServiceKind:
         """The current status, naming the first failed write."""
         return current_status(observation, self._settings, now, failures)
 
-    def _read(self, service: RayService) -> Goal | Problem:
+    def _read(self, service: RayService) -> ServiceGoal | Problem:
         return read_goal(service, self._settings)

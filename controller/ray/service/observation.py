@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.api.rayservice import RayService, ServiceSpec
+    from controller.ray.api.rayservice import RayService, RayServiceSpec
     from controller.ray.api.serve_config import ServeConfig
     from controller.ray.children.child import Child
     from controller.ray.children.drift import ObservedChild
@@ -35,7 +35,7 @@ UNKNOWN_ORIGIN: Final = Origin(None)
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class ServiceGoal:
     """What the user wants, read from a valid specification.
 
     Attributes:
@@ -47,7 +47,7 @@ class Goal:
             another version than its own, KubeRay replaces them and creates no new cluster.
     """
 
-    spec: ServiceSpec
+    spec: RayServiceSpec
     identity: SpecIdentity
     config: ServeConfig
     annotations: Mapping[str, str]
@@ -147,7 +147,7 @@ class ServiceObservation:
     """
 
     service: RayService
-    goal: Goal | Problem
+    goal: ServiceGoal | Problem
     status: Mapping[str, Any]
     active: ServingCluster | None = None
     pending: ServingCluster | None = None
@@ -164,7 +164,7 @@ class ServiceObservation:
     clock_jumped_at: datetime | None = None
 
     @property
-    def valid_goal(self) -> Goal:
+    def valid_goal(self) -> ServiceGoal:
         """What the user wants, of a RayService that is known to be valid."""
         assert not isinstance(self.goal, Problem)
         return self.goal

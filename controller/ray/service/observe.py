@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from controller.ray.children.child import Child
     from controller.ray.children.drift import ObservedChild
     from controller.ray.dashboard import Dashboards, ProbeObservation
-    from controller.ray.service.observation import Goal
+    from controller.ray.service.observation import ServiceGoal
     from controller.ray.service.serving.stored_config import StoredConfig
     from controller.ray.service.settings import ServiceSettings
     from controller.runtime.reconcile.kind import CacheReader, CreateError
@@ -67,7 +67,7 @@ class ServiceSources:
         assumes_serve: whether Serve is assumed to run what it gets, instead of asking dashboards.
     """
 
-    goal_of: Callable[[RayService], Goal | Problem]
+    goal_of: Callable[[RayService], ServiceGoal | Problem]
     cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]
     config_of: Callable[[RayCluster], StoredConfig | UnreadableConfig | None]
     unknown_fields_of: UnknownFieldFinder

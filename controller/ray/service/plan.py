@@ -33,7 +33,7 @@ from controller.ray.service.cluster.writes import (
 )
 from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
 from controller.ray.service.rollout.edits import edited_cluster, keeps_outdated_cluster
-from controller.ray.service.rollout.facts import Goal
+from controller.ray.service.rollout.facts import GoalCluster
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import (
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.rollout.facts import RolloutFacts
     from controller.ray.service.settings import ServiceSettings
     from controller.runtime.reconcile.plan import Write
 
@@ -114,7 +114,7 @@ def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: date
 
 
 def _plan_stored(
-    seen: ServiceObservation, facts: Facts, settings: ServiceSettings, now: datetime
+    seen: ServiceObservation, facts: RolloutFacts, settings: ServiceSettings, now: datetime
 ) -> Plan:
     """What follows from the stored status."""
     writes = [] if facts.rolling_back else [*create_pending(seen)]
@@ -138,17 +138,17 @@ def _plan_stored(
     )
 
 
-def _identities(seen: ServiceObservation, facts: Facts) -> Iterator[Write]:
+def _identities(seen: ServiceObservation, facts: RolloutFacts) -> Iterator[Write]:
     wanted = _cluster_at(seen, facts.goal)
     for cluster in filter(needs_identity, seen.clusters):
         yield record_identity(seen, cluster, goal=cluster is wanted)
 
 
-def _cluster_at(seen: ServiceObservation, goal: Goal) -> ServingCluster | None:
-    return {Goal.ACTIVE: seen.active, Goal.PENDING: seen.pending}.get(goal)
+def _cluster_at(seen: ServiceObservation, goal: GoalCluster) -> ServingCluster | None:
+    return {GoalCluster.ACTIVE: seen.active, GoalCluster.PENDING: seen.pending}.get(goal)
 
 
-def _goal_cluster(seen: ServiceObservation, facts: Facts) -> ServingCluster | None:
+def _goal_cluster(seen: ServiceObservation, facts: RolloutFacts) -> ServingCluster | None:
     """The cluster that edits reach, None if there is none."""
     return _cluster_at(seen, edited_cluster(facts))
 

@@ -15,7 +15,7 @@ from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet
 from controller.ray.api.validation.fleet import validate_fleet
 from controller.ray.fleet import RayClusterFleetKind
 from controller.ray.fleet.body import copy_body
-from controller.ray.fleet.observation import Goal
+from controller.ray.fleet.observation import FleetGoal
 from controller.ray.fleet.template import template_hash
 from controller.runtime.reconcile.plan import Create, Delete
 from tests.fakes.reads import FakeReads
@@ -72,10 +72,10 @@ def fleet(
     return msgspec.convert(body, RayClusterFleet)
 
 
-def goal(obj: RayClusterFleet) -> Goal:
+def goal(obj: RayClusterFleet) -> FleetGoal:
     spec = validate_fleet(obj)
     assert not isinstance(spec, Problem), spec
-    return Goal(spec, template_hash(spec.template))
+    return FleetGoal(spec, template_hash(spec.template))
 
 
 def member(

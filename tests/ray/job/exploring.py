@@ -11,7 +11,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.job.state_machine.facts import Facts
+from controller.ray.job.state_machine.facts import JobFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,18 +36,18 @@ class _Partial:
 
 def values() -> dict[str, tuple[Any, ...]]:
     """All values of each fact."""
-    hints = typing.get_type_hints(Facts)
-    return {field.name: _values(hints[field.name]) for field in fields(Facts)}
+    hints = typing.get_type_hints(JobFacts)
+    return {field.name: _values(hints[field.name]) for field in fields(JobFacts)}
 
 
-def explore(decide: Callable[[Facts], Any]) -> Iterator[tuple[dict[str, Any], Any]]:
+def explore(decide: Callable[[JobFacts], Any]) -> Iterator[tuple[dict[str, Any], Any]]:
     """Each class of facts that `decide` tells apart, as the facts that matter, and its result."""
     every = values()
     open_: list[dict[str, Any]] = [{}]
     while open_:
         known = open_.pop()
         try:
-            result = decide(typing.cast("Facts", _Partial(known)))
+            result = decide(typing.cast("JobFacts", _Partial(known)))
         except _Undecided as asked:
             name = str(asked)
             open_.extend({**known, name: value} for value in every[name])

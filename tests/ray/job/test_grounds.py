@@ -6,8 +6,8 @@ from typing import Any
 
 from controller.ray.job.state_machine.facts import (
     ClusterFact,
-    Facts,
     HeadFact,
+    JobFacts,
     OutageLength,
     RayFact,
     SubmitterFact,
@@ -88,10 +88,10 @@ def test_a_job_completes_only_by_the_word_of_ray():
 def test_a_waiting_job_runs_when_its_id_is_given_and_its_head_recorded():
     for id_given in (False, True):
         for head in HeadFact:
-            facts = Facts(cluster=ClusterFact.READY, id_given=id_given, head=head)
+            facts = JobFacts(cluster=ClusterFact.READY, id_given=id_given, head=head)
             due = id_given and head is HeadFact.SAME
             assert next_step(State.WAITING, facts) == (Step(State.RUNNING) if due else None)
-    lost = Facts(cluster=ClusterFact.TERMINATING, interactive=True)
+    lost = JobFacts(cluster=ClusterFact.TERMINATING, interactive=True)
     assert next_step(State.WAITING, lost) == Step(
         State.FAILED, FailureReason.HEAD_LOST, failed=True
     )

@@ -10,8 +10,8 @@ import pytest
 
 from controller.ray.job.state_machine.facts import (
     ClusterFact,
-    Facts,
     HeadFact,
+    JobFacts,
     OutageLength,
     RayFact,
     SubmitterFact,
@@ -38,7 +38,7 @@ GOES_BY_ITSELF = {State.SUSPENDING, State.RETRYING}
 
 
 def running(**facts: Any) -> Step | None:
-    return next_step(State.RUNNING, Facts(**{**RUNNING, **facts}))
+    return next_step(State.RUNNING, JobFacts(**{**RUNNING, **facts}))
 
 
 @pytest.mark.parametrize("state", State)
@@ -93,7 +93,7 @@ def test_no_combination_is_stuck(state: State):
         if step is not None or known["deleted"]:
             continue
         assert any(
-            next_step(state, Facts(**{**known, **progress})) is not None
+            next_step(state, JobFacts(**{**known, **progress})) is not None
             for progress in _progress(state, known)
         ), f"{state} is stuck with {known}"
 
@@ -159,9 +159,9 @@ def test_a_suspension_and_a_retry_are_carried_through_whatever_the_specification
 ):
     for suspend in (False, True):
         for valid in (False, True):
-            facts = Facts(suspend=suspend, valid=valid, leftovers=True)
+            facts = JobFacts(suspend=suspend, valid=valid, leftovers=True)
             assert next_step(state, facts) is None
-            gone = next_step(state, Facts(suspend=suspend, valid=valid))
+            gone = next_step(state, JobFacts(suspend=suspend, valid=valid))
             assert gone is not None
             assert gone.state is (State.SUSPENDED if state is State.SUSPENDING else State.NEW)
 
@@ -282,16 +282,16 @@ def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
 
 
 def test_a_specification_that_is_corrected_goes_on_with_the_attempt_it_had():
-    ran = next_step(State.VALIDATION_FAILED, Facts(has_attempt=True, may_be_submitted=True))
+    ran = next_step(State.VALIDATION_FAILED, JobFacts(has_attempt=True, may_be_submitted=True))
     assert ran == Step(State.RUNNING)
-    back = next_step(State.VALIDATION_FAILED, Facts(has_attempt=True))
+    back = next_step(State.VALIDATION_FAILED, JobFacts(has_attempt=True))
     assert back == Step(State.INITIALIZING)
-    assert next_step(State.VALIDATION_FAILED, Facts()) == Step(State.NEW)
-    assert next_step(State.VALIDATION_FAILED, Facts(valid=False, has_attempt=True)) is None
+    assert next_step(State.VALIDATION_FAILED, JobFacts()) == Step(State.NEW)
+    assert next_step(State.VALIDATION_FAILED, JobFacts(valid=False, has_attempt=True)) is None
 
 
 def test_a_job_made_suspended_makes_nothing():
-    assert next_step(State.NEW, Facts(suspend=True)) == Step(State.SUSPENDED)
+    assert next_step(State.NEW, JobFacts(suspend=True)) == Step(State.SUSPENDED)
 
 
 def test_a_state_that_nobody_knows_is_left_like_a_failed_validation():
@@ -306,7 +306,7 @@ def test_nothing_runs_before_the_cluster_is_ready_and_its_head_recorded(
 ):
     for cluster in ClusterFact:
         for head in HeadFact:
-            facts = Facts(cluster=cluster, head=head, interactive=interactive, id_given=id_given)
+            facts = JobFacts(cluster=cluster, head=head, interactive=interactive, id_given=id_given)
             step = next_step(State.INITIALIZING, facts)
             if cluster is ClusterFact.READY and head is HeadFact.SAME:
                 assert step == Step(State.WAITING if interactive else State.RUNNING)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.ray.dashboard import CommandOutcome, Head, Probe
-    from controller.ray.service.observation import Goal, ServiceObservation
+    from controller.ray.service.observation import ServiceGoal, ServiceObservation
     from controller.runtime.reconcile.plan import Plan
 
 UID = "uid-of-svc"
@@ -212,7 +212,7 @@ def _service(manifest: dict[str, Any], status: dict[str, Any] | None = None) -> 
     return msgspec.convert(copy.deepcopy(manifest) | {"status": status or {}}, RayService)
 
 
-def _goal(manifest: dict[str, Any]) -> Goal:
+def _goal(manifest: dict[str, Any]) -> ServiceGoal:
     goal = read_goal(_service(manifest), SETTINGS)
     assert not isinstance(goal, Problem), goal
     return goal

@@ -12,7 +12,13 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.children.in_place import in_place_operations
 from controller.ray.dashboard import ServeState
 from controller.ray.service.cluster.body import cluster_body
-from controller.ray.service.rollout.facts import ClusterFacts, Facts, Goal, Options, Selection
+from controller.ray.service.rollout.facts import (
+    ClusterFacts,
+    GoalCluster,
+    Options,
+    RolloutFacts,
+    Selection,
+)
 from controller.ray.service.rollout.shares import FULL, Shares
 from controller.ray.service.rollout.steps import (
     Change,
@@ -100,8 +106,8 @@ def test_bug_39_a_rollback_does_not_wait_for_numbers_that_the_status_lacks():
     assert step_of(scene) == SetPendingCapacity(0)
 
 
-ROLLING_BACK = Facts(
-    goal=Goal.ACTIVE,
+ROLLING_BACK = RolloutFacts(
+    goal=GoalCluster.ACTIVE,
     active=ClusterFacts(recorded=True, exists=True, has_head=True, ready=60, serves=True),
     pending=ClusterFacts(recorded=True, exists=True, has_head=True, ready=60, serves=True),
     incremental=True,
@@ -151,7 +157,7 @@ def test_bug_40_whatever_ends_a_rollback_clears_its_condition_in_the_same_write(
 def test_bug_44_no_more_traffic_moves_than_there_are_ready_replicas(ready: int | None, step: Step):
     facts = replace(
         ROLLING_BACK,
-        goal=Goal.PENDING,
+        goal=GoalCluster.PENDING,
         rolling_back=False,
         active=replace(ROLLING_BACK.active, ready=80),
         pending=replace(ROLLING_BACK.pending, ready=ready),
@@ -181,8 +187,8 @@ def test_bug_45_services_stay_where_they_are_while_serve_has_not_started(
 @pytest.mark.parametrize("role", ["active", "pending"])
 def test_bug_49_however_long_a_cluster_takes_no_other_is_made(role: str, has_head: bool):
     slow = ClusterFacts(recorded=True, exists=True, has_head=has_head)
-    goal = Goal.ACTIVE if role == "active" else Goal.PENDING
-    facts = replace(Facts(goal=goal), **{role: slow})
+    goal = GoalCluster.ACTIVE if role == "active" else GoalCluster.PENDING
+    facts = replace(RolloutFacts(goal=goal), **{role: slow})
     assert isinstance(next_step(facts), Wait)
 
 

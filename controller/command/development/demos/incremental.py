@@ -16,7 +16,7 @@ from controller.command.development.demos import serve_client
 from controller.command.development.demos.informers import informer_for
 from controller.command.development.demos.real_ray import demo_with_real_ray
 from controller.command.development.demos.serve_manifest import ServeManifest, read_manifest
-from controller.command.development.demos.serve_shares import Shares, chart_of
+from controller.command.development.demos.serve_shares import MeasuredShares, chart_of
 from controller.command.development.demos.serve_traffic import Traffic
 from controller.command.development.demos.service import (
     NAMESPACE,
@@ -59,7 +59,7 @@ async def incremental_demo(
     """
     documents = read_manifest(manifest)
     summary = ServiceDemoSummary(Traffic(), [])
-    shares = Shares()
+    shares = MeasuredShares()
     status = await demo_with_real_ray(
         lambda node, screen: _play(documents, node, screen, summary, shares),
         summary,
@@ -76,7 +76,7 @@ async def _play(
     node: ProcessNode,
     screen: Screen,
     summary: ServiceDemoSummary,
-    shares: Shares,
+    shares: MeasuredShares,
 ) -> None:
     async with stage(manifest, node, screen, summary) as play:
         play.view.on_change.append(lambda: shares.saw(play.view.shares()))
@@ -88,7 +88,7 @@ async def _play(
         _check(play, shares, reverted)
 
 
-async def _steps(play: ServicePlay, client: _GatewayClient, shares: Shares) -> str:
+async def _steps(play: ServicePlay, client: _GatewayClient, shares: MeasuredShares) -> str:
     """Returns the cluster of the upgrade that is reverted."""
     manifest, view = play.manifest, play.view
     old = dict.fromkeys(manifest.routes, "v1")
@@ -122,7 +122,7 @@ async def _steps(play: ServicePlay, client: _GatewayClient, shares: Shares) -> s
     return reverted
 
 
-def _check(play: ServicePlay, shares: Shares, reverted: str) -> None:
+def _check(play: ServicePlay, shares: MeasuredShares, reverted: str) -> None:
     """Note what went wrong."""
     summary = play.summary
     versions = {play.first: {"v1"}, reverted: {"v2"}, play.second: {"v2"}}

@@ -31,7 +31,7 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
     ended: float
 
 
-class Result(msgspec.Struct, frozen=True):
+class WorkResult(msgspec.Struct, frozen=True):
     """The last line of the job.
 
     Attributes:
@@ -53,7 +53,7 @@ class Work:
     """
 
     records: list[Record] = field(default_factory=list[Record])
-    result: Result | None = None
+    result: WorkResult | None = None
     _read: int = 0
 
     def saw_log(self, log: str) -> None:
@@ -65,7 +65,7 @@ class Work:
                 if line.startswith("["):
                     self.records.append(msgspec.json.decode(line, type=Record))
                 else:
-                    self.result = msgspec.json.decode(line, type=Result)
+                    self.result = msgspec.json.decode(line, type=WorkResult)
 
     def count(self, kind: str) -> int:
         """How many tasks or calls have ended."""

@@ -88,7 +88,7 @@ def _joined(chunks: bytes) -> bytes:
     raise ValueError("the connection was closed within the answer")
 
 
-class Client:
+class ServeClient:
     """Asks the applications in turn."""
 
     def __init__(self, host: str, port: int, paths: list[str]) -> None:
@@ -124,4 +124,4 @@ class Client:
 
 
 if __name__ == "__main__":
-    asyncio.run(Client(sys.argv[1], int(sys.argv[2]), sys.argv[3:]).run())
+    asyncio.run(ServeClient(sys.argv[1], int(sys.argv[2]), sys.argv[3:]).run())

@@ -32,7 +32,7 @@ class Share:
 
 
 @dataclass(slots=True)
-class Shares:
+class MeasuredShares:
     """All shares so far.
 
     Attributes:
@@ -94,7 +94,7 @@ class Shares:
         return found
 
 
-def chart_of(shares: Shares, traffic: Traffic) -> Chart:
+def chart_of(shares: MeasuredShares, traffic: Traffic) -> Chart:
     """Capacity, weight and answers by version, while the client asked."""
     began = traffic.seconds[0].at if traffic.seconds else 0.0
     length = traffic.seconds[-1].at - began if traffic.seconds else 0.0
@@ -114,7 +114,11 @@ def chart_of(shares: Shares, traffic: Traffic) -> Chart:
 
 
 def _held(
-    shares: Shares, cluster: str, what: Literal["capacity", "weight"], began: float, length: float
+    shares: MeasuredShares,
+    cluster: str,
+    what: Literal["capacity", "weight"],
+    began: float,
+    length: float,
 ) -> Series:
     """One value of a cluster, from the begin to the end of the chart."""
     points = [

@@ -36,7 +36,7 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
     count: int
 
 
-class Second(msgspec.Struct, frozen=True):
+class TrafficLine(msgspec.Struct, frozen=True):
     """One line of the client.
 
     Attributes:
@@ -60,14 +60,14 @@ class Traffic:
         seconds: the lines, oldest first.
     """
 
-    seconds: list[Second] = field(default_factory=list[Second])
+    seconds: list[TrafficLine] = field(default_factory=list[TrafficLine])
 
-    def saw_line(self, line: str) -> Second:
+    def saw_line(self, line: str) -> TrafficLine:
         """Add a line; anything else that the client prints counts as a failure."""
         try:
-            second = msgspec.json.decode(line, type=Second)
+            second = msgspec.json.decode(line, type=TrafficLine)
         except msgspec.DecodeError:
-            second = Second(self.seconds[-1].at if self.seconds else 0.0, [], [line], 0.0)
+            second = TrafficLine(self.seconds[-1].at if self.seconds else 0.0, [], [line], 0.0)
         self.seconds.append(second)
         return second
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kube.objects import ObjectMeta
-    from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService, ServiceSpec
+    from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService, RayServiceSpec
 
 _DEFAULT_GATES: Final = FeatureGates()
 INVALID_SPEC_REASON: Final = "InvalidRayServiceSpec"
@@ -42,7 +42,7 @@ _NAME_RULE: Final = NameRule(
 
 def validate_service(
     service: RayService, gates: FeatureGates = _DEFAULT_GATES
-) -> ServiceSpec | Problem:
+) -> RayServiceSpec | Problem:
     """The specification if the object is valid, else its first problem."""
     spec = read_spec(service, _NAME_RULE, parse_service_spec)
     if isinstance(spec, Problem):
@@ -51,7 +51,7 @@ def validate_service(
     return spec if problem is None else problem.or_reason(INVALID_SPEC_REASON)
 
 
-def _problems(spec: ServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
+def _problems(spec: RayServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
     """All problems, most basic first; callers take the first."""
     yield from _timeout(metadata)
     yield from _cluster(spec, metadata, gates)
@@ -68,7 +68,7 @@ def _timeout(metadata: ObjectMeta) -> Iterator[Problem]:
         yield Problem(field, str(error), _METADATA_REASON)
 
 
-def _cluster(spec: ServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
+def _cluster(spec: RayServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
     """Problems for which the created RayClusters would be invalid."""
     config = spec.ray_cluster_config
     if dig(config, "authOptions", "enableK8sTokenAuth"):
@@ -87,7 +87,7 @@ def _cluster(spec: ServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> It
         )
 
 
-def _strategy(spec: ServiceSpec, gates: FeatureGates) -> Iterator[Problem]:
+def _strategy(spec: RayServiceSpec, gates: FeatureGates) -> Iterator[Problem]:
     strategy = spec.upgrade_strategy
     known = [each.value for each in UpgradeType]
     if strategy.type and strategy.type not in known:
@@ -140,13 +140,13 @@ def _options(options: ClusterUpgradeOptions) -> Iterator[Problem]:
         yield Problem(f"{_OPTIONS}.gatewayClassName", "must name a GatewayClass")
 
 
-def _services(spec: ServiceSpec) -> Iterator[Problem]:
+def _services(spec: RayServiceSpec) -> Iterator[Problem]:
     problem = service_problem(spec.serve_service, "spec.serveService")
     if problem is not None:
         yield problem
 
 
-def _serve_config(spec: ServiceSpec) -> Iterator[Problem]:
+def _serve_config(spec: RayServiceSpec) -> Iterator[Problem]:
     try:
         read_serve_config(spec.serve_config)
     except InvalidServeConfig as error:

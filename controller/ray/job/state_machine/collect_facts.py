@@ -24,8 +24,8 @@ from controller.ray.dashboard import (
 from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.state_machine.facts import (
     ClusterFact,
-    Facts,
     HeadFact,
+    JobFacts,
     OutageLength,
     RayFact,
     SubmitterFact,
@@ -87,12 +87,12 @@ class DashboardOutage:
     length: OutageLength
 
 
-def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> Facts:
+def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobFacts:
     """The facts at this moment; `deadlines` learns when the next of them changes with time."""
     spec = None if isinstance(seen.spec, Problem) else seen.spec
     started = time_of(seen.status.get("startTime"))
     watch = deadlines if seen.state is State.RUNNING else deadlines.untracked
-    return Facts(
+    return JobFacts(
         deleted=seen.job.metadata.terminating,
         valid=spec is not None,
         suspend=spec is not None and spec.suspend,

@@ -61,7 +61,7 @@ class OutageLength(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class JobFacts:
     """The facts about a RayJob at one moment.
 
     Attributes:

@@ -16,9 +16,9 @@ from controller.ray.job.state_machine.states import State
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.ray.job.state_machine.facts import Facts
+    from controller.ray.job.state_machine.facts import JobFacts
 
-    Predicate = Callable[[Facts], bool]
+    Predicate = Callable[[JobFacts], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ TABLE: Final[tuple[Transition, ...]] = (
 )
 
 
-def next_step(state: State, facts: Facts) -> Step | None:
+def next_step(state: State, facts: JobFacts) -> Step | None:
     """The transition that is due; None if the state does not change."""
     if facts.deleted:
         return None  # only the finalizer matters
@@ -193,7 +193,7 @@ def after_failure(reason: FailureReason, *, failed: int, backoff_limit: int) -> 
     return State.FAILED
 
 
-def _step(then: Enter | Fail | Stay, facts: Facts) -> Step | None:
+def _step(then: Enter | Fail | Stay, facts: JobFacts) -> Step | None:
     match then:
         case Enter(state, reason):
             return Step(state, reason)

@@ -11,12 +11,12 @@ from controller.ray.children.redis_namespace import separate_redis
 
 if TYPE_CHECKING:
     from controller.ray.api.rayservice import RayService
-    from controller.ray.service.observation import Goal
+    from controller.ray.service.observation import ServiceGoal
 
 Body = dict[str, Any]
 
 
-def cluster_body(service: RayService, goal: Goal, name: str, *, from_least: bool) -> Body:
+def cluster_body(service: RayService, goal: ServiceGoal, name: str, *, from_least: bool) -> Body:
     """The RayCluster to create.
 
     Args:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.ray.service.rollout.facts import Goal, Strategy
+from controller.ray.service.rollout.facts import GoalCluster, Strategy
 
 if TYPE_CHECKING:
-    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.rollout.facts import RolloutFacts
 
 
-def edited_cluster(facts: Facts) -> Goal:
-    """The cluster that has the wanted specification; in a rollback none (`Goal.OTHER`).
+def edited_cluster(facts: RolloutFacts) -> GoalCluster:
+    """The cluster that has the wanted specification; in a rollback none (`GoalCluster.OTHER`).
 
     So a config never reaches the active cluster before the pending one is promoted or given up.
     """
-    return Goal.OTHER if facts.rolling_back else facts.goal
+    return GoalCluster.OTHER if facts.rolling_back else facts.goal
 
 
-def keeps_outdated_cluster(facts: Facts) -> bool:
+def keeps_outdated_cluster(facts: RolloutFacts) -> bool:
     """Whether strategy `None` keeps an active cluster of another specification than the wanted one.
 
     An edited config reaches it all the same, because no other cluster would ever get it.
     """
-    keeps = facts.strategy is Strategy.NONE and facts.goal is Goal.OTHER
+    keeps = facts.strategy is Strategy.NONE and facts.goal is GoalCluster.OTHER
     return keeps and facts.active.exists and not facts.pending.recorded

@@ -20,7 +20,7 @@ class Strategy(Enum):
     NONE = "None"
 
 
-class Goal(Enum):
+class GoalCluster(Enum):
     """The cluster that has the specification that the user wants."""
 
     ACTIVE = "active"
@@ -72,7 +72,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class RolloutFacts:
     """The facts about a RayService at one moment.
 
     Attributes:
@@ -91,7 +91,7 @@ class Facts:
 
     strategy: Strategy = Strategy.NEW_CLUSTER
     options: Options = field(default_factory=Options)
-    goal: Goal = Goal.OTHER
+    goal: GoalCluster = GoalCluster.OTHER
     active: ClusterFacts = NO_CLUSTER
     pending: ClusterFacts = NO_CLUSTER
     incremental: bool = False

@@ -19,11 +19,11 @@ from controller.ray.service.rollout.steps import (
 )
 
 if TYPE_CHECKING:
-    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.rollout.facts import RolloutFacts
     from controller.ray.service.rollout.steps import Move
 
 
-def move_forward(facts: Facts) -> Move | Wait:
+def move_forward(facts: RolloutFacts) -> Move | Wait:
     """The next change towards the pending cluster; `Wait.NOTHING` if it has taken over."""
     shares = facts.shares
     if (rescue := _rescue(facts)) is not None:
@@ -37,7 +37,7 @@ def move_forward(facts: Facts) -> Move | Wait:
     return _rebalance_forward(facts)
 
 
-def move_back(facts: Facts) -> Move | Wait:
+def move_back(facts: RolloutFacts) -> Move | Wait:
     """The next change towards the active cluster; `Wait.NOTHING` if it has everything back."""
     shares, surge = facts.shares, facts.options.surge
     if (rescue := _rescue(facts)) is not None:
@@ -53,7 +53,7 @@ def move_back(facts: Facts) -> Move | Wait:
     return SetPendingCapacity(max(shares.pending_weight, shares.pending_capacity - surge))
 
 
-def _rebalance_forward(facts: Facts) -> Move | Wait:
+def _rebalance_forward(facts: RolloutFacts) -> Move | Wait:
     """Add capacity to the pending cluster, or take from the active one what it does not need."""
     shares, surge = facts.shares, facts.options.surge
     if shares.active_capacity + shares.pending_capacity <= FULL:
@@ -63,20 +63,20 @@ def _rebalance_forward(facts: Facts) -> Move | Wait:
     return SetActiveCapacity(max(shares.active_weight, shares.active_capacity - surge))
 
 
-def _is_empty(facts: Facts) -> bool:
+def _is_empty(facts: RolloutFacts) -> bool:
     """Whether nothing is lost when the pending cluster goes, once the active one is complete."""
     if facts.shares.active_capacity < FULL:
         return False
     return facts.shares.pending_capacity == 0 or not facts.pending.has_head
 
 
-def _rescue(facts: Facts) -> SetPendingWeight | None:
+def _rescue(facts: RolloutFacts) -> SetPendingWeight | None:
     """Traffic leaves at once what is not ready any more, without waiting for the interval."""
     weight = carrying_weight(facts)
     return None if weight == facts.shares.pending_weight else SetPendingWeight(weight)
 
 
-def _shift_forward(facts: Facts) -> SetPendingWeight | Wait:
+def _shift_forward(facts: RolloutFacts) -> SetPendingWeight | Wait:
     shares = facts.shares
     if not facts.pending.serves:
         return Wait.PENDING_TO_SERVE
@@ -87,7 +87,7 @@ def _shift_forward(facts: Facts) -> SetPendingWeight | Wait:
     return SetPendingWeight(weight) if facts.interval_passed else Wait.INTERVAL
 
 
-def _shift_back(facts: Facts) -> SetPendingWeight | Wait:
+def _shift_back(facts: RolloutFacts) -> SetPendingWeight | Wait:
     shares = facts.shares
     wanted = min(shares.active_weight + facts.options.step, shares.active_capacity)
     weight = min(wanted, facts.active.ready or 0)
@@ -98,7 +98,7 @@ def _shift_back(facts: Facts) -> SetPendingWeight | Wait:
     return SetPendingWeight(FULL - weight) if facts.interval_passed else Wait.INTERVAL
 
 
-def carrying_weight(facts: Facts) -> int:
+def carrying_weight(facts: RolloutFacts) -> int:
     """The weight of the pending cluster nearest to the stored one that what is ready can carry."""
     return safe_weight(
         facts.shares.pending_weight,

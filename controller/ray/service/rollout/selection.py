@@ -11,12 +11,12 @@ from controller.ray.service.rollout.steps import Change, Wait
 from controller.ray.service.rollout.transitions import Phase, next_step, phase_of
 
 if TYPE_CHECKING:
-    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.rollout.facts import RolloutFacts
 
 _STEPWISE = frozenset({Phase.UPGRADING, Phase.ROLLING_BACK})
 
 
-def wanted_selection(facts: Facts) -> Selection:
+def wanted_selection(facts: RolloutFacts) -> Selection:
     """The cluster that the services are to select.
 
     They follow the traffic of an incremental upgrade: to the pending cluster when it has all of it.
@@ -30,7 +30,7 @@ def wanted_selection(facts: Facts) -> Selection:
     return Selection.ACTIVE if facts.active.recorded else facts.selection
 
 
-def _of_traffic(facts: Facts) -> Selection:
+def _of_traffic(facts: RolloutFacts) -> Selection:
     """Where an incremental upgrade has led the traffic, if that is known to have ready replicas."""
     wanted, cluster = Selection.ACTIVE, facts.active
     if carrying_weight(facts) == FULL:

@@ -17,7 +17,7 @@ from controller.ray.service.rollout.steps import Change, Wait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.rollout.facts import RolloutFacts
     from controller.ray.service.rollout.steps import Step
 
 
@@ -36,8 +36,8 @@ class Transition:
     """One row: in `phase`, if `when` holds, do `then`."""
 
     phase: Phase
-    when: Callable[[Facts], bool]
-    then: Change | Wait | Callable[[Facts], Step]
+    when: Callable[[RolloutFacts], bool]
+    then: Change | Wait | Callable[[RolloutFacts], Step]
 
 
 TABLE: Final[tuple[Transition, ...]] = (
@@ -68,7 +68,7 @@ TABLE: Final[tuple[Transition, ...]] = (
 )
 
 
-def phase_of(facts: Facts) -> Phase:
+def phase_of(facts: RolloutFacts) -> Phase:
     """The phase, from what the status names."""
     if not facts.active.recorded:
         return Phase.FIRST if facts.pending.recorded else Phase.EMPTY
@@ -77,7 +77,7 @@ def phase_of(facts: Facts) -> Phase:
     return Phase.ROLLING_BACK if facts.rolling_back else Phase.UPGRADING
 
 
-def next_step(facts: Facts) -> Step:
+def next_step(facts: RolloutFacts) -> Step:
     """What is due now: a change, a move, or something to wait for."""
     for row in _ROWS[phase_of(facts)]:
         if row.when(facts):

@@ -15,7 +15,7 @@ from controller.ray.service.rollout.edits import keeps_outdated_cluster
 from controller.ray.service.serving.proxies import serve_state
 from controller.ray.service.status.condition_types import UPGRADE_IN_PROGRESS
 from controller.ray.service.status.facts import collect_facts
-from controller.ray.service.status.readiness import Cause, cause_of, first_cause
+from controller.ray.service.status.readiness import ServiceCause, cause_of, first_cause
 from controller.ray.service.status.shares_text import shares_text
 from controller.ray.service.traffic.routing import routing_problem
 from controller.runtime.reconcile.plan import Event, StatusPatch
@@ -92,7 +92,7 @@ def _applications(state: ServeState, config: StoredConfig | None) -> Status:
 
 
 def _conditions(
-    seen: ServiceObservation, settings: ServiceSettings, cause: Cause, now: datetime
+    seen: ServiceObservation, settings: ServiceSettings, cause: ServiceCause, now: datetime
 ) -> ConditionSet:
     stored = seen.status.get("conditions", ())
     conditions = ConditionSet(stored, seen.service.metadata.generation, now)
@@ -124,7 +124,7 @@ def _no_upgrade(seen: ServiceObservation, active: ServingCluster, settings: Serv
     return f"incremental upgrades wait: {problem}" if problem else ""
 
 
-def _set_ready(conditions: ConditionSet, seen: ServiceObservation, cause: Cause) -> None:
+def _set_ready(conditions: ConditionSet, seen: ServiceObservation, cause: ServiceCause) -> None:
     """`Ready` is about the cluster that serves; the first cause is about the one that is to."""
     before = find_condition(seen.status.get("conditions", ()), READY) or {}
     has_both = seen.active is not None and seen.pending is not None
@@ -138,7 +138,7 @@ def _set_ready(conditions: ConditionSet, seen: ServiceObservation, cause: Cause)
         conditions.set(READY, "False", "Initializing", message or cause.message)
 
 
-def _events(seen: ServiceObservation, cause: Cause) -> tuple[Event, ...]:
+def _events(seen: ServiceObservation, cause: ServiceCause) -> tuple[Event, ...]:
     """Warnings about the first cause and about unknown fields that no condition has named yet."""
     stored = seen.status.get("conditions", ())
     events = unknown_field_events(stored, seen.unknown_fields)

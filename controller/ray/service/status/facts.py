@@ -17,9 +17,9 @@ from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.rollout.facts import (
     NO_CLUSTER,
     ClusterFacts,
-    Facts,
-    Goal,
+    GoalCluster,
     Options,
+    RolloutFacts,
     Selection,
     Strategy,
 )
@@ -46,11 +46,11 @@ _STRATEGIES = {
 
 def collect_facts(
     seen: ServiceObservation, settings: ServiceSettings, now: datetime | None = None
-) -> Facts:
+) -> RolloutFacts:
     """The facts about a valid RayService; without a time, no interval counts."""
     spec = seen.valid_goal.spec
     active, pending = seen.recorded(ACTIVE), seen.recorded(PENDING)
-    facts = Facts(
+    facts = RolloutFacts(
         strategy=_STRATEGIES[upgrade_type(spec, settings.default_upgrade)],
         goal=_goal(seen),
         active=_cluster(seen, seen.active),
@@ -95,14 +95,14 @@ def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness
     return judge(state, cluster.config, seen.recorded(cluster.role).get("targetCapacity"))
 
 
-def _goal(seen: ServiceObservation) -> Goal:
+def _goal(seen: ServiceObservation) -> GoalCluster:
     if seen.active is not None and _is_as_wanted(seen, seen.active):
-        return Goal.ACTIVE
+        return GoalCluster.ACTIVE
     pending = seen.pending
     if pending is not None and not pending.foreign:
         is_created_as_wanted = not pending.exists
         if is_created_as_wanted or _is_as_wanted(seen, pending):
-            return Goal.PENDING
+            return GoalCluster.PENDING
     return _goal_of_another_operator(seen)
 
 
@@ -119,18 +119,18 @@ def _is_as_wanted(seen: ServiceObservation, cluster: ServingCluster) -> bool:
     return identity.change_to(seen.valid_goal.identity) is not SpecChange.NEW_CLUSTER
 
 
-def _goal_of_another_operator(seen: ServiceObservation) -> Goal:
+def _goal_of_another_operator(seen: ServiceObservation) -> GoalCluster:
     """The cluster that another operator made from the present specification, if it saw it.
 
     Its own fields and defaults may make such a cluster look different.
     """
     if seen.status.get("observedGeneration") != seen.service.metadata.generation:
-        return Goal.OTHER
+        return GoalCluster.OTHER
     rolling_back = is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS)
     latest = seen.active if rolling_back else seen.pending or seen.active
     if latest is None or not needs_identity(latest):
-        return Goal.OTHER
-    return Goal.ACTIVE if latest is seen.active else Goal.PENDING
+        return GoalCluster.OTHER
+    return GoalCluster.ACTIVE if latest is seen.active else GoalCluster.PENDING
 
 
 def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> ClusterFacts:

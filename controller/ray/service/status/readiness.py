@@ -33,7 +33,7 @@ _ANSWERED: Final = "InternalError"
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class ServiceCause:
     """Why something is not as it should be.
 
     Attributes:
@@ -50,61 +50,61 @@ def first_cause(
     settings: ServiceSettings,
     failures: tuple[Failure, ...],
     now: datetime,
-) -> Cause:
+) -> ServiceCause:
     """The first cause that a RayService, or its upgrade, is not as wanted; failed writes first."""
     general = _general(seen, failures)
     if general is not None:
         return general
     cluster = seen.pending or seen.active
     if cluster is None:
-        return Cause("a cluster is being prepared")
+        return ServiceCause("a cluster is being prepared")
     return _of_cluster(seen, cluster) or _of_rollout(seen, settings, now)
 
 
-def cause_of(seen: ServiceObservation, cluster: ServingCluster) -> Cause:
+def cause_of(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause:
     """The first cause that one cluster does not serve as it should."""
-    return _of_cluster(seen, cluster) or Cause()
+    return _of_cluster(seen, cluster) or ServiceCause()
 
 
-def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> Cause | None:
+def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> ServiceCause | None:
     """What is wrong whatever the clusters do."""
     if isinstance(seen.goal, Problem):
-        return Cause(str(seen.goal), seen.goal.reason)
+        return ServiceCause(str(seen.goal), seen.goal.reason)
     for failure in failures:
         if not failure.may_resolve or failure.reason == _ANSWERED:
             found = failure_cause(failure, has_head=True)
-            return Cause(found.message, found.event)
+            return ServiceCause(found.message, found.event)
     for child, observed in seen.children:
         if observed.state is ChildState.OWNER_CONFLICT:
-            return Cause(f"{child} {state_text(observed)}", "FailedToCreateService")
+            return ServiceCause(f"{child} {state_text(observed)}", "FailedToCreateService")
     for name, error in seen.create_errors:
-        return Cause(
+        return ServiceCause(
             f"cluster {name} cannot be created: {error.message}", "FailedToCreateRayCluster"
         )
     return None
 
 
-def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> Cause | None:
+def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause | None:
     """What keeps a cluster from serving: its objects, then its dashboard, then its Serve."""
     return _of_objects(cluster) or _of_dashboard(cluster) or _of_serve(seen, cluster)
 
 
-def _of_objects(cluster: ServingCluster) -> Cause | None:
+def _of_objects(cluster: ServingCluster) -> ServiceCause | None:
     if cluster.foreign:
         message = f"RayCluster {cluster.name} belongs to another owner; delete it"
-        return Cause(message, "FailedToCreateRayCluster")
+        return ServiceCause(message, "FailedToCreateRayCluster")
     if cluster.cluster is None:
-        return Cause(f"cluster {cluster.name} is being created")
+        return ServiceCause(f"cluster {cluster.name} is being created")
     if cluster.config_problem:
         message = f"{cluster.config_problem}; remove it, and it is written anew from what Ray has"
-        return Cause(message, "FailedToUpdateServeApplications")
+        return ServiceCause(message, "FailedToUpdateServeApplications")
     if cluster.head is None or not is_ready(cluster.head.pod):
         message = _not_ready(cluster.cluster) or "its head is not ready yet"
-        return Cause(f"cluster {cluster.name}: {message}")
+        return ServiceCause(f"cluster {cluster.name}: {message}")
     return None
 
 
-def _of_dashboard(cluster: ServingCluster) -> Cause | None:
+def _of_dashboard(cluster: ServingCluster) -> ServiceCause | None:
     assert cluster.head is not None
     answer = cluster.answer
     if answer is not None and answer.failing_since is not None:
@@ -113,9 +113,9 @@ def _of_dashboard(cluster: ServingCluster) -> Cause | None:
             f"the dashboard of cluster {cluster.name} ({where}) has not answered since {since}: "
             f"{answer.error}; look at the head's log, and whether a network policy is in the way"
         )
-        return Cause(message)
+        return ServiceCause(message)
     if cluster.config is None:
-        return Cause(_not_stored(cluster))
+        return ServiceCause(_not_stored(cluster))
     return None
 
 
@@ -132,17 +132,19 @@ def _not_stored(cluster: ServingCluster) -> str:
     )
 
 
-def _of_serve(seen: ServiceObservation, cluster: ServingCluster) -> Cause | None:
+def _of_serve(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause | None:
     if refused := refusal(cluster):
         message = f"Ray refuses the config of cluster {cluster.name}: {refused}"
-        return Cause(f"{message}; correct spec.serveConfigV2", "FailedToUpdateServeApplications")
+        return ServiceCause(
+            f"{message}; correct spec.serveConfigV2", "FailedToUpdateServeApplications"
+        )
     readiness = readiness_of(seen, cluster)
     if readiness is None:
-        return Cause(_not_reported(cluster))
+        return ServiceCause(_not_reported(cluster))
     if readiness.first_cause:
         assert cluster.cluster is not None
         parts = (readiness.first_cause, _not_ready(cluster.cluster))
-        return Cause(f"cluster {cluster.name}: {'; '.join(filter(None, parts))}")
+        return ServiceCause(f"cluster {cluster.name}: {'; '.join(filter(None, parts))}")
     return _of_proxies(seen, cluster)
 
 
@@ -155,15 +157,15 @@ def _not_reported(cluster: ServingCluster) -> str:
     )
 
 
-def _of_proxies(seen: ServiceObservation, cluster: ServingCluster) -> Cause | None:
+def _of_proxies(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause | None:
     names = {pod.metadata.uid: pod.metadata.name for pod in cluster.pods}
     for uid, observed in cluster.proxies.items():
         if failure := failure_of(observed):
             pod = names.get(uid, uid)
             message = f"the Serve proxy on pod {pod} takes no requests: {failure}"
-            return Cause(f"{message}; look at its log in /tmp/ray/session_latest/logs/serve")
+            return ServiceCause(f"{message}; look at its log in /tmp/ray/session_latest/logs/serve")
     if not accepts_requests(seen, cluster):
-        return Cause(f"no pod of cluster {cluster.name} is ready to take requests yet")
+        return ServiceCause(f"no pod of cluster {cluster.name} is ready to take requests yet")
     return None
 
 
@@ -173,10 +175,10 @@ def _not_ready(cluster: RayCluster) -> str:
     return "" if ready.get("status") == "True" else ready.get("message") or ""
 
 
-def _of_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Cause:
+def _of_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> ServiceCause:
     step = next_step(collect_facts(seen, settings, now))
     if step is Wait.GATEWAY:
-        return Cause(f"waits for {step.value}: {routing_problem(seen)}")
+        return ServiceCause(f"waits for {step.value}: {routing_problem(seen)}")
     if isinstance(step, Wait) and step is not Wait.NOTHING:
-        return Cause(f"waits for {step.value}")
-    return Cause()
+        return ServiceCause(f"waits for {step.value}")
+    return ServiceCause()

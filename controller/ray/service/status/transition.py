@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.service.observation import ServiceObservation
-    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.rollout.facts import RolloutFacts
     from controller.ray.service.rollout.steps import Move
     from controller.runtime.reconcile.plan import MergePatch
 
@@ -36,7 +36,7 @@ Status = dict[str, Any]
 
 
 def transition_patch(
-    seen: ServiceObservation, facts: Facts, step: Change | Move, now: datetime
+    seen: ServiceObservation, facts: RolloutFacts, step: Change | Move, now: datetime
 ) -> MergePatch:
     """The status write that stores a step."""
     meta = seen.service.metadata
@@ -48,7 +48,7 @@ def transition_patch(
 
 
 def _changes(  # noqa: PLR0911  one for each step
-    seen: ServiceObservation, facts: Facts, step: Change | Move, now: datetime
+    seen: ServiceObservation, facts: RolloutFacts, step: Change | Move, now: datetime
 ) -> Status:
     match step:
         case Change.PREPARE | Change.REPLACE_PENDING:
@@ -72,7 +72,7 @@ def _changes(  # noqa: PLR0911  one for each step
             return {}
 
 
-def _prepared(seen: ServiceObservation, facts: Facts) -> Status:
+def _prepared(seen: ServiceObservation, facts: RolloutFacts) -> Status:
     """A new pending cluster; what the status said about another one is removed."""
     pending: Status = dict.fromkeys(seen.recorded(PENDING)) | {"rayClusterName": seen.next_name}
     if facts.strategy is not Strategy.INCREMENTAL or not facts.active.exists:

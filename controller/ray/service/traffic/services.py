@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.api.rayservice import RayService, ServiceSpec
+    from controller.ray.api.rayservice import RayService, RayServiceSpec
     from controller.ray.service.settings import ServiceSettings
 
 Body = dict[str, Any]
@@ -33,7 +33,7 @@ Body = dict[str, Any]
 
 def stable_services(
     service: RayService,
-    spec: ServiceSpec,
+    spec: RayServiceSpec,
     cluster: RayCluster,
     cluster_spec: ClusterSpec,
     settings: ServiceSettings,

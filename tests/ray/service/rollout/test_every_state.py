@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.ray.service.rollout.edits import edited_cluster
-from controller.ray.service.rollout.facts import Goal, Options, Selection, Strategy
+from controller.ray.service.rollout.facts import GoalCluster, Options, Selection, Strategy
 from controller.ray.service.rollout.shares import FULL, safe_weight
 from controller.ray.service.rollout.steps import (
     Change,
@@ -41,7 +41,7 @@ from tests.ray.service.rollout.world import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.rollout.facts import RolloutFacts
 
 NEW, STEPWISE, NONE = Strategy.NEW_CLUSTER, Strategy.INCREMENTAL, Strategy.NONE
 QUICK = [
@@ -120,7 +120,7 @@ def check_step(world: World, rules: Rules, sight: Sight) -> None:
             assert not world.incremental or world.routed == FULL
         case Wait():
             being_replaced = world.active is not None and world.pending is not None
-            assert not being_replaced or edited_cluster(facts) is not Goal.ACTIVE, "I5"
+            assert not being_replaced or edited_cluster(facts) is not GoalCluster.ACTIVE, "I5"
         case _:
             pass
 
@@ -131,7 +131,7 @@ def check_capacity(percent: int, present: int, routed: int, *, grows: bool) -> N
     assert grows or percent >= routed, "capacity is taken after traffic has left"
 
 
-def check_weight(percent: int, world: World, rules: Rules, facts: Facts) -> None:
+def check_weight(percent: int, world: World, rules: Rules, facts: RolloutFacts) -> None:
     shares, active, pending = world.shares, facts.active.ready, facts.pending.ready
     rescue = safe_weight(shares.pending_weight, active_ready=active, pending_ready=pending)
     if percent == rescue != shares.pending_weight:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from controller.ray.service.rollout.facts import (
     ClusterFacts,
-    Facts,
-    Goal,
+    GoalCluster,
     Options,
+    RolloutFacts,
     Selection,
     Strategy,
 )
@@ -113,9 +113,9 @@ class Rules:
         return f"{chosen} surge {self.options.surge} step {self.options.step}{losses}"
 
 
-def facts_of(world: World, rules: Rules, sight: Sight = CLEAR) -> Facts:
+def facts_of(world: World, rules: Rules, sight: Sight = CLEAR) -> RolloutFacts:
     """The world as the rollout sees it."""
-    return Facts(
+    return RolloutFacts(
         strategy=world.strategy,
         options=rules.options,
         goal=_goal(world),
@@ -133,14 +133,14 @@ def _pending_capacity(world: World) -> int:
     return world.shares.pending_capacity if world.incremental else FULL
 
 
-def _goal(world: World) -> Goal:
+def _goal(world: World) -> GoalCluster:
     """A pending cluster that does not exist yet is created as it is wanted."""
     active, pending = world.active, world.pending
     if active is not None and active.exists and active.spec == world.goal:
-        return Goal.ACTIVE
+        return GoalCluster.ACTIVE
     if pending is not None and (pending.spec == world.goal or not pending.exists):
-        return Goal.PENDING
-    return Goal.OTHER
+        return GoalCluster.PENDING
+    return GoalCluster.OTHER
 
 
 def _cluster(cluster: Cluster | None, capacity: int, *, seen: bool) -> ClusterFacts:
