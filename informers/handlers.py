@@ -96,7 +96,7 @@ class HandlerRegistration(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the informer has synced and this handler has handled all initial items."""
+        """True if the informer has synced and this handler has handled all initial items."""
         return self._has_synced
 
     async def wait_for_sync(self) -> None:

@@ -121,12 +121,12 @@ class SharedInformer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the store has held a complete list. Handlers may lag; registrations know."""
+        """True if the store has held a complete list. Handlers may lag; registrations know."""
         return bool(self._store.resource_version)
 
     @property
     def stopped(self) -> bool:
-        """Whether `run` has ended."""
+        """True if `run` has ended."""
         return self._stopped
 
     @property

@@ -332,7 +332,7 @@ class Reflector(Generic[T]):
             self._rewound = ""
 
     def _is_reset(self, revision: str, held: str) -> bool:
-        """Whether a list shows that the server went back in time."""
+        """Return whether a list shows that the server went back in time."""
         if not is_older(revision, held):
             return False
         self.statistics.resets += 1

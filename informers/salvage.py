@@ -60,7 +60,7 @@ class Salvage(Generic[T]):
         self._plain = tuple(field.name for field in fields if field.type is Any)
 
     def nests_too_deeply(self, obj: T) -> bool:
-        """Whether a field of plain data of a decoded object exceeds `MAX_DEPTH`."""
+        """Return whether a field of plain data of a decoded object exceeds `MAX_DEPTH`."""
         return any(_exceeds(getattr(obj, name), MAX_DEPTH) for name in self._plain)
 
     def decode(self, raw: bytes, reason: str = "") -> T | Undecodable:
@@ -194,7 +194,7 @@ def _under(path: str) -> str:
 
 
 def _exceeds(value: Any, limit: int) -> bool:
-    """Whether plain data have more levels. Looks at all containers of one level at a time."""
+    """True if plain data have more levels. Looks at all containers of one level at a time."""
     level: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
     for _ in range(limit):
         if not level:

@@ -42,7 +42,7 @@ class ConditionSet:
         return self._conditions
 
     def is_true(self, type: str) -> bool:  # noqa: A002  the field's own name
-        """Whether the condition is present and True."""
+        """Return whether the condition is present and True."""
         return is_true(self._conditions, type)
 
     def set(self, type: str, status: ConditionStatus, reason: str, message: str) -> None:  # noqa: A002
@@ -70,7 +70,7 @@ class ConditionSet:
 
 
 def is_true(conditions: Sequence[Mapping[str, Any]], type: str) -> bool:  # noqa: A002
-    """Whether the condition is present and True."""
+    """Return whether the condition is present and True."""
     found = find_condition(conditions, type)
     return found is not None and found.get("status") == "True"
 

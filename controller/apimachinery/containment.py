@@ -8,7 +8,7 @@ from controller.apimachinery.custom_object import mapping
 
 
 def contains(found: Any, wanted: Any) -> bool:
-    """Whether every member of `wanted` is in `found`, and lists are of equal length."""
+    """Return whether every member of `wanted` is in `found`, and lists are of equal length."""
     if isinstance(wanted, dict):
         fields = mapping(found)
         items = cast("dict[str, Any]", wanted).items()

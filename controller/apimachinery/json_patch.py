@@ -127,7 +127,7 @@ def same_json(left: Any, right: Any) -> bool:
 
 
 def _same_booleans(left: Any, right: Any) -> bool:
-    """Whether values that are equal in Python have booleans in the same places."""
+    """Return whether values that are equal in Python have booleans in the same places."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):

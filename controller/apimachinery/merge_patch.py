@@ -61,7 +61,7 @@ def replacement(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[s
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values are the same JSON: views have tuples where plain data has lists."""
+    """Return whether two values are the same JSON: views have tuples where plain data has lists."""
     if a == b:
         return True
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
@@ -74,7 +74,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def holds_list(patch: Any) -> bool:
-    """Whether `patch` contains a list, which replaces the whole list and needs a precondition."""
+    """True if `patch` contains a list, which replaces the whole list and needs a precondition."""
     if isinstance(patch, Mapping):
         return any(holds_list(value) for value in cast("Mapping[str, Any]", patch).values())
     return isinstance(patch, list | tuple)

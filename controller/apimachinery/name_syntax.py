@@ -11,12 +11,12 @@ _DNS_1035_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def is_dns_1035_label(value: str) -> bool:
-    """Whether `value` is at most 63 lower-case letters, digits and dashes, the first a letter."""
+    """True if `value` is at most 63 lower-case letters, digits and dashes, the first a letter."""
     return len(value) <= 63 and _DNS_1035_LABEL.fullmatch(value) is not None
 
 
 def is_qualified_name(key: str) -> bool:
-    """Whether `key` may be the key of a label: `name` or `dns.prefix/name`."""
+    """Return whether `key` may be the key of a label: `name` or `dns.prefix/name`."""
     prefix, slash, name = key.rpartition("/")
     if slash and not _is_dns_subdomain(prefix):
         return False
@@ -24,7 +24,7 @@ def is_qualified_name(key: str) -> bool:
 
 
 def is_label_value(value: str) -> bool:
-    """Whether `value` may be the value of a label; the empty string may."""
+    """Return whether `value` may be the value of a label; the empty string may."""
     return not value or (len(value) <= 63 and _NAME_PART.fullmatch(value) is not None)
 
 

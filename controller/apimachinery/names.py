@@ -72,5 +72,5 @@ def suffix(*parts: str) -> str:
 
 
 def has_generated_suffix(name: str) -> bool:
-    """Whether the name ends like one that was made with `suffix`."""
+    """Return whether the name ends like one that was made with `suffix`."""
     return _GENERATED.fullmatch(name) is not None

@@ -64,7 +64,7 @@ class ObjectSchema:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the properties are all the fields that there are."""
+        """True if the properties are all the fields that there are."""
         node = self.node
         return bool(node.properties) and not node.preserves and not node.additional
 
@@ -81,14 +81,14 @@ class ObjectSchema:
         return None if self.node.items is None else self._resolved(self.node.items)
 
     def lacks(self, path: str) -> bool:
-        """Whether objects lose the field at `path`, such as `spec.workerGroupSpecs.numOfHosts`.
+        """True if objects lose the field at `path`, such as `spec.workerGroupSpecs.numOfHosts`.
 
         Items of lists are not named in the path.
         """
         return self._at(path) is None
 
     def accepts(self, path: str, value: Any) -> bool:
-        """Whether objects keep the field at `path`, and it may have this value."""
+        """Return whether objects keep the field at `path`, and it may have this value."""
         found = self._at(path)
         return found is not None and (not found.node.enum or value in found.node.enum)
 

@@ -28,7 +28,7 @@ def owner_reference(resource: Resource[Any], meta: ObjectMeta) -> dict[str, Any]
 
 
 def is_owned_by(meta: ObjectMeta, uid: str) -> bool:
-    """Whether the object's controller owner is the one with this uid."""
+    """Return whether the object's controller owner is the one with this uid."""
     controller = meta.controller
     return controller is not None and controller.uid == uid
 
@@ -62,5 +62,5 @@ def api_group(api_version: str) -> str | None:
 
 
 def refers_to(reference: OwnerReference, resource: Resource[Any]) -> bool:
-    """Whether `reference` names an object of `resource`, whatever its version (CTL-21)."""
+    """Return whether `reference` names an object of `resource`, whatever its version (CTL-21)."""
     return reference.kind == resource.kind and api_group(reference.api_version) == resource.group

@@ -67,7 +67,7 @@ class Quantity:
         return Quantity(self.nanos * factor, self.family)
 
     def __bool__(self) -> bool:
-        """Whether the amount is not zero."""
+        """Return whether the amount is not zero."""
         return self.nanos != 0
 
     @property

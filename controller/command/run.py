@@ -90,5 +90,5 @@ def log_as(settings: Settings) -> None:
 
 
 def is_outside(credentials: Credentials) -> bool:
-    """Whether this process runs where the names of services mean nothing."""
+    """Return whether this process runs where the names of services mean nothing."""
     return not isinstance(credentials, InClusterCredentials)

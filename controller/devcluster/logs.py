@@ -102,7 +102,7 @@ def why_no_log(pod: Json, name: str, *, previous: bool) -> str:
 
 
 def is_waiting(pod: Json, name: str) -> bool:
-    """Whether a container waits for its first or next start."""
+    """Return whether a container waits for its first or next start."""
     return "waiting" in _status(pod, name).get("state", {})
 
 

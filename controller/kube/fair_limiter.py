@@ -285,7 +285,7 @@ class FairLimiter:
         )
 
     def _has_room(self, group: _Group, *, but: int = 0) -> bool:
-        """Whether a request of `group` may be sent, with `but` slots of its namespace to spare."""
+        """True if a request of `group` may be sent, with `but` slots of its namespace to spare."""
         if not group.writes:
             return True
         self._find_slow()

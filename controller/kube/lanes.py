@@ -29,7 +29,7 @@ class Lane:
 
     @property
     def writes(self) -> bool:
-        """Whether its requests pass admission, which may hang or refuse at any user's whim."""
+        """True if its requests pass admission, which may hang or refuse at any user's whim."""
         return self.verb not in {"get", "list", "watch"}
 
 

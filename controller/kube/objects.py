@@ -50,7 +50,7 @@ class ObjectMeta(View, frozen=True):
 
     @property
     def terminating(self) -> bool:
-        """Whether the object has a deletion timestamp and still exists."""
+        """True if the object has a deletion timestamp and still exists."""
         return self.deletion_timestamp is not None
 
     @property

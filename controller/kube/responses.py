@@ -49,7 +49,7 @@ class Response:
 
     @property
     def ok(self) -> bool:
-        """Whether the status is 2xx."""
+        """True if the status is 2xx."""
         return 200 <= self.status < 300
 
 

@@ -29,7 +29,7 @@ class Request:
 
     @property
     def watching(self) -> bool:
-        """Whether the response is endless."""
+        """True if the response is endless."""
         return self.query.get("watch") in {"1", "true"}
 
     def __str__(self) -> str:

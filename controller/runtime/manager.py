@@ -101,7 +101,7 @@ class Manager:
 
     @property
     def stopping(self) -> bool:
-        """Whether the stop has begun: from then on the process is not ready."""
+        """True if the stop has begun: from then on the process is not ready."""
         return self._stopping
 
     def add(self, group: Group, runnable: Runnable) -> None:

@@ -80,7 +80,7 @@ class DevOptions:
 
     @property
     def processes(self) -> bool:
-        """Whether pods are processes of this machine; if not, they are simulated."""
+        """True if pods are processes of this machine; if not, they are simulated."""
         return self.ray or bool(self.images)
 
 

@@ -71,7 +71,7 @@ class KubeconfigFile:
 
     @property
     def is_void(self) -> bool:
-        """Whether it holds nothing but what every kubeconfig has."""
+        """True if it holds nothing but what every kubeconfig has."""
         plain: dict[str, Any] = _plain(self._root)
         return not any(value for key, value in plain.items() if key not in {"apiVersion", "kind"})
 

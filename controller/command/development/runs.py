@@ -106,7 +106,7 @@ def clean_up(folder: Path) -> list[str]:
 
 
 def is_running(path: Path) -> bool:
-    """Whether the run of that record lives."""
+    """Return whether the run of that record lives."""
     try:
         file = path.open()
     except OSError:

@@ -98,5 +98,5 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return sum(item.count for item in self.items if item.action == action)
 
     def begins(self, action: Action) -> bool:
-        """Whether this action happens to any object, and not because of what is under way."""
+        """True if this action happens to any object, and not because of what is under way."""
         return any(item.action == action and not item.under_way for item in self.items)

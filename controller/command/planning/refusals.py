@@ -124,7 +124,7 @@ def _request(write: Write) -> tuple[str, Any, ContentType]:
 
 
 def _waits_for_another(error: StatusError, created: set[str]) -> bool:
-    """Whether the server misses what another write of the plan creates, a service account say."""
+    """True if the server misses what another write of the plan creates, a service account say."""
     text = str(error)
     return "not found" in text and any(f'"{name}"' in text for name in created)
 

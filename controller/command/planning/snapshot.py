@@ -116,7 +116,7 @@ class Snapshot:
         return found
 
     def serves(self, resource: Resource[Any]) -> bool:
-        """Whether the API server serves this resource, even if it has no objects."""
+        """Return whether the API server serves this resource, even if it has no objects."""
         return str(resource) in self._served
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
@@ -151,7 +151,7 @@ class Snapshot:
         return None
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        """Whether a lookup found nothing."""
+        """Return whether a lookup found nothing."""
         return (str(resource), key) in self._absent
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, Unreadable]:

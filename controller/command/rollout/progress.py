@@ -43,5 +43,5 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing left to wait for."""
+        """True if there is nothing left to wait for."""
         return self.state in {"failed", "complete"}

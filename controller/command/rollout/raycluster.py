@@ -71,7 +71,7 @@ class RayClusterRollout:
         return Progress("complete", message, groups)
 
     def is_paused(self, obj: Json) -> bool:
-        """Whether the strategy in force says so."""
+        """Return whether the strategy in force says so."""
         return _settings(obj).paused
 
     def with_pause(self, obj: Json, *, paused: bool) -> Json:

@@ -48,7 +48,7 @@ class RayClusterFleetRollout:
         return Progress("complete", message)
 
     def is_paused(self, obj: Json) -> bool:
-        """Whether its strategy says so."""
+        """Return whether its strategy says so."""
         return dig(obj, "spec", "strategy", "paused") is True
 
     def with_pause(self, obj: Json, *, paused: bool) -> Json:

@@ -35,7 +35,7 @@ class RolloutKind(Protocol):
         ...
 
     def is_paused(self, obj: Json) -> bool:
-        """Whether its rollout is paused.
+        """Return whether its rollout is paused.
 
         Raises:
             RolloutError: it has no rolling updates.

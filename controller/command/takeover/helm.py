@@ -35,7 +35,7 @@ class Helm:
             raise ChangeFailed(f"{chart} is no chart; name Manta's with --chart", 2)
 
     async def is_installed(self) -> bool:
-        """Whether there is a release."""
+        """Return whether there is a release."""
         return await self._run("status", RELEASE, quiet=True) == 0
 
     async def install(self) -> None:

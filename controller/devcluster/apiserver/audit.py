@@ -82,7 +82,7 @@ class Audit:
             raise _denied(attributes, ResourceName(attributes.group, plural, ""))
 
     def allows(self, attributes: Attributes) -> bool:
-        """Whether a request is allowed."""
+        """Return whether a request is allowed."""
         return self.authorizer is None or self.authorizer(attributes)
 
 

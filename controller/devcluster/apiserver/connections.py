@@ -62,12 +62,12 @@ class ConnectionRequest:
     command: tuple[str, ...]
 
     def wants(self, name: str) -> bool:
-        """Whether a parameter is true."""
+        """Return whether a parameter is true."""
         return asks_for(self.query, name)
 
 
 def asks_for(query: Mapping[str, str], name: str) -> bool:
-    """Whether a parameter of a connection is true."""
+    """Return whether a parameter of a connection is true."""
     return query.get(name, "").lower() in {"1", "true"}
 
 

@@ -55,7 +55,7 @@ class Field:
     keeps_zero: bool = False
 
     def leaves_out(self, value: Any) -> bool:
-        """Whether upstream leaves a value of this field out of JSON, because it is zero."""
+        """Return whether upstream leaves a value of this field out of JSON, because it is zero."""
         return not value and not self.keeps_zero and self.type in _LEFT_OUT_IF_ZERO
 
 

@@ -92,7 +92,7 @@ async def serve(
 
 
 def _is_malformed(record: logging.LogRecord) -> bool:
-    """Whether somebody, known or not, has sent what is no request; the answer says so."""
+    """Return whether somebody, known or not, has sent what is no request; the answer says so."""
     return bool(record.exc_info) and isinstance(record.exc_info[1], HttpProcessingError)
 
 

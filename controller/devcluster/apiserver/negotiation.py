@@ -75,7 +75,7 @@ def accepted(header: str, *, protobuf: bool = False) -> list[MediaType]:
 
 
 def prefers_protobuf(header: str) -> bool:
-    """Whether protobuf is the first encoding in an Accept header that a built-in kind has."""
+    """True if protobuf is the first encoding in an Accept header that a built-in kind has."""
     return accepted(header, protobuf=True)[0].name == MEDIA_TYPE
 
 

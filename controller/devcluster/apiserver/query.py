@@ -60,7 +60,7 @@ def revision(query: Mapping[str, str]) -> int | None:
 
 
 def is_dry_run(value: str, kind: str) -> bool:
-    """Whether `dryRun` of options of a kind is `All`.
+    """Return whether `dryRun` of options of a kind is `All`.
 
     Raises:
         ApiError: 422, it is something else.

@@ -39,7 +39,7 @@ class Registry:
         return self._resources.get((group, version, plural))
 
     def is_builtin(self, group: str) -> bool:
-        """Whether a group is served that does not come from definitions."""
+        """Return whether a group is served that does not come from definitions."""
         return any(one.group == group and not one.custom for one in self)
 
     def __iter__(self) -> Iterator[ApiResource]:

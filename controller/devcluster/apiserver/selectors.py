@@ -29,7 +29,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels satisfy this term. A missing key satisfies only `notin` and `absent`."""
+        """True if labels satisfy this term. A missing key satisfies only `notin` and `absent`."""
         value = labels.get(self.key)
         if self.operator == "in":
             return value in self.values
@@ -176,7 +176,7 @@ class FieldRequirement:
     read: Callable[[Json], str]
 
     def matches(self, object_: Json) -> bool:
-        """Whether an object satisfies this term."""
+        """Return whether an object satisfies this term."""
         return (self.read(object_) == self.value) is self.equal
 
 
@@ -224,11 +224,11 @@ class Selection:
     fields: tuple[FieldRequirement, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there are any terms."""
+        """Return whether there are any terms."""
         return bool(self.labels or self.fields)
 
     def matches(self, object_: Json) -> bool:
-        """Whether an object is selected."""
+        """Return whether an object is selected."""
         if self.labels:
             labels = child(object_["metadata"], "labels")
             if not all(requirement.matches(labels) for requirement in self.labels):

@@ -28,7 +28,7 @@ _PORTS = "portforward.k8s.io"
 
 
 def is_spdy(request: web.Request) -> bool:
-    """Whether a request asks for SPDY with one of the subprotocols."""
+    """Return whether a request asks for SPDY with one of the subprotocols."""
     offered = ",".join(request.headers.getall(_VERSION, [])).replace(" ", "").split(",")
     upgrade = request.headers.get("Upgrade", "").lower()
     return upgrade == _SPDY.lower() and bool({_COMMANDS, _PORTS} & set(offered))

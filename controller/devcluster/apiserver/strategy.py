@@ -124,13 +124,13 @@ class Strategy:
         return causes
 
     def spec_changed(self, new: Json, old: Json) -> bool:
-        """Whether the change counts as a new generation."""
+        """Return whether the change counts as a new generation."""
         ignored = SYSTEM_PARTS | {"status"} if self.has_status else SYSTEM_PARTS
         parts = (new.keys() | old.keys()) - ignored
         return any(new.get(part) != old.get(part) for part in parts)
 
     def can_be_removed(self, object_: Json) -> bool:
-        """Whether a terminating object can be removed."""
+        """Return whether a terminating object can be removed."""
         metadata: Json = object_["metadata"]
         return (
             metadata.get("deletionTimestamp") is not None

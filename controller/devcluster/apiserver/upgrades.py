@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_upgrade(request: web.Request) -> bool:
-    """Whether a request asks for a protocol that is spoken here."""
+    """Return whether a request asks for a protocol that is spoken here."""
     asks = "upgrade" in request.headers.get("Connection", "").lower()
     return asks and (websockets.is_websocket(request) or spdy_sessions.is_spdy(request))
 

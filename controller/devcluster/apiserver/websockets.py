@@ -30,7 +30,7 @@ _ENDS = {WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.CLOSING, WSMsgType.ERROR}
 
 
 def is_websocket(request: web.Request) -> bool:
-    """Whether a request asks for a WebSocket with one of the subprotocols."""
+    """Return whether a request asks for a WebSocket with one of the subprotocols."""
     offered = request.headers.get("Sec-WebSocket-Protocol", "").replace(" ", "").split(",")
     upgrade = request.headers.get("Upgrade", "").lower()
     return upgrade == "websocket" and bool(set(offered) & {*_PROTOCOLS, _TUNNEL})

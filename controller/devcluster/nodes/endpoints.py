@@ -27,7 +27,7 @@ class Slice:
 
 
 def selects(selector: Mapping[str, str], labels: Mapping[str, str] | None) -> bool:
-    """Whether an object with `labels` is selected; an empty selector selects nothing."""
+    """Return whether an object with `labels` is selected; an empty selector selects nothing."""
     present = labels or {}
     return bool(selector) and all(present.get(key) == value for key, value in selector.items())
 

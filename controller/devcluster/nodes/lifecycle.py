@@ -155,7 +155,7 @@ def _single_step(  # noqa: PLR0911  one line for each stage of life
 
 
 def _is_over(container: ReportedContainerStatus, restart_policy: str) -> bool:
-    """Whether the container has ended and will not restart, while others may run."""
+    """Return whether the container has ended and will not restart, while others may run."""
     end = container.state.terminated
     if end is None or restart_policy == "Always":
         return False

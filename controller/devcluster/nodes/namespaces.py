@@ -73,6 +73,6 @@ def _terminating(namespace: Namespace) -> tuple[str, ...]:
 
 
 def _is_terminating(namespace: dict[str, Any]) -> bool:
-    """Whether the namespace is terminating and still has our finalizer."""
+    """Return whether the namespace is terminating and still has our finalizer."""
     finalizers: list[str] = namespace.get("spec", {}).get("finalizers", [])
     return "deletionTimestamp" in namespace["metadata"] and _FINALIZER in finalizers

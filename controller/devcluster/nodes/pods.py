@@ -109,7 +109,7 @@ class ReportedPodStatus(StatusPart, frozen=True):
 
     @property
     def has_run(self) -> bool:
-        """Whether any container has ever started."""
+        """True if any container has ever started."""
         return any(
             c.state.running or c.state.terminated or c.last_state.terminated for c in self.in_order
         )
@@ -119,7 +119,7 @@ class ReportedPodStatus(StatusPart, frozen=True):
         return next((c for c in self.conditions if c.type == kind), None)
 
     def is_true(self, kind: str) -> bool:
-        """Whether the condition of that type is there and True."""
+        """Return whether the condition of that type is there and True."""
         condition = self.condition(kind)
         return condition is not None and condition.status == "True"
 
@@ -134,7 +134,7 @@ class KubeletContainer(View, frozen=True):
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether this init container keeps running beside the containers."""
+        """True if this init container keeps running beside the containers."""
         return self.restart_policy == "Always"
 
 
@@ -149,7 +149,7 @@ class KubeletPodSpec(View, frozen=True):
     containers: tuple[KubeletContainer, ...] = ()
 
     def is_sidecar(self, name: str) -> bool:
-        """Whether `name` is an init container that keeps running."""
+        """Return whether `name` is an init container that keeps running."""
         return any(
             container.is_sidecar and container.name == name for container in self.init_containers
         )
@@ -163,7 +163,7 @@ class KubeletPod(KubeObject, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether no container will ever run again."""
+        """True if no container will ever run again."""
         return self.status.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 

@@ -48,7 +48,7 @@ class NodeInfo:
 
 
 def is_lost(node: Node | None) -> bool:
-    """Whether `node` counts as out of reach."""
+    """Return whether `node` counts as out of reach."""
     return node is not None and (node.metadata.annotations or {}).get(LOST) == "true"
 
 
@@ -85,7 +85,7 @@ class Registration:
         return self._numbers.get(name)
 
     def is_lost(self, name: str) -> bool:
-        """Whether the node `name` is out of reach."""
+        """Return whether the node `name` is out of reach."""
         return is_lost(self._nodes.get(name))
 
     def _ours(self, node: Node) -> tuple[str, ...]:

@@ -152,7 +152,7 @@ class Position:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the reader has reached the current end."""
+        """True if the reader has reached the current end."""
         here = (self._generation, self._offset)
         return self._output.is_removed or here == (self._output.generation, self._output.size)
 

@@ -50,7 +50,7 @@ class VolumeFile:
 
 
 def is_made_of_objects(volume: Volume) -> bool:
-    """Whether `volume_files` gives the contents of this volume."""
+    """Return whether `volume_files` gives the contents of this volume."""
     return bool(volume.config_map or volume.secret or volume.downward_api or volume.projected)
 
 

@@ -101,7 +101,7 @@ class Crontab:
         return tick if tick is not None and tick > after else None
 
     def matches_day(self, day: date) -> bool:
-        """Whether there may be ticks on this local date."""
+        """Return whether there may be ticks on this local date."""
         in_month = day.day in self.days
         in_week = day.isoweekday() % 7 in self.weekdays
         fits = in_month or in_week if self.either else in_month and in_week
@@ -220,6 +220,6 @@ def _move(moment: datetime, minutes: int, zone: tzinfo, direction: Direction) ->
 
 
 def _clocks_change(moment: datetime, distance: timedelta, zone: tzinfo) -> bool:
-    """Whether the UTC offset is different after `distance`, which is at most a day."""
+    """Return whether the UTC offset is different after `distance`, which is at most a day."""
     offset = moment.astimezone(zone).utcoffset()
     return (moment + distance).astimezone(zone).utcoffset() != offset

@@ -88,7 +88,7 @@ class FeatureGates:
         return cls(chosen)
 
     def enabled(self, name: str) -> bool:
-        """Whether the feature is enabled.
+        """Return whether the feature is enabled.
 
         Raises:
             KeyError: there is no such gate.

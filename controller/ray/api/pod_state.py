@@ -23,12 +23,12 @@ def condition(pod: Pod, kind: str) -> Condition | None:
 
 
 def is_running(pod: Pod) -> bool:
-    """Whether the kubelet reports the phase `Running`."""
+    """Return whether the kubelet reports the phase `Running`."""
     return pod.status.phase == "Running"
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether it is running and its condition `Ready` is True."""
+    """Return whether it is running and its condition `Ready` is True."""
     if pod.status.phase != "Running":
         return False
     ready = condition(pod, "Ready")
@@ -36,7 +36,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def is_head(pod: Pod) -> bool:
-    """Whether it is a head, by either of two labels, or by its name if both are missing.
+    """Return whether it is a head, by either of two labels, or by its name if both are missing.
 
     A head that has lost its labels is still running, and a cluster can have only one head.
     """
@@ -54,7 +54,7 @@ def group_of(pod: Pod) -> str:
 
 
 def is_on_lost_node(pod: Pod) -> bool:
-    """Whether its node no longer reports.
+    """Return whether its node no longer reports.
 
     The node lifecycle controller changes only the condition `Ready`; the rest of the status is the
     last one that the kubelet wrote.

@@ -17,6 +17,6 @@ class RayObject(CustomObject, frozen=True, gc=True, weakref=True):
 
 
 def is_managed_elsewhere(obj: RayObject) -> bool:
-    """Whether `spec.managedBy` names another controller."""
+    """Return whether `spec.managedBy` names another controller."""
     manager = mapping(obj.spec).get("managedBy")
     return bool(manager) and manager != MANAGED_BY_US

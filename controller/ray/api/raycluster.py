@@ -47,12 +47,12 @@ class AuthOptions(View, frozen=True):
 
     @property
     def by_token(self) -> bool:
-        """Whether requests need a token; true also if no mode is set (behaviour 12)."""
+        """True if requests need a token; true also if no mode is set (behaviour 12)."""
         return self.mode in {"", "token"}
 
     @property
     def by_kubernetes(self) -> bool:
-        """Whether tokens are service account tokens, which the API server reviews."""
+        """True if tokens are service account tokens, which the API server reviews."""
         return self.by_token and bool(self.enable_k8s_token_auth)
 
 
@@ -95,7 +95,7 @@ class GcsFaultToleranceOptions(View, frozen=True):
 
     @property
     def embedded(self) -> bool:
-        """Whether the state is stored in a volume of the head instead of in Redis."""
+        """True if the state is stored in a volume of the head instead of in Redis."""
         return self.backend == "rocksdb"
 
 
@@ -121,7 +121,7 @@ class TlsOptions(View, frozen=True):
 
     @property
     def wanted(self) -> bool:
-        """Whether mTLS is asked for; true also if it is left open."""
+        """True if mTLS is asked for; true also if it is left open."""
         return self.enabled is not False
 
 
@@ -215,7 +215,7 @@ class ClusterSpec(View, frozen=True):
 
     @property
     def autoscaling(self) -> bool:
-        """Whether Ray's autoscaler decides on replicas."""
+        """True if Ray's autoscaler decides on replicas."""
         return bool(self.enable_in_tree_autoscaling)
 
     @property

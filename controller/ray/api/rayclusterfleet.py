@@ -79,7 +79,7 @@ class FleetSpec(View, frozen=True):
 
     @property
     def suspended(self) -> bool:
-        """Whether the copies are to have no pods."""
+        """True if the copies are to have no pods."""
         return self.template.spec.get("suspend") is True
 
 

@@ -21,7 +21,7 @@ def token_secret_name(cluster_name: str, auth: AuthOptions) -> str:
 
 
 def needs_token_secret(auth: AuthOptions | None) -> bool:
-    """Whether a Secret with a new token must be created for the cluster."""
+    """Return whether a Secret with a new token must be created for the cluster."""
     return auth is not None and auth.by_token and not auth.by_kubernetes and not auth.secret_name
 
 

@@ -25,6 +25,6 @@ def parse_ray_version(text: str) -> RayVersion | None:
 
 
 def is_at_least(text: str, since: RayVersion) -> bool:
-    """Whether the version can be parsed and is not older than `since`."""
+    """Return whether the version can be parsed and is not older than `since`."""
     version = parse_ray_version(text)
     return version is not None and version >= since

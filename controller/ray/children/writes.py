@@ -68,7 +68,7 @@ def seconds_until_recreation(drift: Drift, now: datetime) -> float | None:
 
 
 def _needs_recreation(drift: Drift) -> bool:
-    """Whether more than metadata differs, and no granted verb can change it."""
+    """Return whether more than metadata differs, and no granted verb can change it."""
     changing = {"patch", "update"} & set(granted(drift.child.resource))
     return not changing and bool(drift.patch.keys() - {"metadata"})
 

@@ -14,7 +14,7 @@ _LENGTH: Final = 8
 
 
 def is_confirmed(cluster: RayCluster) -> bool:
-    """Whether a person has confirmed the deletions of the present specification."""
+    """Return whether a person has confirmed the deletions of the present specification."""
     confirmed = (cluster.metadata.annotations or {}).get(labels.CONFIRM_DELETION)
     return confirmed is not None and confirmed == confirmation_of(cluster)
 

@@ -54,10 +54,10 @@ def _relied_on(schema: ObjectSchema) -> Iterator[str]:
 
 
 def explains(definition: InstalledDefinition, cause: DeletionCause) -> bool:
-    """Whether it has the fields from which a deletion for this cause follows."""
+    """Return whether it has the fields from which a deletion for this cause follows."""
     return all(cause not in RELIED_ON.get(path, ()) for path in definition.missing)
 
 
 def explains_rolling(definition: InstalledDefinition) -> bool:
-    """Whether it has all settings of a rolling update, as far as it lets one through."""
+    """Return whether it has all settings of a rolling update, as far as it lets one through."""
     return not any(path.startswith(f"{FIELD}.") for path in definition.missing)

@@ -61,7 +61,7 @@ def delete_heads(seen: ClusterObservation) -> Iterator[Write]:
 
 
 def must_not_restart(seen: ClusterObservation) -> bool:
-    """Whether a lost head is not replaced, because the driver ran in it."""
+    """Return whether a lost head is not replaced, because the driver ran in it."""
     annotations = seen.cluster.metadata.annotations or {}
     return (
         not seen.heads

@@ -105,7 +105,7 @@ def held_deletions(
 
 
 def awaits_definition(seen: ClusterObservation) -> bool:
-    """Whether the generation is a new one and may have been read by an unknown definition."""
+    """True if the generation is a new one and may have been read by an unknown definition."""
     if not seen.definition.awaited or is_confirmed(seen.cluster):
         return False
     recorded = _recorded_generation(seen)
@@ -114,7 +114,7 @@ def awaits_definition(seen: ClusterObservation) -> bool:
 
 
 def is_premature(seen: ClusterObservation, desired: DesiredCluster, plan: Plan) -> bool:
-    """Whether the plan asks for less than before, and an unknown definition may have read that."""
+    """True if the plan asks for less than before, and an unknown definition may have read that."""
     if not seen.definition.unverified or is_confirmed(seen.cluster):
         return False
     before = status_of(seen.cluster).get("desiredWorkerReplicas")
@@ -148,7 +148,7 @@ def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str
 
 
 def is_recreation_unexplained(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    """Whether all pods would be replaced although nobody has edited the specification."""
+    """Return whether all pods would be replaced although nobody has edited the specification."""
     if not strategy_of(desired.spec).is_due(seen, desired) or is_confirmed(seen.cluster):
         return False
     under_way = find_condition(seen.conditions, PODS_UP_TO_DATE) or {}

@@ -39,7 +39,7 @@ _FORGOTTEN_AFTER: Final = WELL_AFTER + timedelta(seconds=LOSS_BACKOFF.cap)
 
 
 def is_replacement_held(seen: ClusterObservation, scope: str) -> bool:
-    """Whether lost pods of a scope must not be replaced yet.
+    """Return whether lost pods of a scope must not be replaced yet.
 
     Those of a worker group also wait for a head that was lost again and again.
     """

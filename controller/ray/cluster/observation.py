@@ -125,10 +125,10 @@ class ClusterObservation:
 
     @property
     def awaits_revision(self) -> bool:
-        """Whether the present pod templates are still to be kept, before pods are replaced."""
+        """True if the present pod templates are still to be kept, before pods are replaced."""
         return self.revisions is not None and self.revisions.is_awaited
 
     @property
     def may_have_pods(self) -> bool:
-        """Whether there are pods, or may be: unreadable, or of a write of unknown outcome."""
+        """True if there are pods, or may be: unreadable, or of a write of unknown outcome."""
         return bool(self.all_pods or self.unreadable or self.pending_scopes)

@@ -172,7 +172,7 @@ def _scale(
 
 
 def _is_blocked(seen: ClusterObservation) -> bool:
-    """Whether something is in the way whose end may cause no event."""
+    """Return whether something is in the way whose end may cause no event."""
     return seen.children.block_pods or bool(seen.unreadable) or bool(seen.children.notes)
 
 

@@ -46,7 +46,7 @@ class Losses:
 
     @property
     def repeated(self) -> bool:
-        """Whether replacements were lost."""
+        """True if replacements were lost."""
         return self.rounds > 1
 
     @property

@@ -65,7 +65,7 @@ class PodDiagnosis:
         return moment(found.last_transition_time if found else None)
 
     def is_late(self, since: datetime | None) -> bool:
-        """Whether `SLOW_AFTER` has passed since then."""
+        """Return whether `SLOW_AFTER` has passed since then."""
         return since is not None and self.now - since >= SLOW_AFTER
 
 

@@ -92,12 +92,12 @@ def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBER
 
 
 def is_inconclusive(failure: Failure) -> bool:
-    """Whether the server did not decide on the write, so that the last known cause stays."""
+    """Return whether the server did not decide on the write, so that the last known cause stays."""
     return failure.may_resolve or _reason(failure) is reasons.API_SERVER_UNAVAILABLE
 
 
 def names_a_webhook(failure: Failure) -> bool:
-    """Whether the write failed because of an admission webhook that does not answer."""
+    """Return whether the write failed because of an admission webhook that does not answer."""
     return _reason(failure) is reasons.ADMISSION_UNAVAILABLE
 
 

@@ -41,22 +41,22 @@ class Copy:
 
     @property
     def stays(self) -> bool:
-        """Whether it is not being deleted."""
+        """True if it is not being deleted."""
         return not self.cluster.metadata.terminating
 
     @property
     def ready(self) -> bool:
-        """Whether its head and all workers are ready."""
+        """True if its head and all workers are ready."""
         return self.stays and self._is(READY)
 
     @property
     def suspended(self) -> bool:
-        """Whether it is suspended, all of its pods gone."""
+        """True if it is suspended, all of its pods gone."""
         return self.stays and self._is(_SUSPENDED)
 
     @property
     def was_of_use(self) -> bool:
-        """Whether it may do or hold work: its head is ready, or all of it is or once was."""
+        """True if it may do or hold work: its head is ready, or all of it is or once was."""
         return self._is(_HEAD_POD_READY) or self._is(_PROVISIONED)
 
     @property
@@ -83,11 +83,11 @@ class Copy:
 
     @property
     def is_told_to_suspend(self) -> bool:
-        """Whether its specification asks for its suspension."""
+        """True if its specification asks for its suspension."""
         return mapping(self.cluster.spec).get("suspend") is True
 
     def is_available(self, *, fleet_suspended: bool) -> bool:
-        """Whether it is as it should be: ready, or suspended if the fleet is."""
+        """Return whether it is as it should be: ready, or suspended if the fleet is."""
         return self.suspended if fleet_suspended else self.ready
 
     def _is(self, condition: str) -> bool:

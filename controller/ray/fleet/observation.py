@@ -95,5 +95,5 @@ class FleetObservation:
         return self.status.get("conditions") or []
 
     def is_available(self, copy: Copy) -> bool:
-        """Whether a copy is as a valid fleet wants it now."""
+        """Return whether a copy is as a valid fleet wants it now."""
         return copy.is_available(fleet_suspended=self.valid_goal.spec.suspended)

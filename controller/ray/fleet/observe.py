@@ -87,7 +87,7 @@ def _copies(
 def _is_up_to_date(
     fleet: ObjectMeta, goal: FleetGoal | Problem, cluster: RayCluster, index: int
 ) -> bool:
-    """Whether it is made from the present template, as far as that can be compared.
+    """Return whether it is made from the present template, as far as that can be compared.
 
     A hash of another algorithm, or none, cannot; the name says it too.
     """

@@ -114,7 +114,7 @@ def _live(pods: Iterable[Pod]) -> Pod | None:
 
 
 def _has_ended(pod: Pod) -> bool:
-    """Whether the Ray container has ended and is not restarted yet."""
+    """Return whether the Ray container has ended and is not restarted yet."""
     status = _ray_container(pod)
     if status is None:
         return False
@@ -151,6 +151,6 @@ def _token_secret(cluster: RayCluster, spec: ClusterSpec) -> str:
 
 
 def is_gcs_fault_tolerant(cluster: RayCluster, spec: ClusterSpec) -> bool:
-    """Whether the GCS state outlives the head, so that a new head may know the job."""
+    """Return whether the GCS state outlives the head, so that a new head may know the job."""
     by_annotation = (cluster.metadata.annotations or {}).get(labels.FT_ENABLED, "").lower()
     return spec.gcs_fault_tolerance_options is not None or by_annotation == "true"

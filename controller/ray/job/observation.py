@@ -106,7 +106,7 @@ class JobObservation:
 
     @property
     def owns_cluster(self) -> bool:
-        """Whether `cluster` was created for this RayJob."""
+        """True if `cluster` was created for this RayJob."""
         return self.cluster is not None and is_owned_by(
             self.cluster.metadata, self.job.metadata.uid
         )

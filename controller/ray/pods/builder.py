@@ -232,7 +232,7 @@ class PodBuilder:
         draft.ray["env"] = draft.env.as_list()
 
     def _own_command_only(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether an annotation of cluster or pod disables the generated command."""
+        """Return whether an annotation of cluster or pod disables the generated command."""
         annotations = metadata.get("annotations", {})
         key = labels.OVERWRITE_CONTAINER_COMMAND
         return "true" in (

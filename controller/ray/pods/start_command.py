@@ -25,7 +25,7 @@ _OPEN_FILES: Final = "ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}"
 
 
 def is_gpu(key: str) -> bool:
-    """Whether a resource is a GPU: `nvidia.com/gpu`, `amd.com/gpu`, a MIG slice."""
+    """Return whether a resource is a GPU: `nvidia.com/gpu`, `amd.com/gpu`, a MIG slice."""
     return key.lower().endswith("gpu") or _MIG_DEVICE.search(key) is not None
 
 
@@ -168,7 +168,7 @@ def _custom_resources(text: str | None) -> dict[str, float] | None:
 
 
 def _is_amount(value: Any) -> bool:
-    """Whether it is a number that a float can hold."""
+    """Return whether it is a number that a float can hold."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and abs(value) <= sys.float_info.max
 

@@ -39,12 +39,12 @@ def digest(value: Any) -> str:
 
 
 def is_comparable(stamped: str | None) -> bool:
-    """Whether a pod's hash can be compared with ours."""
+    """Return whether a pod's hash can be compared with ours."""
     return bool(stamped) and str(stamped).startswith(f"{ALGORITHM}-")
 
 
 def is_outdated(stamped: str | None, wanted: str) -> bool:
-    """Whether a pod's hash proves that it was created from another template."""
+    """Return whether a pod's hash proves that it was created from another template."""
     return is_comparable(stamped) and stamped != wanted
 
 

@@ -97,7 +97,7 @@ def _to_replace(group: UnitGroup) -> list[Unit]:
 
 
 def _is_trial(group: UnitGroup) -> bool:
-    """Whether no unit has shown yet that those of the present template can join."""
+    """Return whether no unit has shown yet that those of the present template can join."""
     return group.unproven and not any(unit.up_to_date and unit.serves for unit in group.units)
 
 

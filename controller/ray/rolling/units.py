@@ -44,22 +44,22 @@ class Unit:
 
     @property
     def staying(self) -> bool:
-        """Whether it is neither draining nor being deleted."""
+        """True if it is neither draining nor being deleted."""
         return not (self.draining or self.gone)
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it is draining and not yet being deleted."""
+        """True if it is draining and not yet being deleted."""
         return self.draining and not self.gone
 
     @property
     def is_old(self) -> bool:
-        """Whether it is still to be replaced."""
+        """True if it is still to be replaced."""
         return self.staying and not self.up_to_date
 
     @property
     def serves(self) -> bool:
-        """Whether it counts as available: a draining unit does not."""
+        """True if it counts as available: a draining unit does not."""
         return self.staying and self.available
 
 
@@ -85,11 +85,11 @@ class UnitGroup:
 
     @property
     def has_enough(self) -> bool:
-        """Whether as many units are available as the budget demands."""
+        """True if as many units are available as the budget demands."""
         serving = sum(unit.serves for unit in self.units)
         return serving >= self.desired - self.budget.unavailable
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to replace. Units that are being deleted need not be gone."""
+        """True if nothing is left to replace. Units that are being deleted need not be gone."""
         return not any(unit.is_old or unit.is_leaving for unit in self.units)

@@ -56,7 +56,7 @@ def read_goal(service: RayService, settings: ServiceSettings) -> ServiceGoal | P
 
 
 def _has_port(spec: RayServiceSpec) -> bool:
-    """Whether the stable service of the applications has a port."""
+    """Return whether the stable service of the applications has a port."""
     if dig(spec.serve_service, "spec", "ports"):
         return True
     ports = serve_ports(parse(spec.ray_cluster_config, ClusterSpec))

@@ -92,7 +92,7 @@ class ServingCluster:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a RayCluster that stays."""
+        """True if there is a RayCluster that stays."""
         return self.cluster is not None and not self.cluster.metadata.terminating
 
     @property
@@ -185,5 +185,5 @@ class ServiceObservation:
 
 
 def excludes_head(service: RayService) -> bool:
-    """Whether the head is to get no requests, even if the specification is invalid."""
+    """Return whether the head is to get no requests, even if the specification is invalid."""
     return mapping(service.spec).get("excludeHeadPodFromServeSvc") is True

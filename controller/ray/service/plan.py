@@ -201,7 +201,7 @@ def _next_deadline(seen: ServiceObservation, step: Wait, now: datetime) -> float
 
 
 def _has_name_conflict(seen: ServiceObservation) -> bool:
-    """Whether an object of another owner is in the way, the end of which no event marks."""
+    """Return whether an object of another owner is in the way, the end of which no event marks."""
     children = (*seen.children, *seen.routing.children)
     if any(observed.state is ChildState.OWNER_CONFLICT for _, observed in children):
         return True

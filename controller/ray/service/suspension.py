@@ -47,12 +47,12 @@ def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
 
 
 def is_suspending(seen: ServiceObservation) -> bool:
-    """Whether a suspension has begun and not ended; the specification does not count."""
+    """Return whether a suspension has begun and not ended; the specification does not count."""
     return is_true(seen.status.get("conditions", ()), SUSPENDING)
 
 
 def has_leftovers(seen: ServiceObservation) -> bool:
-    """Whether a cluster or a service of the RayService exists or may exist."""
+    """Return whether a cluster or a service of the RayService exists or may exist."""
     clusters = any(each.cluster is not None and not each.foreign for each in seen.clusters)
     routes = any(True for _ in _routing_objects(seen))
     return clusters or routes or bool(seen.others or seen.services or seen.pending_scopes)

@@ -31,7 +31,7 @@ _log = structlog.stdlib.get_logger("manta.caches")
 async def wait_until_known(
     client: Client, resource: Resource[Any], namespaces: Sequence[str]
 ) -> bool:
-    """Whether the server serves it and it may be listed; asks until the server responds.
+    """Return whether the server serves it and it may be listed; asks until the server responds.
 
     Args:
         client: to ask with.
@@ -50,7 +50,7 @@ async def wait_until_known(
 
 
 async def is_available(client: Client, resource: Resource[Any], namespaces: Sequence[str]) -> bool:
-    """Whether the server serves a resource and it may be listed; see `wait_until_known`.
+    """Return whether the server serves a resource and it may be listed; see `wait_until_known`.
 
     Raises:
         Forbidden: it may not be listed.

@@ -73,7 +73,7 @@ class EventSeries:
         return self.sent_at + REFRESH
 
     def is_due(self, now: float) -> bool:
-        """Whether to send now: the first two occurrences at once, others half-hourly and last."""
+        """True if to send now: the first two occurrences at once, others half-hourly and last."""
         if self.sent == self.count:
             return False
         return self.sent < 2 or now >= self.refresh_at or now >= self.expires_at

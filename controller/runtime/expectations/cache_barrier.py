@@ -83,7 +83,7 @@ class CacheBarrier:
             await self._wait_for_advance()
 
     def _shows(self, wanted: dict[str, str]) -> bool:
-        """Whether the store holds every listed object, or a newer state of it, and no others."""
+        """True if the store holds every listed object, or a newer state of it, and no others."""
         lister = self._informer.lister
         for key, revision in wanted.items():
             if key in self._informer.quarantined:

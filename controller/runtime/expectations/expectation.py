@@ -59,7 +59,7 @@ class StoreState:
     object_revision: str = ""
 
     def is_contradicted_by(self, obj: KubeObject, *, new: bool) -> bool:
-        """Whether a response can only come from a server that has gone back in time since.
+        """Return whether a response can only come from a server that has gone back in time since.
 
         The store held the object as it was at its revision. Any other state of it is later, and so
         is an object that the request has created (`new`).
@@ -145,18 +145,18 @@ class Expectation(Generic[T]):
 
     @property
     def pending(self) -> bool:
-        """Whether the store has yet to show a write. It never shows an object that left it."""
+        """True if the store has yet to show a write. It never shows an object that left it."""
         return self.write is not None or self.unseen
 
     @property
     def unseen(self) -> bool:
-        """Whether the store has yet to show what the server answered to a write."""
+        """True if the store has yet to show what the server answered to a write."""
         answered = self.obj is not None or bool(self.deleted_uid)
         return answered and not self.live_only
 
     @property
     def satisfied(self) -> bool:
-        """Whether nothing is expected that the store does not show."""
+        """True if nothing is expected that the store does not show."""
         return (
             self.obj is None
             and not self.deleted_uid
@@ -166,7 +166,7 @@ class Expectation(Generic[T]):
 
 
 def is_newer(a: KubeObject, b: KubeObject) -> bool:
-    """Whether `a` has a later resourceVersion than `b`."""
+    """Return whether `a` has a later resourceVersion than `b`."""
     return is_older(b.metadata.resource_version, a.metadata.resource_version)
 
 

@@ -257,7 +257,7 @@ class Expectations:
         self._tracker.update(expectation)
 
     def is_repeated(self, owner: Owner, write: Write) -> bool:
-        """Whether the resolver repeats this deletion, because its outcome is unknown."""
+        """Return whether the resolver repeats this deletion, because its outcome is unknown."""
         expectation = self.get(ObjectReference(write.target.resource, write.target.key))
         return (
             expectation is not None
@@ -269,7 +269,7 @@ class Expectations:
         )
 
     def is_refuted(self, owner: Owner, write: Write) -> bool:
-        """Whether a live read after such a change found the object as the store shows it now."""
+        """True if a live read after such a change found the object as the store shows it now."""
         reference = ObjectReference(write.target.resource, write.target.key)
         expectation, state = self.get(reference), self._owners.get(owner.uid)
         if expectation is None or state is None or not _is_change(write):

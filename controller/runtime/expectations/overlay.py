@@ -91,11 +91,11 @@ class Overlay(Generic[T]):
 
     @property
     def watched(self) -> bool:
-        """Whether there is a cache of any namespace."""
+        """True if there is a cache of any namespace."""
         return bool(self._caches)
 
     def covers(self, namespace: str) -> bool:
-        """Whether a cache shows the objects of `namespace`."""
+        """Return whether a cache shows the objects of `namespace`."""
         return "" in self._caches or namespace in self._caches
 
     def scope_of(self, namespace: str) -> str:

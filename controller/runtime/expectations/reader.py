@@ -53,7 +53,7 @@ class OverlayReader:
         return self._overlays.get(resource).get(key)
 
     def serves(self, resource: Resource[Any]) -> bool:
-        """Whether there is a cache of it, which requires that the API server serves it."""
+        """Return whether there is a cache of it, which requires that the API server serves it."""
         return self._overlays.get(resource).watched
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
@@ -93,13 +93,13 @@ class OverlayReader:
         return frozenset(expectation.reference.resource for expectation in self._pending(owner_uid))
 
     def has_unknown_writes(self, owner_uid: str) -> bool:
-        """Whether the outcome of a write of this owner is unknown."""
+        """Return whether the outcome of a write of this owner is unknown."""
         return any(
             expectation.unknown_since is not None for expectation in self._pending(owner_uid)
         )
 
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        """Whether a create met an object of this name that belongs to another owner."""
+        """Return whether a create met an object of this name that belongs to another owner."""
         expectation = self._overlays.get(resource).get_expectation(key)
         return expectation is not None and expectation.name_conflict
 
@@ -116,12 +116,12 @@ class OverlayReader:
         return self._create_errors.get(ObjectReference(resource, key))
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        """Whether a lookup found nothing under this name."""
+        """Return whether a lookup found nothing under this name."""
         expectation = self._overlays.get(resource).get_expectation(key)
         return expectation is not None and expectation.absent
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        """Whether that list succeeded and nothing of its resource was created since."""
+        """Return whether that list succeeded and nothing of its resource was created since."""
         state = self._owners.get(owner_uid)
         return state is not None and lookup in state.lists
 
@@ -154,7 +154,7 @@ class OverlayReader:
         return self.installed_schemas.get(resource, InstalledSchema())
 
     def is_verified(self, resource: Resource[Any], key: str) -> bool:
-        """Whether the schema was read since the object got its present generation."""
+        """Return whether the schema was read since the object got its present generation."""
         return key not in self.unverified.get(resource, ())
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ class ExpectationResolver:
             self._in_progress.discard(reference)
 
     async def _resolve(self, reference: ObjectReference) -> bool:
-        """Whether this succeeded; otherwise it is retried with back-off."""
+        """Return whether this succeeded; otherwise it is retried with back-off."""
         expectation = self._expectations.get(reference)
         if expectation is None or (
             expectation.write is not None and not expectation.outcome_unknown
@@ -148,7 +148,7 @@ class ExpectationResolver:
         return await self._read_live(reference, expectation)
 
     async def _repeat(self, owner: Owner, write: Write, expectation: Expectation[Any]) -> bool:
-        """Whether the outcome is known now."""
+        """Return whether the outcome is known now."""
         result = await self._writer.perform(owner, write, repetition=True)
         target = f"{write.target.resource} {write.target.key}"
         _log.info("write.repeated", target=target, outcome=result.outcome.value)
@@ -195,5 +195,5 @@ class ExpectationResolver:
 
 
 def _is_repeatable(write: Write, owner: Owner) -> bool:
-    """Whether repeating it is safe; nothing is created for a terminating owner (EXP-12)."""
+    """Return whether repeating it is safe; nothing is created for a terminating owner (EXP-12)."""
     return isinstance(write, Delete) or (isinstance(write, Create) and not owner.terminating)

@@ -224,7 +224,7 @@ class ExpectationTracker:
         expectation.live_only = self._passed_unseen(expectation, obj)
 
     def _passed_unseen(self, expectation: Expectation[Any], obj: KubeObject) -> bool:
-        """Whether the store has passed `obj`'s revision without showing any such object."""
+        """Return whether the store has passed `obj`'s revision without showing any such object."""
         overlay = self._overlays.get(expectation.reference.resource)
         if not overlay.covers(expectation.reference.namespace):
             return False
@@ -275,7 +275,7 @@ def _revision(obj: KubeObject | None) -> str:
 
 
 def _store_shows_create(expectation: Expectation[Any], stored: KubeObject | None) -> bool:
-    """Whether the store shows the object of a create whose response was lost."""
+    """Return whether the store shows the object of a create whose response was lost."""
     shown = effective(stored, expectation)
     return (
         isinstance(expectation.write, Create)

@@ -47,7 +47,7 @@ class ResolverTurns:
         self._owner_of: dict[ObjectReference, str] = {}
 
     def begin(self, owner: str, reference: ObjectReference) -> bool:
-        """Whether it is this object's turn; otherwise `end` returns it later."""
+        """Return whether it is this object's turn; otherwise `end` returns it later."""
         turns = self._owners.setdefault(owner, _Turns())
         self._owner_of[reference] = owner
         if reference not in turns.active and len(turns.active) >= turns.width:

@@ -15,7 +15,7 @@ class Fence(Protocol):
     """Checked before every mutating request. Synchronous."""
 
     def is_leader(self) -> bool:
-        """Whether such a request may be sent now (LE-14)."""
+        """Return whether such a request may be sent now (LE-14)."""
         ...
 
     def time_left(self) -> float:

@@ -82,7 +82,7 @@ class Elector:
         metrics.leads(leads=False)
 
     def is_leader(self) -> bool:
-        """Whether the lease is certain to hold now."""
+        """Return whether the lease is certain to hold now."""
         return self._now() < self._lead_until
 
     def time_left(self) -> float:

@@ -60,7 +60,7 @@ class ThreadedElection:
         return self._elector.problem or None
 
     def is_leader(self) -> bool:
-        """Whether the lease is certain to hold now."""
+        """Return whether the lease is certain to hold now."""
         return self._elector is not None and self._elector.is_leader()
 
     def time_left(self) -> float:

@@ -158,7 +158,7 @@ class Controller(Generic[Observation]):
             self.queue.add(key)
 
     def absorbs(self, old: KubeObject, new: KubeObject) -> bool:
-        """Whether an event of a primary only shows what was written about its failure."""
+        """Return whether an event of a primary only shows what was written about its failure."""
         return self._echoes.absorb(old, new)
 
     @property

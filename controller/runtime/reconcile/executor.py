@@ -223,7 +223,7 @@ class Executor:
         return PlanOutcome(Result.MORE)
 
     async def _commit(self, run: _ExecutionState) -> bool:
-        """Whether the stages may follow."""
+        """Return whether the stages may follow."""
         commit = run.execution.plan.commit
         if commit is None:
             return True
@@ -301,7 +301,7 @@ class Executor:
             run.report_of_silence = asyncio.create_task(self._status(run), name="silence")
 
     def _must_wait(self, run: _ExecutionState, write: Write) -> bool:
-        """Whether the write repeats a repair that was changed back, and must not be sent yet."""
+        """True if the write repeats a repair that was changed back, and must not be sent yet."""
         repairs = self._repairs.get(run.execution.owner.uid)
         wait = repairs.wait(write, self._now()) if repairs is not None else 0.0
         if wait > 0:
@@ -362,7 +362,7 @@ class Executor:
         return _sooner(requeue_after, run.repairs_wait)
 
     def _stays_unwritten(self, run: _ExecutionState) -> bool:
-        """Whether the status is not tried this time: it failed lately, and so do others again."""
+        """True if the status is not tried this time: it failed lately, and so do others again."""
         since, reasons = self._unwritten.get(run.primary.metadata.uid, (-math.inf, frozenset()))
         held = bool(reasons) and reasons == run.reasons_of_others
         return held and since + UNWRITTEN_INTERVAL > self._now()
@@ -435,17 +435,17 @@ class _ExecutionState:
 
     @property
     def stopped(self) -> bool:
-        """Whether no further stage may begin."""
+        """True if no further stage may begin."""
         return bool(self._outcomes - {WriteOutcome.DONE})
 
     @property
     def failing(self) -> bool:
-        """Whether the status reports what went wrong."""
+        """True if the status reports what went wrong."""
         return self.execution.failing or bool(self.failures_to_report)
 
     @property
     def names_failure(self) -> bool:
-        """Whether the status names a failure, and not just one that may resolve in a moment."""
+        """True if the status names a failure, and not just one that may resolve in a moment."""
         return self.execution.failing or any(
             not failure.may_resolve for failure in self.failures_to_report
         )

@@ -34,7 +34,7 @@ def other_writer(obj: Mapping[str, Any], path: Path, *, own: str) -> str:
 
 
 def _owns(fields: Mapping[str, Any] | None, path: Path) -> bool:
-    """Whether a set of fields (`f:spec: {f:type: {}}`) contains the field, or a part of it.
+    """Return whether a set of fields (`f:spec: {f:type: {}}`) contains the field, or a part of it.
 
     An empty set stands for everything below, where the server does not divide a map or list.
     """

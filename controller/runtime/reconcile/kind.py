@@ -154,7 +154,7 @@ class CacheReader(Protocol):
         ...
 
     def serves(self, resource: Resource[Any]) -> bool:
-        """Whether the API server has this optional resource, and it can be read."""
+        """Return whether the API server has this optional resource, and it can be read."""
         ...
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
@@ -173,7 +173,7 @@ class CacheReader(Protocol):
         ...
 
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        """Whether a create met an object of this name that belongs to another owner."""
+        """Return whether a create met an object of this name that belongs to another owner."""
         ...
 
     def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
@@ -185,11 +185,11 @@ class CacheReader(Protocol):
         ...
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        """Whether a `Lookup` found nothing under this name."""
+        """Return whether a `Lookup` found nothing under this name."""
         ...
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        """Whether that list succeeded and nothing of its resource was created since."""
+        """Return whether that list succeeded and nothing of its resource was created since."""
         ...
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
@@ -220,7 +220,7 @@ class CacheReader(Protocol):
         ...
 
     def is_verified(self, resource: Resource[Any], key: str) -> bool:
-        """Whether the schema of a primary was read since it got its present generation."""
+        """Return whether the schema of a primary was read since it got its present generation."""
         ...
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ class Kind(Protocol[Observation]):
 
     @property
     def optional(self) -> bool:
-        """Whether the API server may lack the primary resource: then this kind has no objects."""
+        """True if the API server may lack the primary resource: then this kind has no objects."""
         ...
 
     @property

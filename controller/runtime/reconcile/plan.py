@@ -292,7 +292,7 @@ class Failure:
 
     @property
     def may_resolve(self) -> bool:
-        """Whether the outcome will probably be known in a moment."""
+        """True if the outcome will probably be known in a moment."""
         return self.unknown and not self.overdue
 
 

@@ -50,14 +50,14 @@ def keep_messages(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict
 
 
 def changes_only_messages(present: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
-    """Whether a patch of the status changes nothing but the messages of conditions."""
+    """Return whether a patch of the status changes nothing but the messages of conditions."""
     if set(patch) != {_CONDITIONS}:
         return False
     return [*map(_outcome, conditions_of(present))] == [*map(_outcome, conditions_of(patch))]
 
 
 def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
-    """Whether a patch changes the status of a condition on which the next plan may depend.
+    """Return whether a patch changes the status of a condition on which the next plan may depend.
 
     `Ready` only reports: no plan depends on it.
     """

@@ -30,7 +30,7 @@ class StatusEchoes:
         self._collected[key] = []
 
     def end(self, key: str, report: str) -> bool:
-        """Whether the key must be reconciled again because of an event that came meanwhile.
+        """Return whether the key must be reconciled again because of an event that came meanwhile.
 
         Args:
             key: whose reconcile has ended.
@@ -43,7 +43,7 @@ class StatusEchoes:
         return any(revision != report for revision in self._collected.pop(key))
 
     def absorb(self, old: KubeObject, new: KubeObject) -> bool:
-        """Whether the key need not be enqueued for this event."""
+        """Return whether the key need not be enqueued for this event."""
         key, revision = new.metadata.key, new.metadata.resource_version
         collected = self._collected.get(key)
         if collected is None and self._reports.get(key) != revision:
@@ -56,6 +56,6 @@ class StatusEchoes:
 
 
 def _only_status_differs(old: KubeObject, new: KubeObject) -> bool:
-    """Whether metadata are equal, and with them the generation, which changes with `spec`."""
+    """True if metadata are equal, and with them the generation, which changes with `spec`."""
     before, after = old.metadata, new.metadata
     return replace(before, resource_version=after.resource_version) == after

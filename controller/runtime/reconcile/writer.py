@@ -142,7 +142,7 @@ class Writer:
         return await self._perform_recorded(client, owner, write, repetition=repetition)
 
     def is_repeated(self, owner: Owner, write: Write) -> bool:
-        """Whether the write need not be sent, because the resolver repeats it."""
+        """Return whether the write need not be sent, because the resolver repeats it."""
         return self._expectations.is_repeated(owner, write)
 
     async def _perform_recorded(
@@ -364,7 +364,7 @@ def _namespace_terminating(error: KubeError) -> bool:
 
 
 def _lacks_owner(write: Create, obj: KubeObject) -> bool:
-    """Whether the body has a controller owner reference that the object has not."""
+    """Return whether the body has a controller owner reference that the object has not."""
     references: list[Mapping[str, Any]] = _metadata(write).get("ownerReferences") or []
     requested = (each["uid"] for each in references if each.get("controller"))
     return not all(is_owned_by(obj.metadata, uid) for uid in requested)

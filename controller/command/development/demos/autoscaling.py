@@ -78,7 +78,7 @@ class AutoscalingDemoSummary:
 
     @property
     def worked(self) -> bool:
-        """Whether the demo succeeded."""
+        """True if the demo succeeded."""
         return not self.failed and not self.left_behind
 
     def text(self) -> str:

@@ -59,7 +59,7 @@ class JobDemoSummary:
 
     @property
     def worked(self) -> bool:
-        """Whether the demo succeeded."""
+        """True if the demo succeeded."""
         return not self.failed and self.removed and not self.left_behind
 
     def text(self) -> str:

@@ -34,7 +34,7 @@ class DemoSummary(Protocol):
 
     @property
     def worked(self) -> bool:
-        """Whether the demo succeeded."""
+        """True if the demo succeeded."""
         ...
 
     def text(self) -> str:

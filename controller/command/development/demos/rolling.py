@@ -67,7 +67,7 @@ class RollingDemoSummary:
 
     @property
     def worked(self) -> bool:
-        """Whether the demo succeeded."""
+        """True if the demo succeeded."""
         return not (self.failed or self.wrong or self.left_behind)
 
     def text(self) -> str:
@@ -258,11 +258,11 @@ class RollingPlay:
         await self.user.json_patch(RAYCLUSTERS, NAMESPACE, self.manifest.name, [operation])
 
     def _is_under_way(self, group: str, version: str) -> bool:
-        """Whether a worker of this version has come, and one of the former is to go."""
+        """Return whether a worker of this version has come, and one of the former is to go."""
         return bool(self.view.draining and self.view.takes_work(group, version))
 
     def _is_complete(self, version: str) -> bool:
-        """Whether there are exactly the wanted workers, of this version."""
+        """Return whether there are exactly the wanted workers, of this version."""
         sizes = self.manifest.sizes
         return len(self.view.pods) == 1 + sum(sizes.values()) and all(
             len(self.view.takes_work(group, version)) == size for group, size in sizes.items()

@@ -62,7 +62,7 @@ class ServiceDemoSummary:
 
     @property
     def worked(self) -> bool:
-        """Whether the demo succeeded."""
+        """True if the demo succeeded."""
         return not (self.failed or self.wrong or self.left_behind)
 
     def text(self) -> str:

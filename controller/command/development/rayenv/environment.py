@@ -62,7 +62,7 @@ class RayEnvironment:
         return dict(_PIN.findall(self.lock.read_text()))
 
     def is_complete(self) -> bool:
-        """Whether it was completed from this lock file, by a Python that still exists."""
+        """Return whether it was completed from this lock file, by a Python that still exists."""
         try:
             made_from = (self.folder / _MARKER).read_text()
         except OSError:

@@ -75,7 +75,7 @@ class JobView(ClustersView):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job has ended."""
+        """True if the job has ended."""
         return self.deployment_status in _ENDED
 
     @property

@@ -49,11 +49,11 @@ class ServiceView(ClustersView):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the condition `Ready` is true."""
+        """True if the condition `Ready` is true."""
         return self.condition("Ready")
 
     def condition(self, name: str) -> bool:
-        """Whether a condition is true."""
+        """Return whether a condition is true."""
         return _conditions(self.service).get(name) == "True"
 
     def shares(self) -> dict[str, tuple[int, int]]:
@@ -74,7 +74,7 @@ class ServiceView(ClustersView):
         return found
 
     def pod_is_ready(self, key: str) -> bool:
-        """Whether a pod is ready."""
+        """Return whether a pod is ready."""
         return pod_state(self.pods.get(key)) == "Ready"
 
     def saw_service(self, key: str, service: RayService | None) -> None:

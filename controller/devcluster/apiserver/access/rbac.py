@@ -22,7 +22,7 @@ class Rbac:
         self._store = store
 
     def __call__(self, attributes: Attributes) -> bool:
-        """Whether a rule allows it."""
+        """Return whether a rule allows it."""
         if MASTERS in attributes.groups:
             return True
         found = self.rules(attributes.user, attributes.groups, attributes.namespace)

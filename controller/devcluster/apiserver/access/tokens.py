@@ -51,7 +51,7 @@ class TokenIssuer:
         self._wall = wall
 
     def exists(self, namespace: str, name: str) -> bool:
-        """Whether there can be tokens of that service account."""
+        """Return whether there can be tokens of that service account."""
         return name == UNMANAGED or f"{namespace}/{name}" in self._accounts.items
 
     def issue(self, namespace: str, name: str, request: Json) -> Json:

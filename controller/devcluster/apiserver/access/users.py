@@ -23,7 +23,7 @@ class User:
 
     @property
     def is_admin(self) -> bool:
-        """Whether everything is allowed."""
+        """True if everything is allowed."""
         return MASTERS in self.groups
 
 

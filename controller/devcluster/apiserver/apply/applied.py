@@ -146,7 +146,7 @@ def _interleaved(held: list[str], wanted: list[str]) -> list[str]:
 
 
 def _is_passed(element: str, shared: list[str]) -> bool:
-    """Whether another shared item comes first in the wanted order."""
+    """Return whether another shared item comes first in the wanted order."""
     return bool(shared) and element in shared and shared[0] != element
 
 

@@ -42,7 +42,7 @@ class FieldOwner:
     paths: set[Path] = field(default_factory=set[Path])
 
     def is_same(self, other: FieldOwner) -> bool:
-        """Whether both are entries of the same manager in the same role."""
+        """Return whether both are entries of the same manager in the same role."""
         return (self.manager, self.operation, self.api_version, self.subresource) == (
             other.manager,
             other.operation,

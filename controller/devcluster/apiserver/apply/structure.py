@@ -42,7 +42,7 @@ class Structure(Protocol):
 
     @property
     def is_atomic(self) -> bool:
-        """Whether a map is replaced as a whole."""
+        """True if a map is replaced as a whole."""
         ...
 
     @property
@@ -94,7 +94,7 @@ class SchemaStructure:
 
     @property
     def is_atomic(self) -> bool:
-        """Whether a map is replaced as a whole."""
+        """True if a map is replaced as a whole."""
         return self.schema is not None and self.schema.is_atomic_map
 
     def field(self, name: str) -> Structure:

@@ -60,7 +60,7 @@ class Rule(NamedTuple):
     evaluate: Value
 
     def holds(self, value: Any, old: Any) -> bool:
-        """Whether a value satisfies the rule."""
+        """Return whether a value satisfies the rule."""
         return bool(self.evaluate({"self": value, "oldSelf": old}))
 
 

@@ -30,7 +30,7 @@ _PORT_RANGE = "must be between 1 and 65535, inclusive"
 
 
 def moved(spec: Json, before: Json) -> bool:
-    """Whether the cluster address of a service would change."""
+    """Return whether the cluster address of a service would change."""
     if "ExternalName" in {spec["type"], before["type"]} or not before.get("clusterIP"):
         return False
     return spec["clusterIP"] != before["clusterIP"]

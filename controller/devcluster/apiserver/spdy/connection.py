@@ -53,7 +53,7 @@ class SpdyStream:
 
     @property
     def is_closed(self) -> bool:
-        """Whether both halves have ended."""
+        """True if both halves have ended."""
         return self._is_complete and self.has_ended
 
     async def receive(self) -> bytes:

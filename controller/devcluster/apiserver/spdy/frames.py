@@ -54,7 +54,7 @@ class Frame:
 
     @property
     def is_last(self) -> bool:
-        """Whether it ends the sender's half of its stream."""
+        """True if it ends the sender's half of its stream."""
         return bool(self.flags & FIN)
 
     def encode(self) -> bytes:

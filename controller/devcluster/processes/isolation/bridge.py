@@ -172,7 +172,7 @@ class Bridge:
 
 
 def _overlapping(network: ipaddress.IPv4Network, routes: str) -> bool:
-    """Whether `routes` (JSON) has a destination in `network`, or one that contains it."""
+    """Return whether `routes` (JSON) has a destination in `network`, or one that contains it."""
     for route in json.loads(routes or "[]"):
         destination = route["dst"]
         if (

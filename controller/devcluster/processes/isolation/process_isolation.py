@@ -33,7 +33,7 @@ class ProcessIsolation(ABC, Generic[S]):
                 await self._end(own)
 
     def is_pod(self, address: str) -> bool:
-        """Whether a pod with a network of its own has that address."""
+        """Return whether a pod with a network of its own has that address."""
         return any(
             sandbox.ip == address and sandbox.setting.pod and not sandbox.setting.host_network
             for sandbox in self._sandboxes.values()

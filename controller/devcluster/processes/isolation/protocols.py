@@ -168,7 +168,7 @@ class Isolation(Protocol):
         ...
 
     def is_pod(self, address: str) -> bool:
-        """Whether a pod with a network of its own has that address."""
+        """Return whether a pod with a network of its own has that address."""
         ...
 
     async def hold(self, addresses: AbstractSet[str]) -> Mapping[str, str]:

@@ -162,7 +162,7 @@ class ServiceNetwork:
         self._forwarders[endpoint] = forwarder
 
     def admits(self, peer: tuple[str, int], here: tuple[str, int]) -> bool:
-        """Whether a pod, or a process of a permitted user, connects."""
+        """Return whether a pod, or a process of a permitted user, connects."""
         return self._isolation.is_pod(peer[0]) or owner(peer, here) in self._permitted
 
 

@@ -7,7 +7,7 @@ import select
 
 
 def ended(lifeline: int) -> bool:
-    """Whether the process at the other end is gone."""
+    """Return whether the process at the other end is gone."""
     try:
         return os.read(lifeline, 1) == b""
     except BlockingIOError:

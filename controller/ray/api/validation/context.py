@@ -43,7 +43,7 @@ class ValidationContext:
 
     @property
     def autoscaler_v2(self) -> bool:
-        """Whether autoscaler v2 is selected, by the option or by the variable."""
+        """True if autoscaler v2 is selected, by the option or by the variable."""
         options = self.spec.autoscaler_options
         variable = self.head.ray.variable(AUTOSCALER_V2)
         by_variable = variable is not None and variable.value in {"1", "true"}

@@ -84,7 +84,7 @@ def _submitter(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _is_generated(spec: JobSpec) -> bool:
-    """Whether the operator generates the submission, instead of a command of the user."""
+    """Return whether the operator generates the submission, instead of a command of the user."""
     if spec.submission_mode is not SubmissionMode.K8S_JOB or spec.submitter_pod_template is None:
         return True
     return not dig(spec.submitter_pod_template, "spec", "containers", 0, "command")

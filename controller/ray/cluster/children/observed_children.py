@@ -50,5 +50,5 @@ class ObservedChildren:
 
     @property
     def block_pods(self) -> bool:
-        """Whether no pod may be created for now."""
+        """True if no pod may be created for now."""
         return bool(self.blocked or self.missing_required)

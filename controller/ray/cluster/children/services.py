@@ -20,7 +20,7 @@ def headless_service_name(identity: Identity) -> str:
 
 
 def needs_headless_service(spec: ClusterSpec) -> bool:
-    """Whether a group has replicas of several hosts."""
+    """Return whether a group has replicas of several hosts."""
     return any(group.hosts > 1 for group in spec.worker_group_specs)
 
 
@@ -50,7 +50,7 @@ def serve_service_name(identity: Identity) -> str:
 
 
 def is_serve_service(identity: Identity, meta: ObjectMeta) -> bool:
-    """Whether the cluster created it; a RayService's may have the same name and owner."""
+    """Return whether the cluster created it; a RayService's may have the same name and owner."""
     is_ours = (meta.labels or {}).get(labels.ORIGIN_KIND) == "RayCluster"
     return is_ours and meta.name == serve_service_name(identity)
 

@@ -141,12 +141,12 @@ def required_objects(desired: DesiredCluster) -> Iterator[RequiredObject]:
 
 
 def enables_serve_service(cluster: RayCluster) -> bool:
-    """Whether the annotation asks for it."""
+    """Return whether the annotation asks for it."""
     return (cluster.metadata.annotations or {}).get(labels.ENABLE_SERVE_SERVICE) == "true"
 
 
 def wants_serve_service(cluster: RayCluster, spec: ClusterSpec) -> bool:
-    """Whether it is enabled and the head has a port for it."""
+    """Return whether it is enabled and the head has a port for it."""
     return enables_serve_service(cluster) and bool(serve_ports(spec))
 
 

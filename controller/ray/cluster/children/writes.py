@@ -42,7 +42,7 @@ def create_children(
 
 
 def has_unconfirmed_children(seen: ClusterObservation) -> bool:
-    """Whether it is unknown if a child that pods depend on exists."""
+    """Return whether it is unknown if a child that pods depend on exists."""
     absent = (child for child in seen.children.absent if not child.independent)
     return any(child.scope in seen.pending_scopes for child in absent)
 

@@ -59,13 +59,13 @@ def cleanup_job_name(cluster: str) -> str:
 
 
 def knows_redis(desired: DesiredCluster) -> bool:
-    """Whether the head, and so the Job, knows where Redis is."""
+    """Return whether the head, and so the Job, knows where Redis is."""
     ray: Body = desired.builder.head("")["spec"]["containers"][0]
     return "RAY_REDIS_ADDRESS" in _variables(ray) or bool(ray.get("envFrom"))
 
 
 def is_cleanup_job_of(job: Job, uid: str) -> bool:
-    """Whether the Job belongs to the cluster with this uid, by its owner or by its own word."""
+    """True if the Job belongs to the cluster with this uid, by its owner or by its own word."""
     annotations = job.metadata.annotations or {}
     return is_owned_by(job.metadata, uid) or annotations.get(labels.CLUSTER_UID) == uid
 

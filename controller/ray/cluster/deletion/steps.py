@@ -96,7 +96,7 @@ def step_of(seen: ClusterObservation, now: datetime, *, enabled: bool) -> Deleti
 
 
 def keeps_state_in_redis(cluster: RayCluster, desired: DesiredCluster) -> bool:
-    """Whether Redis is the backend of the cluster's fault tolerance."""
+    """Return whether Redis is the backend of the cluster's fault tolerance."""
     return isinstance(state_storage(cluster, desired.spec), RedisStorage)
 
 

@@ -277,7 +277,7 @@ def _conditions(
 
 
 def _changes_pods(failure: Failure) -> bool:
-    """Whether a pod could not be created or deleted; KubeRay has no reason for other writes."""
+    """True if a pod could not be created or deleted; KubeRay has no reason for other writes."""
     write = failure.write
     return write.target.resource is PODS and isinstance(write, Create | Delete)
 
@@ -313,7 +313,7 @@ def _patch(
 
 
 def _is_urgent(present: Status, wanted: Status, changed: set[str]) -> bool:
-    """Whether more than counters and words moved."""
+    """Return whether more than counters and words moved."""
     if changed - _COUNTERS - {"conditions", "upgrade"}:
         return True
     return "conditions" in changed and _verdicts(present) != _verdicts(wanted)

@@ -80,7 +80,7 @@ def history_notes(failures: Iterable[Failure]) -> tuple[Note, ...]:
 
 
 def is_of_history(failure: Failure) -> bool:
-    """Whether a write of a revision failed, which hinders nothing."""
+    """Return whether a write of a revision failed, which hinders nothing."""
     return failure.write.target.resource is CONTROLLER_REVISIONS
 
 

@@ -38,7 +38,7 @@ class Recreate:
     outlook: str = "pods are replaced unless only tolerations or scheduling gates have changed"
 
     def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
-        """Whether the live head was made from another specification than the present one.
+        """Return whether the live head was made from another specification than the present one.
 
         Without a live head there is nothing to compare: what is created next is up to date anyway.
         """

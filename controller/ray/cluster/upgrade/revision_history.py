@@ -40,12 +40,12 @@ class RevisionHistory:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the present templates are to be kept now."""
+        """True if the present templates are to be kept now."""
         return self.present is None and not self.refusal and not self.is_pending
 
     @property
     def is_awaited(self) -> bool:
-        """Whether pods are replaced only when they are kept: no longer once that has failed."""
+        """True if pods are replaced only when they are kept: no longer once that has failed."""
         return self.is_missing and not self.error
 
     @property

@@ -41,7 +41,7 @@ class UpgradeStrategy(Protocol):
         ...
 
     def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
-        """Whether running pods are to be replaced because of the specification."""
+        """Return whether running pods are to be replaced because of the specification."""
         ...
 
     def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:

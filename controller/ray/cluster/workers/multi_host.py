@@ -54,7 +54,7 @@ class MultiHostReplica:
         return [pod for pod in self.pods if not pod.metadata.terminating]
 
     def is_whole(self, hosts: int) -> bool:
-        """Whether these are all of so many hosts, and none was left over from a larger replica."""
+        """True if these are all of so many hosts, and none was left over from a larger replica."""
         numbers = [_label(pod, labels.HOST_INDEX) for pod in self.pods]
         too_high = any(each.isdecimal() and int(each) >= hosts for each in numbers)
         return len(self.pods) == hosts and not too_high
@@ -66,7 +66,7 @@ class MultiHostReplica:
 
 
 def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
-    """Whether the group's pods must be treated as multi-host replicas.
+    """Return whether the group's pods must be treated as multi-host replicas.
 
     Not while a multi-host group has pods without the labels of replicas, from an operator that sets
     none: which of them compute together is unknown, so they stay and are replaced one by one, until
@@ -91,7 +91,7 @@ def read_replicas(pods: Iterable[Pod]) -> tuple[MultiHostReplica, ...]:
 
 
 def is_unfinished(each: MultiHostReplica, group: WorkerGroup, begun: Mapping[str, int]) -> bool:
-    """Whether the replica lacks only the hosts that this process has not created yet."""
+    """Return whether the replica lacks only the hosts that this process has not created yet."""
     hosts = [_label(pod, labels.HOST_INDEX) for pod in each.pods]
     named = group.scale_strategy.workers_to_delete
     return (

@@ -67,12 +67,12 @@ class HeadActor:
 
     @property
     def idle(self) -> bool:
-        """Whether it has neither a probe nor an open command."""
+        """True if it has neither a probe nor an open command."""
         return not self.probes and not self.commands
 
     @property
     def failing(self) -> bool:
-        """Whether the dashboard has been silent for long enough to be reported."""
+        """True if the dashboard has been silent for long enough to be reported."""
         return self.silence.decisive
 
     def observation(self, probe: Probe) -> ProbeObservation | None:
@@ -114,7 +114,7 @@ class HeadActor:
         return max(min(self.commands.next_due(), self.probes.next_due()), self.rests_until)
 
     def urgent(self, now: float) -> bool:
-        """Whether a command is due."""
+        """Return whether a command is due."""
         return self.commands.next_due() <= now
 
     def next_request(self, now: float) -> PendingCommand | Probe | None:

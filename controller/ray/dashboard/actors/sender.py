@@ -135,6 +135,6 @@ def _result(error: DashboardError) -> str:
 
 
 def _is_cancelled() -> bool:
-    """Whether this task is being cancelled, rather than something that it awaited."""
+    """Return whether this task is being cancelled, rather than something that it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

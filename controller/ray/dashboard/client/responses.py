@@ -198,7 +198,7 @@ def _reason(answer: DashboardResponse) -> str:
 
 
 def _is_unknown(answer: DashboardResponse, job_id: str) -> bool:
-    """Whether Ray itself says that it does not know the job. Any other 404 says nothing."""
+    """Return whether Ray itself says that it does not know the job. Any other 404 says nothing."""
     return (
         answer.status == 404
         and answer.content_type == "text/plain"

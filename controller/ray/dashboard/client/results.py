@@ -22,7 +22,7 @@ class JobStatus(Enum):
 
     @property
     def terminal(self) -> bool:
-        """Whether Ray will never change it again."""
+        """True if Ray will never change it again."""
         return self in _TERMINAL
 
 

@@ -44,7 +44,7 @@ class Command(ABC):
         return ()
 
     def supersedes(self, other: Command) -> bool:
-        """Whether this command makes an older one of the same head pointless."""
+        """Return whether this command makes an older one of the same head pointless."""
         del other
         return False
 

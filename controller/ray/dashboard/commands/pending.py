@@ -45,5 +45,5 @@ class PendingCommand:
         return f"{reason}; the last attempt: {self.error}" if self.error else reason
 
     def of(self, controller: str) -> bool:
-        """Whether an object of this controller submitted it."""
+        """Return whether an object of this controller submitted it."""
         return self.subscriber.controller == controller

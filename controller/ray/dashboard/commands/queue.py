@@ -35,7 +35,7 @@ class CommandQueue:
         return len(self._open)
 
     def __contains__(self, command_id: CommandId) -> bool:
-        """Whether the command is open, or its outcome known."""
+        """Return whether the command is open, or its outcome known."""
         return command_id in self._open or command_id in self._outcomes
 
     def outcome(self, command_id: CommandId) -> CommandOutcome | None:
@@ -79,7 +79,7 @@ class CommandQueue:
         return self._deadlines.lowest() if self._deadlines else math.inf
 
     def is_under_way(self, pending: PendingCommand) -> bool:
-        """Whether an attempt of an open command is under way."""
+        """Return whether an attempt of an open command is under way."""
         return pending.id not in self._due
 
     def pop(self) -> PendingCommand:

@@ -29,7 +29,7 @@ class FailureStreak:
 
     @property
     def decisive(self) -> bool:
-        """Whether it is long enough to be reported."""
+        """True if it is long enough to be reported."""
         return self.length >= self._threshold
 
     @property

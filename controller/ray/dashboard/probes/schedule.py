@@ -51,7 +51,7 @@ class ProbeSchedule:
         return tuple(self._subscribed)
 
     def has_subscriber(self, subscriber: Subscriber) -> bool:
-        """Whether this object subscribes to any probe."""
+        """Return whether this object subscribes to any probe."""
         return subscriber in self._subscribed
 
     def subscribe(

@@ -113,7 +113,7 @@ class ProbeState:
 
     @property
     def _needs_confirmation(self) -> bool:
-        """Whether Ray says that it does not know the job, but not often enough in a row."""
+        """True if Ray says that it does not know the job, but not often enough in a row."""
         return 0 < self._not_found < self._settings.not_found_threshold
 
 

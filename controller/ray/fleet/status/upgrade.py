@@ -71,7 +71,7 @@ def upgrade_event(before: str, reason: str, message: str) -> tuple[Event, ...]:
 
 
 def _is_under_way(seen: FleetObservation) -> bool:
-    """Whether copies are outdated, or the last that were have replacements that are not ready."""
+    """True if copies are outdated, or the last that were have replacements that are not ready."""
     if outdated_copies(seen):
         return True
     before = find_condition(seen.conditions, UPGRADING) or {}

@@ -26,7 +26,7 @@ def digest_of(spec: JobSpec) -> str:
 
 
 def is_outdated(seen: JobObservation) -> bool:
-    """Whether the attempt's cluster was created from another specification than the present."""
+    """True if the attempt's cluster was created from another specification than the present."""
     if seen.cluster is None or not seen.owns_cluster or isinstance(seen.spec, Problem):
         return False
     created_from = (seen.cluster.metadata.annotations or {}).get(labels.MADE_FROM)

@@ -130,7 +130,7 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
 
 
 def must_stop(seen: JobObservation) -> bool:
-    """Whether the attempt's job may run on a head that can be asked to stop it."""
+    """Return whether the attempt's job may run on a head that can be asked to stop it."""
     if seen.head is None or not seen.job_id or result_of(seen) is not None:
         return False
     if not seen.recorded_head:  # a sidecar submits early, and KubeRay records no head
@@ -140,19 +140,19 @@ def must_stop(seen: JobObservation) -> bool:
 
 
 def has_answered(seen: JobObservation) -> bool:
-    """Whether the dashboard of the present head has given a definite answer and still answers."""
+    """True if the dashboard of the present head has given a definite answer and still answers."""
     answer = seen.answer
     return answer is not None and answer.value is not None and answer.failing_since is None
 
 
 def is_unsubmitted(seen: JobObservation) -> bool:
-    """Whether the job has certainly not been submitted: the operator submits, and records first."""
+    """True if the job has certainly not been submitted: the operator submits, and records first."""
     known = seen.recorded_head or seen.status.get("jobStatus")
     return seen.mode is SubmissionMode.HTTP and not known
 
 
 def is_stopped(seen: JobObservation, deadlines: Deadlines) -> bool:
-    """Whether nothing is left to stop in Ray, or stopping it has taken too long.
+    """Return whether nothing is left to stop in Ray, or stopping it has taken too long.
 
     Ray takes some seconds to stop a job, and never stops one that waits for resources.
     """
@@ -167,7 +167,7 @@ def is_stopped(seen: JobObservation, deadlines: Deadlines) -> bool:
 
 
 def has_leftovers(seen: JobObservation) -> bool:
-    """Whether the attempt's cluster or submitter exists, or may after an unknown create."""
+    """Return whether the attempt's cluster or submitter exists, or may after an unknown create."""
     made = seen.owns_cluster or bool(seen.stale_clusters) or seen.submitter_job is not None
     return made or bool(seen.pending_scopes & {CLUSTER_SCOPE, SUBMITTER_SCOPE})
 
@@ -226,7 +226,7 @@ def _cluster(seen: JobObservation) -> ClusterFact:
 
 
 def _sidecar_has_ended(seen: JobObservation) -> bool:
-    """Whether a sidecar submitter has ended: its head never becomes Ready again."""
+    """Return whether a sidecar submitter has ended: its head never becomes Ready again."""
     ended = seen.submitter.fact in _ENDED
     return seen.mode is SubmissionMode.SIDECAR and seen.head is not None and ended
 
@@ -256,7 +256,7 @@ def _ray(seen: JobObservation, deadlines: Deadlines) -> RayFact:
 
 
 def _asked_after_submitter_ended(seen: JobObservation, deadlines: Deadlines) -> bool:
-    """Whether Ray was asked after the submitter ended."""
+    """Return whether Ray was asked after the submitter ended."""
     ended = seen.submitter.ended
     if seen.submitter.fact not in _ENDED or ended is None:
         return True
@@ -286,7 +286,7 @@ def _result_time(seen: JobObservation) -> datetime | None:
 
 
 def _waits_to_run(seen: JobObservation) -> bool:
-    """Whether the attempt is still being prepared."""
+    """Return whether the attempt is still being prepared."""
     return seen.state in _BEFORE_RUNNING or seen.submitter.fact is SubmitterFact.ABSENT
 
 

@@ -22,7 +22,7 @@ class Deadlines:
         self._next: datetime | None = None
 
     def reached(self, moment: datetime | None) -> bool:
-        """Whether `moment` has come; False for None. A future moment is remembered."""
+        """Return whether `moment` has come; False for None. A future moment is remembered."""
         if moment is None:
             return False
         if moment <= self.now:
@@ -31,11 +31,11 @@ class Deadlines:
         return False
 
     def passed(self, start: datetime | None, span: timedelta) -> bool:
-        """Whether `span` has passed since `start`; False if there is no start."""
+        """Return whether `span` has passed since `start`; False if there is no start."""
         return start is not None and self.reached(start + span)
 
     def waited(self, start: datetime | None, span: timedelta) -> bool:
-        """Whether it was waited for `span` since `start`; False if there is no start.
+        """Return whether it was waited for `span` since `start`; False if there is no start.
 
         For the operator's own patience, which a jump of the clock must not end; what a user has
         limited in time ends by the time of day (`passed`).

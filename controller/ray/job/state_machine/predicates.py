@@ -203,7 +203,7 @@ def is_valid_again_with_an_attempt(facts: JobFacts) -> bool:
 
 
 def _submitter_is_done(facts: JobFacts) -> bool:
-    """Whether the submitter, which now only prints the log, need not be waited for."""
+    """Return whether the submitter, which now only prints the log, need not be waited for."""
     return facts.submitter is not SubmitterFact.ACTIVE or facts.suspend
 
 

@@ -78,5 +78,5 @@ class FailureReason(Enum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a new attempt on a fresh cluster may succeed."""
+        """True if a new attempt on a fresh cluster may succeed."""
         return self.value.retriable

@@ -22,12 +22,12 @@ class State(Enum):
 
     @property
     def terminal(self) -> bool:
-        """Whether no other state follows."""
+        """True if no other state follows."""
         return self in _TERMINAL
 
     @property
     def has_attempt(self) -> bool:
-        """Whether an attempt is in progress and its names are stored."""
+        """True if an attempt is in progress and its names are stored."""
         return self in _WITH_ATTEMPT
 
     @property

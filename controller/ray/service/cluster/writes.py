@@ -96,7 +96,7 @@ def _annotate(
 
 
 def needs_identity(cluster: ServingCluster) -> bool:
-    """Whether another operator made the cluster, so that it does not say from what."""
+    """Return whether another operator made the cluster, so that it does not say from what."""
     if cluster.cluster is None or not cluster.exists:
         return False
     return labels.MADE_FROM not in (cluster.cluster.metadata.annotations or {})
@@ -144,7 +144,7 @@ def record_applied(seen: ServiceObservation, cluster: ServingCluster) -> Iterato
 
 
 def needs_stamp(cluster: ServingCluster) -> bool:
-    """Whether another operator made the cluster, so that no config is stored on it."""
+    """Return whether another operator made the cluster, so that no config is stored on it."""
     return cluster.cluster is not None and cluster.config is None and not cluster.config_problem
 
 

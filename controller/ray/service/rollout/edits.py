@@ -19,7 +19,7 @@ def edited_cluster(facts: RolloutFacts) -> GoalCluster:
 
 
 def keeps_outdated_cluster(facts: RolloutFacts) -> bool:
-    """Whether strategy `None` keeps an active cluster of another specification than the wanted one.
+    """True if strategy `None` keeps an active cluster of another specification than the wanted one.
 
     An edited config reaches it all the same, because no other cluster would ever get it.
     """

@@ -64,7 +64,7 @@ def _rebalance_forward(facts: RolloutFacts) -> Move | Wait:
 
 
 def _is_empty(facts: RolloutFacts) -> bool:
-    """Whether nothing is lost when the pending cluster goes, once the active one is complete."""
+    """True if nothing is lost when the pending cluster goes, once the active one is complete."""
     if facts.shares.active_capacity < FULL:
         return False
     return facts.shares.pending_capacity == 0 or not facts.pending.has_head

@@ -101,7 +101,7 @@ def unreached_since(cluster: ServingCluster) -> datetime | None:
 
 
 def is_applied(seen: ServiceObservation, cluster: ServingCluster) -> bool:
-    """Whether Ray has accepted the stored config, and still has it.
+    """Return whether Ray has accepted the stored config, and still has it.
 
     What Ray reports is not enough: it also contains every config that merely lacks something of
     the one before, such as an application.
@@ -116,7 +116,7 @@ def is_applied(seen: ServiceObservation, cluster: ServingCluster) -> bool:
 
 
 def is_recorded_as_applied(cluster: ServingCluster) -> bool:
-    """Whether the cluster says that its Ray has accepted the stored config."""
+    """Return whether the cluster says that its Ray has accepted the stored config."""
     if cluster.cluster is None or cluster.config is None:
         return False
     annotations = cluster.cluster.metadata.annotations or {}

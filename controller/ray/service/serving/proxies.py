@@ -66,7 +66,7 @@ def proxy_on(cluster: ServingCluster, pod: Pod) -> ServeProxy | None:
 
 
 def takes_requests(cluster: ServingCluster, pod: Pod) -> bool | None:
-    """Whether the proxy on a gated pod takes requests; None while that is not known.
+    """True if the proxy on a gated pod takes requests; None while that is not known.
 
     A pod that is not ready takes none until it was asked again: its container may have been
     restarted.
@@ -88,7 +88,7 @@ def endpoints_of(cluster: ServingCluster) -> tuple[Pod, ...]:
 
 
 def accepts_requests(seen: ServiceObservation, cluster: ServingCluster) -> bool:
-    """Whether the service of the applications may be led to the cluster: endpoints are ready.
+    """True if the service of the applications may be led to the cluster: endpoints are ready.
 
     The head is one of them unless the user excludes it: Serve runs a proxy there first.
     """
@@ -107,7 +107,7 @@ def last_resorts(cluster: ServingCluster) -> frozenset[str]:
 
 
 def _is_silent(cluster: ServingCluster, pod: Pod) -> bool:
-    """Whether its proxy was asked and has not answered."""
+    """Return whether its proxy was asked and has not answered."""
     seen = cluster.proxies.get(pod.metadata.uid)
     return seen is not None and seen.failing_since is not None
 
@@ -120,7 +120,7 @@ def failure_of(seen: ProbeObservation) -> str:
 
 
 def is_admitted(pod: Pod) -> bool:
-    """Whether its label admits it to the service of the applications."""
+    """Return whether its label admits it to the service of the applications."""
     return (pod.metadata.labels or {}).get(labels.SERVE) == "true"
 
 
@@ -137,7 +137,7 @@ def serve_state(cluster: ServingCluster) -> ServeState | None:
 
 
 def _may_serve(cluster: ServingCluster, pod: Pod) -> bool:
-    """Whether Manta asks the proxy of an endpoint, and it has not failed to answer.
+    """Return whether Manta asks the proxy of an endpoint, and it has not failed to answer.
 
     A head counts before it is asked: it became an endpoint because its proxy had answered.
     """

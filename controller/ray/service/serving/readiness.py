@@ -69,7 +69,7 @@ def judge(state: ServeState, config: StoredConfig, capacity: int | None) -> Read
 
 
 def is_deployed(wanted: Mapping[str, Any], application: ServeApplication) -> bool:
-    """Whether Ray runs this config; what Ray adds to it, such as defaults, does not count."""
+    """True if Ray runs this config; what Ray adds to it, such as defaults, does not count."""
     return application.config is not None and contains(application.config, wanted)
 
 

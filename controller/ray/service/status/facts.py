@@ -107,7 +107,7 @@ def _goal(seen: ServiceObservation) -> GoalCluster:
 
 
 def _is_as_wanted(seen: ServiceObservation, cluster: ServingCluster) -> bool:
-    """Whether it stays, and has the wanted specification but for what may change in place.
+    """Return whether it stays, and has the wanted specification but for what may change in place.
 
     One that had it at the present generation has it still, however it reads now.
     """

@@ -78,7 +78,7 @@ def present_routing(seen: ServiceObservation, reads: CacheReader) -> Routing:
 
 
 def is_incremental(seen: ServiceObservation) -> bool:
-    """Whether the pending cluster takes over step by step, as decided when it was prepared."""
+    """True if the pending cluster takes over step by step, as decided when it was prepared."""
     return seen.active is not None and "targetCapacity" in seen.recorded(PENDING)
 
 

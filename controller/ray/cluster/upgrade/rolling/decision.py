@@ -217,11 +217,11 @@ class _Decision:
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def _awaits_writes(self) -> bool:
-        """Whether what pods were made from is still to be recorded."""
+        """Return whether what pods were made from is still to be recorded."""
         return bool(unstamped_pods(self.seen, self.desired)) or self.seen.awaits_revision
 
     def _is_served(self) -> bool:
-        """Whether the replacements do their work."""
+        """Return whether the replacements do their work."""
         head = live_head(self.seen)
         return (
             head is not None
@@ -245,7 +245,7 @@ class _Decision:
         return f"it {why}{_HEAD_REMEDY}"
 
     def _head_is_due(self) -> bool:
-        """Whether all else is done. A head that stays makes a verdict that permits nothing."""
+        """True if all else is done. A head that stays makes a verdict that permits nothing."""
         enough = all(each.group.has_enough for each in self.units)
         return self.head_is_outdated and self._workers_done and enough
 
@@ -272,7 +272,7 @@ def _is_active(seen: ClusterObservation, desired: DesiredCluster) -> bool:
 
 
 def _is_needed(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    """Whether any pod is outdated or draining, or an update has not been reported as complete."""
+    """True if any pod is outdated or draining, or an update has not been reported as complete."""
     if (find_condition(seen.conditions, UPGRADING) or {}).get("status") == "True":
         return True
     hashes = desired.builder.hashes()
@@ -313,7 +313,7 @@ def _surplus(units: PodUnits, permission: Permission) -> tuple[str, ...]:
 
 
 def _has_ended(pod: Pod) -> bool:
-    """Whether its Ray container has ended, for good or to be restarted."""
+    """Return whether its Ray container has ended, for good or to be restarted."""
     return any(status.restart_count or status.state.terminated for status in _ray_status(pod))
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def is_explained(seen: ClusterObservation, *, only_head: bool) -> bool:
-    """Whether outdated pods follow from an edit, or a person has confirmed their replacement.
+    """True if outdated pods follow from an edit, or a person has confirmed their replacement.
 
     Args:
         seen: the cluster.
@@ -48,13 +48,13 @@ def _is_under_way(seen: ClusterObservation, *, only_head: bool) -> bool:
 
 
 def _was_reported_before(seen: ClusterObservation) -> bool:
-    """Whether pods were outdated before rolling updates were asked for, by the annotation."""
+    """True if pods were outdated before rolling updates were asked for, by the annotation."""
     found = find_condition(seen.conditions, PODS_UP_TO_DATE) or {}
     return found.get("status") == "False" and found.get("reason") == UPGRADE_STRATEGY_NONE
 
 
 def _is_recorded(seen: ClusterObservation) -> bool:
-    """Whether the pods of the present generation were counted already.
+    """Return whether the pods of the present generation were counted already.
 
     A specification that was refused is observed without having been counted.
     """

@@ -47,7 +47,7 @@ class RayView:
 
     @property
     def answers(self) -> bool:
-        """Whether it is known which nodes there are."""
+        """True if it is known which nodes there are."""
         if self.assumed:
             return True
         seen = self.nodes
@@ -55,7 +55,7 @@ class RayView:
 
     @property
     def knows_enough(self) -> bool:
-        """Whether the nodes and the version are known."""
+        """True if the nodes and the version are known."""
         return self.assumed or (self.answers and bool(self.version))
 
     @property
@@ -79,21 +79,21 @@ class RayView:
         return value.at(pod.status.pod_ip, created)
 
     def is_alive(self, pod: Pod) -> bool:
-        """Whether Ray lists a node on the pod as alive."""
+        """Return whether Ray lists a node on the pod as alive."""
         if self.assumed:
             return is_ready(pod)
         node = self.node_of(pod) if self.answers else None
         return node is not None and node.alive
 
     def is_dead(self, pod: Pod) -> bool:
-        """Whether Ray lists the node on the pod as dead."""
+        """Return whether Ray lists the node on the pod as dead."""
         if self.assumed:
             return True
         node = self.node_of(pod) if self.answers else None
         return node is not None and not node.alive
 
     def never_joined(self, pod: Pod) -> bool:
-        """Whether a head that is older than the pod has never listed a node on it."""
+        """Return whether a head that is older than the pod has never listed a node on it."""
         if self.assumed or not self.answers or self.head is None or self.head_pod is None:
             return False
         born, head_born = pod.metadata.creation_timestamp, self.head_pod.metadata.creation_timestamp

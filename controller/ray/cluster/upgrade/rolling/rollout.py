@@ -93,7 +93,7 @@ class GroupUpgrade:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether any unit is draining."""
+        """True if any unit is draining."""
         return any(unit.is_leaving for unit in self.group.units)
 
     def pods_of(self, names: Iterable[str]) -> Iterator[Pod]:
@@ -134,12 +134,12 @@ class Rollout:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether any pod is draining."""
+        """True if any pod is draining."""
         return any(each.is_leaving for each in self.groups.values())
 
     @property
     def takes_away(self) -> bool:
-        """Whether the next moves have pods drained or deleted."""
+        """True if the next moves have pods drained or deleted."""
         return any(each.moves.drain or each.moves.delete for each in self.groups.values())
 
     @property

@@ -38,7 +38,7 @@ def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tu
 
 
 def hides_an_edit(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    """Whether the status must not yet say that it has seen the present specification."""
+    """Return whether the status must not yet say that it has seen the present specification."""
     is_rolling = desired.spec.upgrade_strategy.rolling is not None
     return is_rolling and _is_edited(seen, desired) and bool(unstamped_pods(seen, desired))
 
