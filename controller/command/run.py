@@ -6,8 +6,11 @@ import socket
 from functools import partial
 from typing import TYPE_CHECKING
 
+import structlog
+
 import controller
 from controller.command.election import elected, lease_namespace
+from controller.command.kinds import kinds_of
 from controller.command.operator import operator_for
 from controller.command.signals import stop_on_signals
 from controller.kube.errors import ConfigurationError
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from controller.runtime.settings import Settings
 
 USER_AGENT = f"manta-operator/{controller.__version__}"
+
+_log = structlog.stdlib.get_logger("manta.operator")
 
 
 async def run(
@@ -48,6 +53,7 @@ async def run(
     log_as(settings)
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
+    announce(credentials, settings, kind_settings)
     outside = is_outside(credentials)
     elect, lease_in = None, ""
     if settings.leader_election:
@@ -70,6 +76,20 @@ async def run(
         lease_in=lease_in,
     ) as operator:
         return await operator.run(stop)
+
+
+def announce(credentials: Credentials, settings: Settings, kind_settings: KindSettings) -> None:
+    """Log what runs where, before anything else: the first line of every run."""
+    gates = kind_settings.cluster.feature_gates.chosen
+    _log.info(
+        "operator.starting",
+        version=controller.__version__,
+        server=credentials.endpoint.host,
+        context=credentials.endpoint.context or None,
+        namespaces=list(settings.namespaces) or "all",
+        kinds=[kind.name for kind in kinds_of(kind_settings, None)],
+        feature_gates=dict(gates),
+    )
 
 
 def log_as(settings: Settings) -> None:

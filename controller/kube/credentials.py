@@ -21,16 +21,18 @@ class ServerEndpoint:
         url: scheme, host, port and, behind some proxies, a path; no slash at the end.
         proxy: URL of an HTTP proxy, empty for none. The environment is never consulted.
         server_name: name expected in the server's certificate, empty for the host of the URL.
+        context: of the kubeconfig that names it; empty if none does.
     """
 
     url: str
     proxy: str = ""
     server_name: str = ""
+    context: str = ""
 
     @property
     def host(self) -> str:
-        """`host:port`, as metrics label it."""
-        return self.url.partition("://")[2].partition("/")[0]
+        """`host:port`, as metrics and the log name it: without a password."""
+        return self.url.partition("://")[2].partition("/")[0].rpartition("@")[2]
 
 
 class Credentials(Protocol):

@@ -267,7 +267,8 @@ def _endpoint(chosen: _Choice) -> ServerEndpoint:
             f"The proxy-url {proxy!r} of context {chosen.context!r} is not supported. "
             "Use an HTTP proxy."
         )
-    return ServerEndpoint(server, proxy, str(chosen.cluster.get("tls-server-name") or ""))
+    name = str(chosen.cluster.get("tls-server-name") or "")
+    return ServerEndpoint(server, proxy, name, context=chosen.context)
 
 
 def _static_credential(chosen: _Choice) -> ExecCredential:

@@ -7,6 +7,7 @@ same renderer. The values of fields with the name of a secret are never printed.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from logging.handlers import RotatingFileHandler
 from typing import TYPE_CHECKING, Any, Literal, TextIO
@@ -33,6 +34,8 @@ def configure_logging(
     file_format: Literal["console", "json"] = "json",
 ) -> None:
     """Set up logging for the process. May be called again; the last call counts.
+
+    Colours go to a terminal only, and not there either if `NO_COLOR` is set.
 
     Args:
         level: lowest severity that is logged.
@@ -63,10 +66,11 @@ def configure_logging(
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
     handlers: list[logging.Handler] = [logging.StreamHandler(out)]
-    handlers[0].setFormatter(_formatter(shared, console=_is_console(format, out)))
+    colours = out.isatty() and not os.environ.get("NO_COLOR")
+    handlers[0].setFormatter(_formatter(shared, _is_console(format, out), colours=colours))
     if file:
         rotated = RotatingFileHandler(file, maxBytes=_FILE_BYTES, backupCount=_FILES_KEPT)
-        rotated.setFormatter(_formatter(shared, console=file_format == "console"))
+        rotated.setFormatter(_formatter(shared, file_format == "console", colours=False))
         handlers.append(rotated)
     root = logging.getLogger()
     root.handlers[:] = handlers
@@ -74,12 +78,12 @@ def configure_logging(
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
 
 
-def _formatter(shared: list[Processor], *, console: bool) -> logging.Formatter:
+def _formatter(shared: list[Processor], console: bool, *, colours: bool) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), _hide_secrets],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            *_renderers(console=console),
+            *_renderers(console, colours=colours),
         ],
     )
 
@@ -88,11 +92,11 @@ def _is_console(format: str, out: TextIO) -> bool:  # noqa: A002  as above
     return format == "console" or (format == "auto" and out.isatty())
 
 
-def _renderers(*, console: bool) -> list[Processor]:
+def _renderers(console: bool, *, colours: bool) -> list[Processor]:
     if console:
         # The default formatter prints local variables, secrets among them, and takes seconds.
         plain = structlog.dev.plain_traceback
-        return [structlog.dev.ConsoleRenderer(exception_formatter=plain)]
+        return [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain)]
     return [
         structlog.processors.format_exc_info,
         structlog.processors.JSONRenderer(serializer=_json),

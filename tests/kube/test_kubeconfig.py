@@ -63,6 +63,7 @@ async def load(paths: str | None, context: str | None = None, **environment: str
 async def test_server_and_token_are_those_of_the_current_context(tmp_path: Path):
     credentials = await load(write(tmp_path / "c", config()))
     assert credentials.endpoint.url == "https://one.example:6443"
+    assert credentials.endpoint.context == "one"
     assert await credentials.authorization() == "Bearer one-token"
 
 

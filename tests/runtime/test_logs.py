@@ -6,7 +6,7 @@ import io
 import json
 import logging
 import sys
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 import structlog
@@ -92,6 +92,25 @@ def test_people_at_a_terminal_get_no_json(format_, stream, *, is_json: bool):
     configure_logging(format=format_, stream=out)
     structlog.stdlib.get_logger("manta.test").info("hello")
     assert out.getvalue().startswith("{") is is_json
+
+
+@pytest.mark.usefixtures("restored_logging")
+@pytest.mark.parametrize(
+    ("stream", "no_color", "coloured"),
+    [(Terminal, "", True), (Terminal, "1", False), (io.StringIO, "", False)],
+)
+def test_colours_go_to_a_terminal_only_unless_they_are_not_wanted(
+    stream, no_color: str, *, coloured: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("NO_COLOR", no_color)
+    out, file = stream(), tmp_path / "log"
+    configure_logging(format="console", stream=out, file=str(file), file_format="console")
+    structlog.stdlib.get_logger("manta.test").info("hello", name="a")
+    for handler in logging.getLogger().handlers:
+        handler.close()
+    assert ("\x1b[" in out.getvalue()) is coloured
+    assert "hello" in file.read_text()
+    assert "\x1b[" not in file.read_text()
 
 
 @pytest.mark.usefixtures("restored_logging")
