@@ -15,6 +15,10 @@ RUN /opt/manta/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     && /opt/manta/bin/python -m compileall -q /opt/manta/lib
 
 FROM ${PYTHON_IMAGE}
+LABEL org.opencontainers.image.title="manta-operator" \
+      org.opencontainers.image.description="A Kubernetes operator for Ray that never acts on stale reads." \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/manta /opt/manta
 # The command of KubeRay's charts.
 RUN ln -s /opt/manta/bin/manager /manager

@@ -49,3 +49,14 @@ def test_the_image_has_the_command_of_kuberays_chart():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["manager"] == "controller.command.manager.start:main"
     assert "RUN ln -s /opt/manta/bin/manager /manager\n" in DOCKERFILE
+
+
+def test_the_labels_of_the_image_say_what_the_project_says():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="(.*?)"', DOCKERFILE))
+    assert labels == {
+        "title": project["name"],
+        "description": project["description"],
+        "version": project["version"],
+        "licenses": project["license"],
+    }
