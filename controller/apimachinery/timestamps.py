@@ -6,6 +6,9 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
+_YEARS: Final = range(1970, 9000)
+"""Adding any int32 of seconds to a time in these years cannot overflow."""
+
 _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
@@ -28,11 +31,13 @@ def parse_rfc3339(text: str) -> datetime:
     """The moment that `text` names.
 
     Raises:
-        ValueError: `text` is no RFC 3339 timestamp with an offset.
+        ValueError: `text` is no RFC 3339 timestamp with an offset, or one of a distant year.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"timestamp without offset: {text!r}")
+    if moment.year not in _YEARS:
+        raise ValueError(f"timestamp out of range: {text!r}")
     return moment
 
 

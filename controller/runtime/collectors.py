@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from prometheus_client.core import Metric
+    from prometheus_client.samples import Sample
 
 T = TypeVar("T")
 
@@ -45,10 +46,36 @@ class StateCollector(Collector, ABC, Generic[T]):
 class ObjectCollector(StateCollector[Iterable[T]]):
     """Metrics of all cached objects of a kind.
 
+    An object of which no metric can be made, since a field holds what nobody expects, is left out.
+
     Args:
         read: returns the objects.
     """
 
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics of the present objects."""
+        objects = list(self._read())
+        found = self._metrics(objects)
+        if found is None:
+            sound = [each for each in objects if self._metrics([each]) is not None]
+            found = list(self.metrics(sound))
+        return found
+
+    def _metrics(self, objects: list[T]) -> list[Metric] | None:
+        """The metrics, None if they cannot be made or written."""
+        try:
+            found = list(self.metrics(objects))
+            for sample in (each for metric in found for each in metric.samples):
+                _written(sample)
+        except Exception:  # noqa: BLE001  whatever an object holds, the others have metrics
+            return None
+        return found
+
     def describe(self) -> Iterable[Metric]:
         """Return the families without samples, with which a registry detects name clashes."""
         return self.metrics(())
+
+
+def _written(sample: Sample) -> str:
+    """The sample as text; an error if a label is none or the value no number."""
+    return f"{''.join(sample.labels.values())} {float(sample.value)}"

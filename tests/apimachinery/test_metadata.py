@@ -65,6 +65,9 @@ def test_timestamps_are_utc():
     assert parse_rfc3339("2026-01-01T12:00:00Z") == NOW
     with pytest.raises(ValueError, match="offset"):
         parse_rfc3339("2026-01-01T12:00:00")
+    for distant in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
+        with pytest.raises(ValueError, match="out of range"):
+            parse_rfc3339(distant)
 
 
 def test_messages_name_the_controller_of_an_object_if_it_is_known():

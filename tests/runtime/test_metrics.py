@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
 
 from controller.kube.resources import PODS
 from controller.runtime.collectors import ObjectCollector
@@ -100,14 +101,37 @@ def test_histograms_have_these_buckets(
     assert {float(each) for each in buckets} == {*bounds, float("inf")}
 
 
-def test_metrics_of_objects_are_known_by_name_before_the_first_scrape():
-    class Counted(ObjectCollector[str]):
-        def metrics(self, current: Any, /) -> Any:
-            return list(current)
+class Counted(ObjectCollector[Any]):
+    def metrics(self, current: Any, /) -> Any:
+        family = GaugeMetricFamily("counted", "Counted", labels=["name"])
+        for each in current:
+            family.add_metric([each["name"]], each["count"])
+        return [family]
 
-    collector = Counted(lambda: ["a", "b"])
-    assert collector.describe() == []
-    assert collector.collect() == ["a", "b"]
+
+def test_metrics_of_objects_are_known_by_name_before_the_first_scrape():
+    collector = Counted(lambda: [{"name": "a", "count": 1}])
+    (described,), (collected,) = collector.describe(), collector.collect()
+    assert (described.name, described.samples) == ("counted", [])
+    assert [each.value for each in collected.samples] == [1]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"name": 7, "count": 1},
+        {"name": "odd", "count": "many"},
+        {"name": "odd", "count": 10**400},
+        {"name": "odd", "count": None},
+    ],
+)
+def test_an_object_of_which_no_metric_can_be_made_costs_no_other_its_metrics(odd: Any):
+    registry = CollectorRegistry()
+    registry.register(Counted(lambda: [{"name": "a", "count": 1}, odd, {"name": "b", "count": 2}]))
+    lines = generate_latest(registry).decode().splitlines()
+    samples = [line for line in lines if not line.startswith("#")]
+    assert samples == ['counted{name="a"} 1.0', 'counted{name="b"} 2.0']
 
 
 def test_metrics_of_state_read_nothing_before_the_first_scrape():

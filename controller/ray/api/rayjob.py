@@ -24,17 +24,12 @@ Template = dict[str, Any]
 """A pod template stays plain data and is copied to pods unchanged."""
 
 
-_YEARS: Final = range(1970, 9000)
-"""Adding any int32 of seconds to a time in these years cannot overflow."""
-
-
 def time_of(text: Any) -> datetime | None:
     """Parse a time of the API; None if it is not a time or out of range."""
     try:
-        moment = parse_rfc3339(text)
+        return parse_rfc3339(text)
     except (TypeError, ValueError):
         return None
-    return moment if moment.year in _YEARS else None
 
 
 def _read_time(value: Any) -> Any:

@@ -57,7 +57,7 @@ def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
         since = parse_rfc3339(ready.get("lastTransitionTime", ""))
     except (TypeError, ValueError):
         return None
-    return (since + timeout - now).total_seconds()
+    return timeout.total_seconds() - (now - since).total_seconds()
 
 
 def _patch(seen: ServiceObservation, now: datetime, reason: str, message: str) -> MergePatch:

@@ -130,6 +130,12 @@ def test_an_up_to_date_pod_that_drains_is_replaced():
     assert moves(decided(seen)).delete == ("a",)
 
 
+def test_a_pod_that_is_said_to_drain_since_a_distant_year_does_not_drain():
+    raw = rolling(1)
+    since = {labels.DRAINING_SINCE: "9999-12-31T23:59:59Z"}
+    assert not moves(decided(observed(raw, the_head(raw), old("a", annotations=since)))).delete
+
+
 def test_pods_of_removed_groups_are_no_part_of_it():
     raw = rolling(1)
     seen = observed(raw, the_head(raw), new(raw, "a"), old("b", group="removed"))

@@ -11,8 +11,8 @@ from prometheus_client.core import GaugeMetricFamily
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.timestamps import parse_rfc3339
 from controller.ray.api import labels
+from controller.ray.api.rayjob import time_of
 from controller.ray.cluster.status.condition_types import PROVISIONED
 from controller.ray.cluster.status.upgrade_metrics import upgrade_metrics
 from controller.runtime.collectors import ObjectCollector
@@ -86,7 +86,8 @@ def _not_ready_reason(cluster: RayCluster) -> str | None:
 
 def _provisioning_seconds(cluster: RayCluster) -> float | None:
     condition = find_condition(conditions_of(cluster), PROVISIONED) or {}
-    created, reached = cluster.metadata.creation_timestamp, condition.get("lastTransitionTime")
-    if not created or not reached:
+    created = time_of(cluster.metadata.creation_timestamp)
+    reached = time_of(condition.get("lastTransitionTime"))
+    if created is None or reached is None:
         return None
-    return (parse_rfc3339(reached) - parse_rfc3339(created)).total_seconds()
+    return (reached - created).total_seconds()
