@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(240)]
 
 OF_THE_ENVIRONMENT = "environment-marked-5f1c"
 OF_THE_RUNTIME_ENV = "runtime-env-marked-93ab"
@@ -72,13 +72,13 @@ async def test_no_secret_leaves_the_operator_in_a_whole_run(tmp_path: Path):
         secret = {"AWS_SECRET_ACCESS_KEY": OF_THE_ENVIRONMENT}
         with manta(tmp_path, "run", *where, *words, **secret) as operator:
             metrics = await asyncio.to_thread(
-                until, lambda: scrape_after_requests(port), why=operator.text
+                until, lambda: scrape_after_requests(port), seconds=100, why=operator.text
             )
             events = await user.request_json("GET", "/apis/events.k8s.io/v1/events")
             stored = await user.get_raw(RAYJOBS, NAMESPACE, "secretive")
             made = await user.get_raw(SECRETS, NAMESPACE, stored["status"]["rayClusterName"])
             operator.popen.send_signal(signal.SIGTERM)
-            assert await asyncio.to_thread(operator.wait, 30) == 0
+            assert await asyncio.to_thread(operator.wait, 60) == 0
     told = {
         "log": operator.text(),
         "metrics": metrics,
