@@ -1,4 +1,4 @@
-"""What a cached pod costs: partial Structs against dictionaries and kubernetes_asyncio's models.
+"""Memory of a cached pod: partial Structs against dictionaries and kubernetes_asyncio's models.
 
 Pods of about 8 kB, one watch event each, as an informer reads them. The informer spends as much
 time again on sharing equal parts between pods, which leaves a third of the memory; both are shown.
@@ -62,7 +62,7 @@ async def _run() -> dict[str, float]:
 
 
 def _model(client: Any, line: bytes) -> Any:
-    """What kubernetes_asyncio's watch does with an event; it keeps the raw object as well."""
+    """Decode an event as kubernetes_asyncio's watch does, which keeps the raw object as well."""
     event = json.loads(line)
     response = SimpleNamespace(data=json.dumps(event["object"]))
     return event, client.deserialize(response, "V1Pod")

@@ -39,7 +39,7 @@ WORKERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many clusters there are beside the big one, and by how many workers it grows."""
+    """The number of clusters beside the big one, and of the workers by which it grows."""
 
     clusters: int = 50
     growth: int = 2000
@@ -47,7 +47,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class FairnessTrial:
-    """What one trial took.
+    """Measurements of one trial.
 
     Attributes:
         delays: seconds from the creation of each small cluster to its last pod, sorted.

@@ -22,7 +22,7 @@ REST = 20
 
 @dataclass(frozen=True, slots=True)
 class CrowdTrial:
-    """What one crowd took, in seconds, and how much was under way at most."""
+    """Measurements of one crowd: seconds, and the most that was under way at once."""
 
     all_accepted: float
     processor: float

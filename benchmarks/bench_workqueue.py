@@ -1,4 +1,4 @@
-"""How many keys a second the work queue moves, on one core, with ten thousand keys in it."""
+"""Throughput of the work queue: keys a second on one core, with ten thousand keys in it."""
 
 from __future__ import annotations
 

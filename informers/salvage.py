@@ -165,7 +165,7 @@ def _problem(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> str:
 
 
 def _error(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> str:
-    """Why the decoder refuses the value, empty if it does not."""
+    """The reason why the decoder refuses the value, empty if it does not."""
     try:
         decoder.decode(raw)
     except RecursionError:

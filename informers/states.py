@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorContext:
-    """What a reflector has learnt about its server; passed from state to state.
+    """A reflector's knowledge of its server; passed from state to state.
 
     Attributes:
         at_quorum: the server cannot use the held revision: request without one (INF-2).
@@ -209,7 +209,7 @@ def first_state(settings: ReflectorSettings) -> ActiveState:
 def step(
     state: ActiveState, outcome: ReadOutcome, now: float, settings: ReflectorSettings
 ) -> Transition:
-    """What follows from `outcome` in `state` at time `now`."""
+    """The transition that follows from `outcome` in `state` at time `now`."""
     context = _updated_context(state, outcome, now)
     action = _resolve(decide(state, outcome, settings), state, context, now, settings)
     return Transition(

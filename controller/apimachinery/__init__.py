@@ -1,1 +1,1 @@
-"""What every kind of every API group needs: conditions, patches, quantities, ownership; no I/O."""
+"""Basics of every kind of every API group: conditions, patches, quantities, ownership; no I/O."""

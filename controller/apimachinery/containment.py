@@ -1,4 +1,4 @@
-"""Whether plain data has everything that is wanted, whatever else it has."""
+"""Containment: plain data has everything that is wanted, whatever else it has."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _LARGEST_EXPONENT: Final = 100
 
 
 class Family(Enum):
-    """How a quantity is written: by powers of 1024, of 1000, or with an exponent."""
+    """The notation of a quantity: powers of 1024, powers of 1000, or an exponent."""
 
     BINARY = "BinarySI"
     DECIMAL = "DecimalSI"

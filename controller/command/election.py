@@ -1,4 +1,4 @@
-"""Which process of several works: the election of `manta run`.
+"""The election of `manta run`: one process of several works.
 
 The lease is that of KubeRay's operator, so that the two never run side by side in one namespace.
 """

@@ -14,7 +14,7 @@ _SUBRESOURCES_OF_NAMESPACES = frozenset({"status", "finalize"})
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What an answer to one request says something about.
+    """The scope of an answer: the requests about which it says something.
 
     Attributes:
         verb: of RBAC: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`.

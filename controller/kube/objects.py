@@ -63,7 +63,7 @@ class ObjectMeta(View, frozen=True):
 
 
 class KubeObject(View, frozen=True):
-    """What every object has. Used directly where nothing else is read."""
+    """The fields of every object. Used directly where nothing else is read."""
 
     metadata: ObjectMeta = ObjectMeta()
 

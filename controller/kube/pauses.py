@@ -1,4 +1,4 @@
-"""Which requests wait after the server has asked for it, and how long.
+"""Holds requests back after the server has asked for it.
 
 A 429 or 503 with `Retry-After` concerns one of two things, and its body says which. If it is a
 `Status`, the handler of the resource wrote it: an admission webhook that is busy, a resource whose

@@ -1,4 +1,4 @@
-"""What the operator may do on the API server: KubeRay's ClusterRole, as data.
+"""The operator's rights on the API server: KubeRay's ClusterRole, as data.
 
 Plans must keep to it, because Manta has to run under the RBAC objects of KubeRay's chart. Tests
 compare plans, and the chart's own role, with this table.

@@ -1,4 +1,4 @@
-"""What an administrator decides for all clusters: KubeRay's switches, under its names."""
+"""An administrator's settings for all clusters: KubeRay's switches, under its names."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ class ExpectationCollector(StateCollector["ExpectationStatistics"]):
 
 
 class ClientCollector(StateCollector["Client"]):
-    """What keeps the requests of a client waiting."""
+    """Collects what keeps the requests of a client waiting."""
 
     def metrics(self, current: Client, /) -> Iterable[Metric]:
         """Slots, and paused lanes; a pause of all requests has the label `all` twice."""

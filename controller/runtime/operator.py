@@ -220,7 +220,7 @@ class Operator:
                 self.controllers[kind.name].reconsider(self.caches.keys(kind.primary))
 
     def _schema_changed(self, resource: Resource[Any]) -> None:
-        """What was pruned may be stored now, and the other way round: plan all objects again."""
+        """Plan all objects again: what was pruned may be stored now, and the other way round."""
         for each in self.controllers.values():
             if resource in {PODS, each.primary}:
                 each.reconsider(self.caches.keys(each.primary))

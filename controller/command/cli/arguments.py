@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_kubeconfig(command: argparse.ArgumentParser) -> None:
-    """Which kubeconfig, and which context of it."""
+    """Add the options that choose a kubeconfig and a context of it."""
     command.add_argument("--kubeconfig", help="file to use instead of $KUBECONFIG")
     command.add_argument("--context", help="kubeconfig context to use instead of the current one")
 
@@ -38,7 +38,7 @@ def add_output(command: argparse.ArgumentParser, *formats: str, text: str | None
 
 
 def add_machine(command: argparse.ArgumentParser) -> None:
-    """How pods run on this machine."""
+    """Add the options of pods that run on this machine."""
     command.add_argument(
         "--image",
         action="append",

@@ -1,4 +1,4 @@
-"""What `manta dev` and `manta demo` need to be there."""
+"""The packages and programs that `manta dev` and `manta demo` need."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _EXTENSION = "manta.dev/run"
 
 @dataclass(frozen=True, slots=True)
 class DevContext:
-    """What is added to a kubeconfig.
+    """The entries that are added to a kubeconfig.
 
     Attributes:
         name: of the cluster, the user and the context.

@@ -74,12 +74,12 @@ class EmbeddedCluster:
         )
 
     def kubeconfig_cluster(self) -> dict[str, Any]:
-        """What a kubeconfig holds of the cluster."""
+        """The cluster's entry in a kubeconfig."""
         authority = base64.b64encode(self.authority).decode()
         return {"server": self.url, "certificate-authority-data": authority}
 
     def kubeconfig_user(self) -> dict[str, Any]:
-        """What a kubeconfig holds of the administrator."""
+        """The administrator's entry in a kubeconfig."""
         return {"token": self.token}
 
 

@@ -20,7 +20,7 @@ DEFAULT_NAME = "dev"
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """What others may know of a run.
+    """The public facts about a run.
 
     Attributes:
         name: of the run.

@@ -20,7 +20,7 @@ _KIND: Final = ("config.ray.io/v1alpha1", "Configuration")
 
 
 class Configuration(msgspec.Struct, frozen=True, rename="camel"):
-    """What the operator is told, by flags or by a file. The names are KubeRay's.
+    """The operator's settings, from flags or from a file. The names are KubeRay's.
 
     Attributes:
         qps: requests a second that the API server is sent at most; None for no limit.

@@ -36,7 +36,7 @@ def _level(text: str) -> LogLevel:
 
 @dataclass(frozen=True, slots=True)
 class _Flag:
-    """How a flag is read, the field of `Configuration` that it sets, and a word for the help."""
+    """A flag's parser, the field of `Configuration` that it sets, and a word for the help."""
 
     read: Callable[[str], object]
     field: str
@@ -95,7 +95,7 @@ _WITHOUT_EFFECT: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ManagerOptions:
-    """What a command line says.
+    """The options of a command line.
 
     Attributes:
         configuration: of the flags, or of the file that they name.
@@ -119,7 +119,7 @@ class ManagerOptions:
 
 
 def read_options(arguments: Sequence[str]) -> ManagerOptions:
-    """What the command line says. A file replaces most flags, as for KubeRay.
+    """Read the command line. A file replaces most flags, as for KubeRay.
 
     Raises:
         ValueError: a flag or the file is unusable; the message names it.

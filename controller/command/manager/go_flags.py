@@ -17,7 +17,7 @@ _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def truth(text: str) -> bool:
-    """What `strconv.ParseBool` understands. Raises `ValueError` for anything else."""
+    """Parse a boolean as `strconv.ParseBool` does. Raises `ValueError` for anything else."""
     if text in _TRUE:
         return True
     if text in _FALSE:

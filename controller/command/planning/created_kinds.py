@@ -1,4 +1,4 @@
-"""Which kinds take part in the dry run of an object, found by following `Kind.creates`."""
+"""The kinds that take part in the dry run of an object, found by following `Kind.creates`."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def net_changes(
     reconciled: Iterable[Resource[Any]] = (),
     under_way: AbstractSet[str] = frozenset(),
 ) -> tuple[ObjectChange, ...]:
-    """What a dry run has changed, resource by resource.
+    """List the changes of a dry run, resource by resource.
 
     Args:
         dry_run: after everything has settled.
@@ -90,7 +90,7 @@ def net_changes(
 
 
 def edits_of(old: Json | None, new: Json) -> tuple[Difference, ...]:
-    """What differs between two states of an object in the fields that users write."""
+    """List the differences between two states of an object in the fields that users write."""
     if old is None:
         return ()
     return tuple(differences(_written(old), _written(new)))

@@ -1,4 +1,4 @@
-"""What a manifest would change, as data: `-o json` prints it, `text` puts it into words."""
+"""The changes of a manifest, as data: `-o json` prints them, `text` puts them into words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Action = Literal["create", "change", "replace", "delete"]
 
 
 class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What happens to one object, or to several pods of one group alike.
+    """A change of one object, or of several pods of one group alike.
 
     Attributes:
         action: `replace` is a deletion followed by a creation in the same place.

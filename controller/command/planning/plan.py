@@ -34,7 +34,7 @@ USER_AGENT = f"manta-plan/{controller.__version__}"
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What to plan for.
+    """The subject of a plan.
 
     Attributes:
         file: a manifest, or a folder of manifests; None for all existing objects.

@@ -64,7 +64,7 @@ class Planner:
         self._children: dict[tuple[Resource[Any], str], dict[Resource[Any], list[Json]]] = {}
 
     async def for_manifest(self, manifest: Json, default_namespace: str) -> ObjectPlan:
-        """What applying the manifest would lead to.
+        """Plan the consequences of applying the manifest.
 
         Raises:
             KubeError: the server could not be reached. A refusal is the plan's `problem`.
@@ -94,7 +94,7 @@ class Planner:
         return await self._plan(kind, present, wanted)
 
     async def for_existing(self, namespace: str) -> list[ObjectPlan]:
-        """What would be done about the objects as they are; an empty namespace means all.
+        """Plan for the objects as they are; an empty namespace means all.
 
         Raises:
             KubeError: the server could not be reached.

@@ -1,4 +1,4 @@
-"""What the API server would refuse of the planned writes: each is sent to it as a dry run.
+"""Asks the API server about the planned writes: each is sent to it as a dry run.
 
 Defaults, validation, quotas, limits and admission webhooks of the server all take part. A dry run
 sees nothing of the writes before it, so what is only missing yet is no refusal.
@@ -130,7 +130,7 @@ def _waits_for_another(error: StatusError, created: set[str]) -> bool:
 
 
 def _unanswered(write: Write, error: StatusError) -> str:
-    """Why this says nothing about the operator's write; empty if it does."""
+    """The reason why this says nothing about the operator's write; empty if it does."""
     own = _OWN_RIGHTS_MISSING.search(str(error)) if isinstance(error, Forbidden) else None
     unknown = f"whether the API server would accept each {write.target.resource.kind} is not known"
     if own:

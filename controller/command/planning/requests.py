@@ -1,4 +1,4 @@
-"""What `manta plan` asks an API server: lists, and a server-side dry run of the manifest.
+"""The requests of `manta plan`: lists, and a server-side dry run of the manifest.
 
 The dry run applies the server's own defaults, pruning and refusals, which are part of the plan.
 """

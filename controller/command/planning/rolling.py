@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 
 class GroupStep(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a step does in one group.
+    """The changes of a step in one group.
 
     Attributes:
         group: its name; `headgroup` for the head.
@@ -62,7 +62,7 @@ class RollingStep(msgspec.Struct, frozen=True):
 
     @property
     def shape(self) -> tuple[tuple[str, int, int, int], ...]:
-        """What steps that differ in names only have in common."""
+        """The part that is common to steps which differ in names only."""
         return tuple(
             (each.group, len(each.drained), len(each.deleted), each.created) for each in self.groups
         )
@@ -158,7 +158,7 @@ class RollingRecorder:
         self._present = {}
 
     def rolling(self) -> Rolling | None:
-        """What was recorded; None if no pod is replaced."""
+        """The recorded steps; None if no pod is replaced."""
         self.settled()
         done = [each for step in self._steps for each in step.groups]
         shrinks = {each.group for each in done if each.deleted}

@@ -55,7 +55,7 @@ class RolloutStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RolloutPlan(msgspec.Struct, frozen=True):
-    """What happens to the clusters of a RayService or a RayClusterFleet.
+    """The changes of the clusters of a RayService or a RayClusterFleet.
 
     Attributes:
         steps: in their order.
@@ -117,7 +117,7 @@ class RolloutRecorder:
         """Pods change nothing about the order of the steps."""
 
     def rollout(self) -> RolloutPlan:
-        """What was recorded."""
+        """The recorded rollout."""
         return RolloutPlan(
             tuple(self._steps), self._before, self._peak, self._now, self._autoscaled
         )

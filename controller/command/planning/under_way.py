@@ -1,4 +1,4 @@
-"""Which objects an upgrade removes that has begun already, so that no edit is the reason.
+"""The objects that an upgrade under way removes, so that no edit is the reason.
 
 An operator that takes over goes on with such an upgrade, as the one before would have done.
 """

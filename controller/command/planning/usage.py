@@ -1,4 +1,4 @@
-"""How much pods ask for together."""
+"""The sum of the resources that pods ask for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a number of pods ask for.
+    """The resources that a number of pods ask for.
 
     Attributes:
         pods: their number.
@@ -47,7 +47,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def usage_of(pod: Json) -> Usage:
-    """What one pod asks for: requests, or limits where there are no requests."""
+    """The resources that one pod asks for: requests, or limits where there are no requests."""
     cpus, gpus = ZERO, ZERO
     for container in pod["spec"]["containers"]:
         resources = mapping(container.get("resources"))

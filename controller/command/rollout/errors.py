@@ -1,4 +1,4 @@
-"""What ends `manta rollout` with exit status 1."""
+"""Errors that end `manta rollout` with exit status 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a rollout is, as data: `-o json` prints it, `text` puts it into words."""
+"""The progress of a rollout, as data: `-o json` prints it, `text` puts it into words."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class RayClusterFleetRollout:
 
 
 def _failure(conditions: Sequence[Mapping[str, Any]]) -> str:
-    """What must be put right before anything goes on; empty if nothing must."""
+    """The failure that must be put right before anything goes on; empty if there is none."""
     for kind, reason in _FAILURES:
         found = find_condition(conditions, kind)
         if found is not None and str(found.get("reason", "")).startswith(reason):

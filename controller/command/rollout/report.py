@@ -1,4 +1,4 @@
-"""What a command reports: lines for people, or one JSON document for programs."""
+"""Reports of a command: lines for people, or one JSON document for programs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Report:
         self._write(msgspec.json.format(encoded, indent=2).decode())
 
     def result(self, text: str, **fields: Any) -> None:
-        """What was done, a predicate of the object."""
+        """Report what was done, a predicate of the object."""
         self.value({"result": text, **fields})
         self.line(f"{self._workload} {text}")
 

@@ -1,4 +1,4 @@
-"""What a rollout command works on, `raycluster/NAME`, and what it must know of each kind."""
+"""The object of a rollout command, `raycluster/NAME`, and what it must know of the kind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RolloutKind(Protocol):
         ...
 
     def progress(self, obj: Json) -> Progress:
-        """How far the rollout of an object is.
+        """Read the progress of the rollout of an object.
 
         Raises:
             RolloutError: it has no rolling updates.
@@ -51,7 +51,7 @@ class RolloutKind(Protocol):
         ...
 
     def templates_of(self, obj: Json) -> Json:
-        """What its revisions keep of it, `data.spec`."""
+        """The part of it that its revisions keep, `data.spec`."""
         ...
 
     def with_templates(self, obj: Json, templates: Json) -> Json:

@@ -1,4 +1,4 @@
-"""What a change of operators depends on, and how it fails."""
+"""Options and errors of a change of operators."""
 
 from __future__ import annotations
 

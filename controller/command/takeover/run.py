@@ -41,7 +41,7 @@ _LABELS = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=manta-op
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What the steps use besides the API server.
+    """Tools of the steps besides the API server.
 
     Attributes:
         client: of the cluster.

@@ -54,7 +54,7 @@ def age_of(object_: Json, now: datetime) -> str:
 
 
 def since(moment: str | None, now: datetime) -> str:
-    """How long ago a timestamp was."""
+    """The age of a timestamp."""
     if not moment:
         return "<unknown>"
     return duration((now - parse_time(moment)).total_seconds())

@@ -47,7 +47,7 @@ class ByteStream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRequest:
-    """What a client wants to be connected to.
+    """The pod and command that a client wants to be connected to.
 
     Attributes:
         where: names the pod and the subresource.

@@ -33,7 +33,7 @@ class CreationOwners:
     def owner(
         self, resource: ApiResource, options: WriteOptions, operation: str, subresource: str
     ) -> FieldOwner:
-        """Who writes with these options; it owns no field yet."""
+        """The field manager of a write with these options; it owns no field yet."""
         return FieldOwner(
             options.field_manager,
             operation,

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def _grace(seconds: int) -> int:
-    """What is negative counts as one second upstream."""
+    """Read a grace period: a negative one counts as one second upstream."""
     return seconds if seconds >= 0 else 1
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete.
+    """The options of a deletion.
 
     Attributes:
         grace: seconds, None for the kind's default.

@@ -50,7 +50,7 @@ NAME_ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write did.
+    """The outcome of a write.
 
     Attributes:
         stored: the new version, or the old one if nothing changed.

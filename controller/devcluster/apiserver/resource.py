@@ -91,7 +91,7 @@ class ApiResource:
 
     @property
     def name(self) -> ResourceName:
-        """How errors call it."""
+        """The name of the resource in errors."""
         return ResourceName(self.group, self.plural, self.kind)
 
     @property

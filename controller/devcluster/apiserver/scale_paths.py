@@ -1,4 +1,4 @@
-"""Where the objects of a custom kind have their numbers of replicas, and those as a Scale."""
+"""The fields of a custom kind that hold numbers of replicas, and these numbers as a Scale."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ScalePaths:
         object_[last] = replicas
 
     def problems(self, object_: Json) -> list[StatusCause]:
-        """What is wrong with the number that is wanted, in any write of the object."""
+        """List the errors in the wanted number, in any write of the object."""
         found = _value(object_, self.wanted)
         if type(found) is int and found < 0:
             return [invalid_value(self.wanted, found, "should be a non-negative integer")]

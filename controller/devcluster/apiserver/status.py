@@ -75,7 +75,7 @@ class StatusCause:
 
 @dataclass(frozen=True, slots=True)
 class ResourceName:
-    """How errors name a resource: plural and group, with the kind for validation errors."""
+    """The name of a resource in errors: plural and group, with the kind for validation errors."""
 
     group: str
     plural: str

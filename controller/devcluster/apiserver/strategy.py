@@ -86,7 +86,7 @@ class Strategy:
         )
 
     def structure(self, kind: str) -> Structure:
-        """How server-side apply merges objects of the kind."""
+        """The structure by which server-side apply merges objects of the kind."""
         return TypedStructure(kind)
 
     def default(self, object_: Json) -> None:

@@ -48,7 +48,7 @@ class JsonTypeError(DecodeError):
 
 
 class Place(NamedTuple):
-    """Where a value stands.
+    """The path of a value.
 
     Attributes:
         type: the innermost type around it, `PodSpec`.
@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Decoded:
-    """What was found while decoding.
+    """Findings of the decoder.
 
     Attributes:
         unknown: paths of unknown fields, which were dropped.
@@ -139,7 +139,7 @@ def _always_shown(name: str) -> tuple[Field, ...]:
 
 
 def blank(type_: str) -> Any:
-    """What upstream shows for a value of a type that was not given."""
+    """The value that upstream shows for a type when none was given."""
     if type_ in table():
         return {field.name: blank(field.type) for field in _always_shown(type_)}
     return _BLANKS.get(type_)

@@ -33,7 +33,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class Clock(Protocol):
-    """What an event loop offers to measure time with."""
+    """The time of an event loop."""
 
     def time(self) -> float:
         """Monotonic seconds."""

@@ -38,7 +38,7 @@ _EVERYTHING = ("everything",)
 
 
 class Listeners(Protocol):
-    """What listens for Gateways."""
+    """Listens for Gateways."""
 
     async def apply(
         self, gateways: Mapping[str, tuple[Gateway, Sequence[HTTPRoute]]]

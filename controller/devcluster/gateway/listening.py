@@ -1,4 +1,4 @@
-"""Where a Gateway is listened for."""
+"""The addresses of a Gateway's listeners."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where a Gateway is listened for.
+    """The addresses of a Gateway's listeners.
 
     Attributes:
         addresses: where requests may be sent to.

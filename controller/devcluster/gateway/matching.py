@@ -1,4 +1,4 @@
-"""Which backend a request goes to: host name and path of the routes, then the weights."""
+"""Chooses the backend of a request: by host name and path of the routes, then by the weights."""
 
 from __future__ import annotations
 

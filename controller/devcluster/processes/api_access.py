@@ -1,4 +1,4 @@
-"""What containers get to reach the API server: a folder with a token, and variables.
+"""The containers' access to the API server: a folder with a token, and variables.
 
 As in Kubernetes, except that the kubelet adds the folder, not the API server, so that it is not in
 the specification.

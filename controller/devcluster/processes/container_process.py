@@ -99,7 +99,7 @@ class ContainerProcess:
 
     @property
     def start_error(self) -> str:
-        """Why the command could not be started; empty if it could."""
+        """The reason why the command could not be started; empty if it could."""
         return self._container_dir.start_error()
 
     async def feed(self, data: bytes) -> None:

@@ -85,7 +85,7 @@ def env_sources(container: ContainerSpecification) -> frozenset[SourceReference]
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """How a container is started.
+    """The start of a container: command, environment, directory.
 
     Attributes:
         argv: program and arguments.
@@ -107,7 +107,7 @@ def invocation(
     sources: Mapping[SourceReference, Mapping[str, bytes] | None],
     given: Mapping[str, str],
 ) -> Invocation:
-    """How `container` is to be started.
+    """Compute how `container` is started.
 
     Args:
         pod: whose container it is.

@@ -35,7 +35,7 @@ class Image:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a container's environment begins with."""
+        """The variables with which a container's environment begins."""
         programs = self.path / "bin"
         return {
             "PATH": f"{programs}:{SYSTEM_PATH}",

@@ -173,7 +173,7 @@ class Position:
 
 
 def _start_of_tail(path: Path | None, lines: int) -> tuple[int, int]:
-    """Where the last `lines` lines of a file begin, and how many lines fewer it has."""
+    """The offset of the last `lines` lines of a file, and how many lines fewer it has."""
     if path is None:
         return 0, lines
     with path.open("rb") as file:

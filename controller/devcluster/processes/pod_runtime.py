@@ -101,7 +101,7 @@ def machine_memory() -> int:
 
 
 def oom_kills() -> int:
-    """How many processes this machine has killed for lack of memory; 0 if unknown."""
+    """The number of processes that this machine has killed for lack of memory; 0 if unknown."""
     try:
         with open("/proc/vmstat", encoding="ascii") as counters:  # noqa: PTH123  not a disk
             return next((int(line.split()[1]) for line in counters if "oom_kill " in line), 0)

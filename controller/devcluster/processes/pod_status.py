@@ -131,7 +131,7 @@ def _initialised(pod: SpecifiedPod, facts: PodFacts, phase: str) -> ConditionUpd
 
 
 def _unready(pod: SpecifiedPod, facts: PodFacts, phase: str) -> tuple[str, str] | None:
-    """Why the containers are not ready, as reason and message; None if they are."""
+    """The reason why the containers are not ready, with its message; None if they are."""
     if phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
         return "PodCompleted" if phase == PodPhase.SUCCEEDED else "PodFailed", ""
     sidecars = {c.name for c in pod.spec.init_containers if c.is_sidecar}
@@ -143,7 +143,7 @@ def _unready(pod: SpecifiedPod, facts: PodFacts, phase: str) -> tuple[str, str] 
 
 
 def _gated(gates: list[str], present: ReportedPodStatus) -> tuple[str, str] | None:
-    """Why a pod whose containers are ready is not; None if it is."""
+    """The reason why a pod whose containers are ready is not; None if it is."""
     texts = [
         f'the status of pod readiness gate "{gate}" is not "True"'
         if present.condition(gate)

@@ -123,7 +123,7 @@ class SleepAction(View, frozen=True):
 
 
 class Action(View, frozen=True):
-    """What a probe or a hook does: one member is set."""
+    """The action of a probe or a hook: one member is set."""
 
     exec: ExecAction | None = None
     http_get: HttpAction | None = None

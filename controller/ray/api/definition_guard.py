@@ -1,4 +1,4 @@
-"""What an object waits for because of its installed definition, and how it is left as it is.
+"""The wait of an object for its installed definition; the object is left as it is meanwhile.
 
 A new generation counts once the schema was read after it came: before, a definition that drops
 fields may have read it, which the watch that is still open does not tell.
@@ -40,7 +40,7 @@ def wait_for_definition(obj: KubeObject, definition: InstalledDefinition) -> Pla
 
 
 def what_is_awaited(obj: KubeObject, definition: InstalledDefinition) -> str:
-    """What the generation waits for after a failure, empty if there was none."""
+    """The fields that the generation waits for after a failure, empty if there was none."""
     if not definition.unread:
         return ""
     return (

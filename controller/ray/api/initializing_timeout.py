@@ -17,7 +17,7 @@ class InvalidTimeout(ValueError):  # noqa: N818
 
 
 def initializing_timeout(annotations: Mapping[str, str] | None) -> timedelta | None:
-    """How long the service may take until it serves for the first time; None if for ever.
+    """The time that the service may take until it serves for the first time; None if for ever.
 
     Raises:
         InvalidTimeout: see its message.

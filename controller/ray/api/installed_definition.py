@@ -1,4 +1,4 @@
-"""What the installed definition of a kind lacks of the fields that its planner relies on.
+"""Finds the fields that a planner relies on and the installed definition of its kind lacks.
 
 The API server drops what its definition lacks from every object, also when it reads one that is
 stored already. Each kind names the fields whose absence would delete, start or repeat something.
@@ -57,7 +57,7 @@ class InstalledDefinition:
 
     @property
     def problem(self) -> str:
-        """What is wrong with it and what to do, empty if nothing is."""
+        """A sentence about what is wrong with it and what to do, empty if nothing is."""
         if self.error:
             return (
                 f"the installed definition of {self.kind}s cannot be read ({self.error}), so that "

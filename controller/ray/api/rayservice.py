@@ -131,7 +131,7 @@ def parse_service_spec(service: RayService) -> RayServiceSpec:
 def upgrade_type(
     spec: RayServiceSpec, default: UpgradeType = UpgradeType.NEW_CLUSTER
 ) -> UpgradeType:
-    """What a new specification of the cluster leads to; `default` if the strategy says nothing.
+    """The upgrade after a new specification of the cluster; `default` if the strategy says nothing.
 
     Raises:
         ValueError: there is no such type; never raised for a valid specification.

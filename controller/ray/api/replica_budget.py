@@ -1,4 +1,4 @@
-"""How many replicas may be missing, and how many may exist besides, while they are replaced."""
+"""The numbers of replicas that may be missing, or exist besides, while they are replaced."""
 
 from __future__ import annotations
 

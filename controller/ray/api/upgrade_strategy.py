@@ -1,4 +1,4 @@
-"""How a changed specification reaches the pods of a RayCluster: the field, and its annotation.
+"""The upgrade strategy of a RayCluster: the field, and its annotation.
 
 KubeRay's definition refuses the type RollingUpdate and drops its settings. With it installed, the
 annotation `manta.dev/upgrade-strategy` takes the field's place: the bare word `RollingUpdate`, or

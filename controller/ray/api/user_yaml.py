@@ -39,7 +39,7 @@ class InvalidYaml(ValueError):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is read at most.
+    """The limits of what is read.
 
     Attributes:
         bytes: length in UTF-8, and of all values together once anchors are expanded.

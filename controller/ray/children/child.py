@@ -30,7 +30,7 @@ class DesiredFields:
 
 
 class OwnerConflict(Enum):
-    """How a kind reacts to an object of another owner under the child's name."""
+    """The reaction of a kind to an object of another owner under the child's name."""
 
     BLOCK = "block"  # no pods are created, because they depend on the child
     ADOPT = "adopt"  # used if it has no controller; otherwise no head is created

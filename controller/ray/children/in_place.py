@@ -1,4 +1,4 @@
-"""What an edit changes in a cluster that was created for another object, without replacing it."""
+"""Changes of an edit to a cluster that was created for another object, without replacing it."""
 
 from __future__ import annotations
 

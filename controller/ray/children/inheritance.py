@@ -1,4 +1,4 @@
-"""What children inherit from the metadata of the object that they are created for."""
+"""The metadata that children inherit from the object that they are created for."""
 
 from __future__ import annotations
 

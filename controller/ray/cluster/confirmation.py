@@ -20,6 +20,6 @@ def is_confirmed(cluster: RayCluster) -> bool:
 
 
 def confirmation_of(cluster: RayCluster) -> str:
-    """What confirms the deletions of this specification: no other one has the same."""
+    """The value that confirms the deletions of this specification: no other one has the same."""
     _, _, found = digest(cluster.spec).partition("-")
     return f"{cluster.metadata.generation}-{found[:_LENGTH].lower()}"

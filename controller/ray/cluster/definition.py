@@ -1,4 +1,4 @@
-"""Which deletions of pods the installed definition of RayClusters cannot explain.
+"""The deletions of pods that the installed definition of RayClusters cannot explain.
 
 A definition of another version, or none that can be read, must not shrink a cluster.
 """

@@ -1,4 +1,4 @@
-"""Which nodes this process has told Ray to drain. A restart forgets it, and tells Ray again."""
+"""The nodes that this process has told Ray to drain. After a restart it tells Ray again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a RayCluster may ask for and this version of Manta does not do yet.
+"""The features of a RayCluster that this version of Manta does not implement yet.
 
 Such fields are accepted, and named in a condition: nothing is left out in silence. What protects
 the cluster is refused instead (`validation/protection.py`).

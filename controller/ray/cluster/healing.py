@@ -1,4 +1,4 @@
-"""Who heals a pod that does not work: exactly one healer for every class of failure.
+"""The healer of a pod that does not work: exactly one for every class of failure.
 
 Two healers of one pod would race (the kubelet restarts its container while the operator replaces
 the pod), none would leave it dead. The table:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Healer(Enum):
-    """Who does something about a pod as it is."""
+    """The component that acts on a pod as it is."""
 
     NOBODY = "nobody"
     KUBELET = "kubelet"
@@ -40,7 +40,7 @@ class Healer(Enum):
 
 
 def healer(pod: Pod) -> Healer:
-    """Who heals the pod."""
+    """The healer of the pod."""
     if pod.metadata.terminating or pod.status.phase == "Unknown":
         return Healer.CONTROL_PLANE
     if pod.status.phase in {"Failed", "Succeeded"}:
@@ -56,7 +56,7 @@ def healer(pod: Pod) -> Healer:
 
 
 def unhealthy_reason(pod: Pod) -> str | None:
-    """Why the operator must replace the pod, a clause; None if that is not for it to do.
+    """The reason why the operator must replace the pod, a clause; None if it must not.
 
     A pod that is being deleted still has a reason if it has ended: it does not come back.
     """

@@ -125,7 +125,7 @@ def is_premature(seen: ClusterObservation, desired: DesiredCluster, plan: Plan) 
 
 
 def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
-    """Why the number of workers in the specification is not to be believed, empty if it is."""
+    """The reason to doubt the number of workers in the specification, empty if there is none."""
     if is_confirmed(seen.cluster):
         return ""
     status, generation = status_of(seen.cluster), seen.cluster.metadata.generation

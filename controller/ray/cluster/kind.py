@@ -105,11 +105,11 @@ class RayClusterKind:
         return observe_cluster(key, reads, self._sources)
 
     def problem(self, observation: ClusterObservation) -> Problem | None:
-        """Why the cluster's specification is refused, None if it is valid."""
+        """The problem of the cluster's specification, None if it is valid."""
         return observation.desired if isinstance(observation.desired, Problem) else None
 
     def plan(self, observation: ClusterObservation, now: datetime) -> Plan:
-        """What to do about it."""
+        """Plan for the observation."""
         return plan_cluster(observation, self._settings, now)
 
     def status_after(

@@ -1,4 +1,4 @@
-"""What a RayCluster's plan depends on: what the specification asks for, and what there is.
+"""The input of a RayCluster's plan: what the specification asks for, and what there is.
 
 Both are values: the same ones give the same plan.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DesiredCluster:
-    """What follows from a valid RayCluster object alone; computed once per object.
+    """The part of a plan that follows from a valid RayCluster alone; computed once per object.
 
     Attributes:
         spec: the parsed specification.

@@ -114,7 +114,7 @@ def _ray(
     sources: ClusterSources,
     workers: Iterable[Pod],
 ) -> RayView:
-    """What Ray says, if it is of interest: workers that drain go whatever the strategy is now."""
+    """Observe Ray if it is of interest: workers that drain go whatever the strategy is now."""
     is_rolling = desired.spec.upgrade_strategy.rolling is not None
     if not is_rolling and draining_since(workers) is None:
         return RayView()

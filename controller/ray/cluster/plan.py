@@ -1,4 +1,4 @@
-"""What to do about a RayCluster: read `plan_cluster` from top to bottom.
+"""The planner of RayClusters: read `plan_cluster` from top to bottom.
 
 Pure: the plan follows from the observation, the settings and the time alone.
 """
@@ -177,7 +177,7 @@ def _is_blocked(seen: ClusterObservation) -> bool:
 
 
 def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float | None:
-    """When something that causes no event may let more be done."""
+    """Seconds until something that causes no event may let more be done."""
     next_try = seen.history.seconds_until_next_try(now) if seen.history is not None else None
     waits = (
         BLOCKED_RETRY if _is_blocked(seen) else None,
@@ -191,7 +191,7 @@ def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float |
 def _repairs(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
 ) -> Iterator[Write]:
-    """What is corrected whatever becomes of the pods."""
+    """The repairs that are due whatever becomes of the pods."""
     yield from strategy_of(desired.spec).stamps(seen, desired)
     yield from stamp_writes(seen, desired, batch=settings.batch)
     yield from repair_children(seen, desired, now)
@@ -199,7 +199,7 @@ def _repairs(
 
 
 def _warnings(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Event]:
-    """What is questionable about the specification, once a generation."""
+    """Warnings about the specification, once a generation."""
     if status_of(seen.cluster).get("observedGeneration") != seen.cluster.metadata.generation:
         for warning in desired.warnings:
             yield Event("Warning", "InvalidRayClusterSpec", "Validate", warning)

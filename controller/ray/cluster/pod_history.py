@@ -51,14 +51,14 @@ class Losses:
 
     @property
     def next_try(self) -> datetime:
-        """When the lost pods are replaced."""
+        """The time at which the lost pods are replaced."""
         wait = LOSS_BACKOFF.delay(self.rounds - 2) if self.repeated else 0.0
         return self.began + timedelta(seconds=wait)
 
 
 @dataclass(frozen=True, slots=True)
 class PodHistory:
-    """What a plan remembers of the pods of a cluster for the next one. A restart forgets it.
+    """The memory of a plan about the pods of a cluster, for the next plan. A restart forgets it.
 
     Attributes:
         alive: pods that neither had ended nor were terminating, by uid.

@@ -1,4 +1,4 @@
-"""What a RayCronJob's planner relies on: without it, RayJobs would be created twice or wrongly.
+"""Fields that the planner of RayCronJobs relies on: without them RayJobs would be created twice.
 
 A RayCronJob without `lastScheduleTime` may run a tick again, and one without `suspend` runs though
 it must not. While a definition lacks such a field, no RayJob is created or deleted, and the

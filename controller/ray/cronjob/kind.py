@@ -62,7 +62,7 @@ class RayCronJobKind:
         )
 
     def problem(self, observation: CronJobObservation) -> Problem | None:
-        """Why the specification is refused, None if it is valid."""
+        """The problem of the specification, None if it is valid."""
         return observation.validated if isinstance(observation.validated, Problem) else None
 
     def plan(self, observation: CronJobObservation, now: datetime) -> Plan:

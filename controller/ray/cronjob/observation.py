@@ -1,4 +1,4 @@
-"""What a RayCronJob's plan depends on: the RayCronJob and its RayJobs at one moment, as values."""
+"""The input of a RayCronJob's plan: the RayCronJob and its RayJobs at one moment, as values."""
 
 from __future__ import annotations
 

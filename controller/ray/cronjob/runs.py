@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"(?P<cron>.+)-(?P<minutes>[0-9]{7,9})")
 
 
 class RunPhase(Enum):
-    """Whether a RayJob is active, has succeeded or has failed."""
+    """The phase of a RayJob: active, succeeded or failed."""
 
     ACTIVE = "active"
     SUCCEEDED = "succeeded"
@@ -59,7 +59,7 @@ class JobRun:
 
     @property
     def ended(self) -> datetime | None:
-        """When the RayJob ended; None if it has not."""
+        """The time when the RayJob ended; None if it has not."""
         return time_of(status_of(self.job).get("endTime"))
 
 

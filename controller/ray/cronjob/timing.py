@@ -1,4 +1,4 @@
-"""Which tick of a schedule is due, and when the next one follows."""
+"""The ticks of a schedule: the one that is due, and the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who subscribes to probes and submits commands."""
+"""Subscribers, which subscribe to probes and submit commands."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _CLAIM_MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
 def diagnose_pod(pod: Pod, now: datetime, *, head_ready: bool) -> Cause | None:
-    """Why the pod is not ready; None if it is ready, or terminating in time."""
+    """The diagnosis of a pod that is not ready; None if it is ready, or terminating in time."""
     if pod.metadata.terminating:
         finding = _stuck(pod, now)
     elif is_ready(pod):
@@ -78,7 +78,7 @@ def component_of_pod(pod: Pod) -> str:
 
 
 def termination_deadline(pod: Pod) -> datetime | None:
-    """When a terminating pod should be gone; None if it is not terminating.
+    """The time at which a terminating pod should be gone; None if it is not terminating.
 
     The margin also counts from the end of its containers, which a kubelet may report late.
     """

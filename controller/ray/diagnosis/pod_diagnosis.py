@@ -46,7 +46,7 @@ class PodDiagnosis:
 
     @property
     def template(self) -> str:
-        """Where the user changes the pod."""
+        """The field in which the user changes the pod."""
         if is_head(self.pod):
             return "spec.headGroupSpec.template"
         return f"the template of group {group_of(self.pod)}"
@@ -60,7 +60,7 @@ class PodDiagnosis:
             yield f"container {container.name}", container
 
     def since(self, kind: str) -> datetime | None:
-        """When that condition of the pod last changed; None if unknown."""
+        """The time when that condition of the pod last changed; None if unknown."""
         found = condition(self.pod, kind)
         return moment(found.last_transition_time if found else None)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Severity(IntEnum):
-    """Whether a cause needs action; smaller values are more severe."""
+    """The severity of a cause; smaller values are more severe."""
 
     ACTION_REQUIRED = 0
     TRANSIENT = 1
@@ -41,7 +41,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a cluster is not ready.
+    """A cause that keeps a cluster from being ready.
 
     Attributes:
         reason: the kind of cause.

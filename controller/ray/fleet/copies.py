@@ -61,7 +61,7 @@ class Copy:
 
     @property
     def message(self) -> str:
-        """Why it is not ready, if it is not, in the words of the RayCluster."""
+        """The reason why it is not ready, in the words of the RayCluster."""
         if not self.stays:
             return "it is being deleted"
         found = find_condition(conditions_of(self.cluster), READY) or {}
@@ -69,13 +69,13 @@ class Copy:
 
     @property
     def contested(self) -> str:
-        """Which fields another writer keeps changing, in its words; empty if none does."""
+        """The fields that another writer keeps changing, in its words; empty if none does."""
         found = find_condition(conditions_of(self.cluster), _CONTESTED) or {}
         return str(found.get("message") or "")
 
     @property
     def progressed(self) -> tuple[datetime, ...]:
-        """When it was created, and when it became ready."""
+        """The times when it was created and when it became ready."""
         ready = find_condition(conditions_of(self.cluster), READY) or {}
         since = ready.get("lastTransitionTime") if self.ready else None
         found = (self.cluster.metadata.creation_timestamp, since)

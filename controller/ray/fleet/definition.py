@@ -1,4 +1,4 @@
-"""What a fleet's planner relies on: without it, copies would be replaced or deleted for no reason.
+"""Fields that a fleet's planner relies on: without them copies would be replaced for no reason.
 
 While a definition lacks such a field, no copy of a fleet is written, and the fleet is not written
 either: the write would store it without what the definition lacks.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def held_changes(seen: FleetObservation) -> str:
-    """Why copies are neither replaced nor deleted, and what to do; empty if nothing is held."""
+    """The reason why copies are neither replaced nor deleted; empty if nothing is held."""
     doubt = "" if isinstance(seen.goal, Problem) else _doubt(seen)
     meta = seen.fleet.metadata
     if not doubt or (meta.annotations or {}).get(labels.CONFIRM_DELETION) == str(meta.generation):
@@ -33,7 +33,7 @@ def held_changes(seen: FleetObservation) -> str:
 
 
 def _doubt(seen: FleetObservation) -> str:
-    """What has changed in a specification of the generation that the status is about."""
+    """A clause about changes in a specification of the generation that the status is about."""
     recorded = find_condition(seen.conditions, UPGRADING) or {}
     if recorded.get("observedGeneration") != seen.fleet.metadata.generation:
         return ""

@@ -54,7 +54,7 @@ class RayClusterFleetKind:
         return observe_fleet(key, reads, self._sources)
 
     def problem(self, observation: FleetObservation) -> Problem | None:
-        """Why the fleet's specification is refused, None if it is valid."""
+        """The problem of the fleet's specification, None if it is valid."""
         return observation.goal if isinstance(observation.goal, Problem) else None
 
     def plan(self, observation: FleetObservation, now: datetime) -> Plan:

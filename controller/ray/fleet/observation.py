@@ -1,4 +1,4 @@
-"""What a fleet's plan depends on: the fleet and its copies at one moment, as values."""
+"""The input of a fleet's plan: the fleet and its copies at one moment, as values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ budget is one for all."""
 
 @dataclass(frozen=True, slots=True)
 class FleetGoal:
-    """What the user wants, read from a valid specification.
+    """The user's goal, read from a valid specification.
 
     Attributes:
         spec: the specification.
@@ -65,7 +65,7 @@ class FleetObservation:
 
     @property
     def valid_goal(self) -> FleetGoal:
-        """What the user wants, of a fleet that is known to be valid."""
+        """The goal of a fleet that is known to be valid."""
         assert not isinstance(self.goal, Problem)
         return self.goal
 

@@ -1,4 +1,4 @@
-"""Which copies are created and which retire next.
+"""The next copies to create and to retire.
 
 How many follows from the pure function that rolling upgrades of a RayCluster share. Here they get
 their indexes: an index without any copy comes first, and the copy that retires is one whose
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FleetStep:
-    """What is due now; all of it may be done at once.
+    """The changes that are due now; all of them may be made at once.
 
     Attributes:
         create: indexes that get an up-to-date copy.

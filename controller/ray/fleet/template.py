@@ -1,4 +1,4 @@
-"""What a fleet's template asks for: whether copies are outdated, and under which name they are.
+"""The template of a fleet: tells outdated copies, and names new ones.
 
 Names follow from fleet, index and template. However often a copy is created, after lost answers and
 restarts, there is one of it.

@@ -1,4 +1,4 @@
-"""What a RayJob's planner relies on: without it, jobs would run again or lose their clusters.
+"""Fields that a RayJob's planner relies on: without them jobs would run again.
 
 A status whose attempt is not recorded is that of a job which has yet to run; a specification
 without `suspend` is one that may start, and one without a delay deletes the cluster at once. While
@@ -66,7 +66,7 @@ def leave_as_it_is(seen: JobObservation) -> Plan | None:
 
 
 def lost_fields(seen: JobObservation) -> str:
-    """What the status must have had, and what to do; empty if nothing is known to be lost.
+    """The fields that the status must have had, and what to do; empty if none is known to be lost.
 
     A definition may drop fields before its schema is published, or somebody may write the object
     meanwhile.

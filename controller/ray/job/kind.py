@@ -71,7 +71,7 @@ class RayJobKind:
         return observe_job(key, reads, self._sources)
 
     def problem(self, observation: JobObservation) -> Problem | None:
-        """Why the RayJob's specification is refused, None if it is valid."""
+        """The problem of the RayJob's specification, None if it is valid."""
         return observation.spec if isinstance(observation.spec, Problem) else None
 
     def plan(self, observation: JobObservation, now: datetime) -> Plan:

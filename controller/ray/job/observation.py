@@ -1,4 +1,4 @@
-"""What a RayJob's plan depends on: the RayJob and what belongs to it at one moment, as values."""
+"""The input of a RayJob's plan: the RayJob and what belongs to it at one moment, as values."""
 
 from __future__ import annotations
 
@@ -126,5 +126,5 @@ class JobObservation:
 
     @property
     def mode(self) -> SubmissionMode | None:
-        """How the job is submitted; None if the specification is not valid."""
+        """The submission mode of the job; None if the specification is not valid."""
         return None if isinstance(self.spec, Problem) else self.spec.submission_mode

@@ -1,4 +1,4 @@
-"""Which groups may roll now: so many at a time, in their order."""
+"""The groups that may roll now: so many at a time, in their order."""
 
 from __future__ import annotations
 

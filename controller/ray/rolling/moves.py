@@ -1,4 +1,4 @@
-"""What to do next in one group: create, drain, delete.
+"""The next moves in one group: create, drain, delete.
 
 The promises, for every state and whatever happens in between:
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Permission(Enum):
-    """How far a group may be replaced now."""
+    """The permission to replace units of a group."""
 
     ROLL = "replace units"
     HOLD = "replace nothing: paused, not the group's turn, or the state of units is not known"
@@ -31,7 +31,7 @@ class Permission(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """What is due now. All of it may be done at once, in any order, or in part.
+    """The moves that are due now. They may be made at once, in any order, or in part.
 
     Attributes:
         create: number of new units.
@@ -69,7 +69,7 @@ def next_moves(
 
 
 def _missing(group: UnitGroup, permission: Permission) -> int:
-    """How many units to create. A unit that is being deleted still takes its place."""
+    """The number of units to create. A unit that is being deleted still takes its place."""
     current = [unit for unit in group.units if unit.staying and unit.up_to_date]
     surge = 0 if permission is Permission.HOLD else group.budget.surge
     if _is_trial(group):
@@ -102,5 +102,5 @@ def _is_trial(group: UnitGroup) -> bool:
 
 
 def _kept_for_trial(group: UnitGroup) -> int:
-    """How many old units stay while one is tried: all, or all but one if it cannot come besides."""
+    """The number of old units that stay for a trial: all but one if it cannot come besides."""
     return group.desired - (not group.budget.surge) if _is_trial(group) else 0

@@ -1,4 +1,4 @@
-"""What a rolling replacement depends on: units, reduced to booleans, and groups of them."""
+"""The input of a rolling replacement: units, reduced to booleans, and groups of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How many units a group may lack, and have besides, while it is replaced. Not both are 0.
+    """The units that a group may lack, and have besides, while it is replaced. Not both are 0.
 
     Attributes:
         unavailable: units that may be missing from the desired number.
@@ -20,7 +20,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What is replaced as one: a worker pod, a replica of several hosts, or a cluster.
+    """The unit of replacement: a worker pod, a replica of several hosts, or a cluster.
 
     Attributes:
         name: identifies it within its group.

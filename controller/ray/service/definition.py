@@ -1,4 +1,4 @@
-"""What a RayService's planner relies on: without it, clusters would be replaced for no reason.
+"""Fields that a RayService's planner relies on: without them clusters would be replaced.
 
 A status that names no cluster is that of a RayService that has yet to begin; a specification
 without worker groups asks for another cluster, and one without `suspend` is to serve. While a

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_goal(service: RayService, settings: ServiceSettings) -> ServiceGoal | Problem:
-    """What the user wants, or the first problem of the specification."""
+    """Read what the user wants, or the first problem of the specification."""
     spec = validate_service(service, settings.feature_gates)
     if isinstance(spec, Problem):
         return spec

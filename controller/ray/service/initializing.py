@@ -28,7 +28,7 @@ TIMED_OUT: Final = "InitializingTimeout"
 
 
 def plan_timeout(seen: ServiceObservation, now: datetime) -> Plan | None:
-    """What follows from a deadline that has passed; None if it has not."""
+    """Plan for a deadline that has passed; None if it has not."""
     ready = find_condition(seen.status.get("conditions", ()), READY) or {}
     if ready.get("reason") == TIMED_OUT:
         if ready.get("observedGeneration") != seen.service.metadata.generation:

@@ -75,7 +75,7 @@ class RayServiceKind:
         return observe_service(key, reads, self._sources)
 
     def problem(self, observation: ServiceObservation) -> Problem | None:
-        """Why the RayService's specification is refused, None if it is valid."""
+        """The problem of the RayService's specification, None if it is valid."""
         return observation.goal if isinstance(observation.goal, Problem) else None
 
     def plan(self, observation: ServiceObservation, now: datetime) -> Plan:

@@ -1,4 +1,4 @@
-"""What a RayService's plan depends on: the RayService and what belongs to it, as values."""
+"""The input of a RayService's plan: the RayService and what belongs to it, as values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNKNOWN_ORIGIN: Final = Origin(None)
 
 @dataclass(frozen=True, slots=True)
 class ServiceGoal:
-    """What the user wants, read from a valid specification.
+    """The user's goal, read from a valid specification.
 
     Attributes:
         spec: the specification.
@@ -103,7 +103,7 @@ class ServingCluster:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What divides the requests of a RayService between its clusters.
+    """The objects that divide the requests of a RayService between its clusters.
 
     Attributes:
         wanted: whether the RayService asks for it.
@@ -165,7 +165,7 @@ class ServiceObservation:
 
     @property
     def valid_goal(self) -> ServiceGoal:
-        """What the user wants, of a RayService that is known to be valid."""
+        """The goal of a RayService that is known to be valid."""
         assert not isinstance(self.goal, Problem)
         return self.goal
 
@@ -180,7 +180,7 @@ class ServiceObservation:
         return tuple(each for each in (self.active, self.pending) if each is not None)
 
     def recorded(self, role: str) -> Mapping[str, Any]:
-        """What the status records about the cluster in this role."""
+        """The status's record of the cluster in this role."""
         return mapping(self.status.get(role))
 
 

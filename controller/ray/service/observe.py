@@ -167,7 +167,7 @@ def _with_serve(
 def _proxies(
     found: ServingCluster, pods: Iterable[Pod], dashboards: Dashboards
 ) -> Iterator[tuple[str, ProbeObservation]]:
-    """What the proxies on these pods have answered."""
+    """The answers of the proxies on these pods."""
     for pod in pods:
         proxy = proxy_on(found, pod)
         seen = None if proxy is None else dashboards.observation(proxy, ProxyProbe())
@@ -176,7 +176,7 @@ def _proxies(
 
 
 def _origin(cluster: RayCluster) -> Origin:
-    """What a cluster was made from: as recorded, else as it is."""
+    """The origin of a cluster: as recorded, else as it is."""
     recorded = Origin.parse((cluster.metadata.annotations or {}).get(labels.MADE_FROM, ""))
     if recorded.identity is not None:
         return recorded

@@ -1,4 +1,4 @@
-"""What to do about a RayService: read `plan_service` from top to bottom.
+"""The planner of RayServices: read `plan_service` from top to bottom.
 
 The plan is a pure function of the observation, the settings and the time. The rollout decides the
 next step in `rollout/transitions.py`; a step is stored first, and this module gives what is stored
@@ -81,7 +81,7 @@ def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datet
 
 
 def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
-    """What goes on for an invalid RayService: its clusters serve what is stored on them."""
+    """Plan for an invalid RayService: its clusters serve what is stored on them."""
     return Plan(
         status=current_status(seen, settings, now),
         subscriptions=subscriptions(seen, settings),
@@ -116,7 +116,7 @@ def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: date
 def _plan_stored(
     seen: ServiceObservation, facts: RolloutFacts, settings: ServiceSettings, now: datetime
 ) -> Plan:
-    """What follows from the stored status."""
+    """Plan from the stored status."""
     writes = [] if facts.rolling_back else [*create_pending(seen)]
     for cluster in seen.clusters:
         writes += follow_suspension(seen, cluster)

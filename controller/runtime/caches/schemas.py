@@ -150,7 +150,7 @@ class InstalledSchemas:
                 checks = checks[1:]
 
     def _next_checks(self, checks: list[float]) -> list[float]:
-        """When to read, now that a watch has begun or an object was edited."""
+        """The times of the reads, now that a watch has begun or an object was edited."""
         self._due.clear()
         now = _now()
         if self._is_watch_new:
@@ -285,12 +285,12 @@ class InstalledSchemas:
 
 
 def _known(found: InstalledSchema) -> tuple[Any, ...]:
-    """What of a result concerns every object."""
+    """The part of a result that concerns every object."""
     return found.schema, found.previous, found.schema is None and found.error
 
 
 def _checks() -> list[float]:
-    """When to read after a watch that begins now."""
+    """The times of the reads after a watch that begins now."""
     return [_now() + sum(CHECKS[: number + 1]) for number in range(len(CHECKS))]
 
 

@@ -29,7 +29,7 @@ PAGE_SIZE = 500
 
 @dataclass(frozen=True, slots=True)
 class CacheScope:
-    """What an informer watches."""
+    """The objects that an informer watches."""
 
     resource: Resource[Any]
     namespace: str = ""

@@ -1,4 +1,4 @@
-"""What this process knows about one object and its cache does not show yet.
+"""The knowledge of this process about one object that its cache does not show yet.
 
 Of the stored and the expected object the newer one by resourceVersion counts. An object whose
 deletion was accepted counts as terminating until the store shows that itself.
@@ -46,7 +46,7 @@ class ObjectReference:
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """What the store showed of an object when a request for it was sent.
+    """The state of an object in the store when a request for it was sent.
 
     Attributes:
         revision: revision of the store.
@@ -71,7 +71,7 @@ class StoreState:
 
 @dataclass(slots=True, eq=False)
 class Expectation(Generic[T]):
-    """What this process knows about one object and its cache does not show yet.
+    """The knowledge of this process about one object that its cache does not show yet.
 
     Attributes:
         reference: the object.

@@ -27,7 +27,7 @@ class NotCached(LookupError):  # noqa: N818
 
 
 def metadata_of(odd: Undecodable) -> ObjectMeta:
-    """What could be decoded of the metadata of an object that does not fit its type."""
+    """The decodable part of the metadata of an object that does not fit its type."""
     if isinstance(odd.metadata, ObjectMeta):
         return odd.metadata
     namespace, _, name = odd.key.rpartition("/")
@@ -161,7 +161,7 @@ class Overlay(Generic[T]):
         return self.cache_of(reference.namespace).get(reference.key)
 
     def state_of(self, key: str) -> StoreState:
-        """What the store shows of an object, nothing if it is not known to be its latest state."""
+        """The state of an object in the store, nothing if it is not known to be its latest one."""
         namespace = key.rpartition("/")[0]
         if not self.covers(namespace) or any(key in odd for odd in self._quarantined):
             return StoreState()

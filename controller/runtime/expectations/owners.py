@@ -48,7 +48,7 @@ class Owner:
 
 @dataclass(slots=True)
 class OwnerState:
-    """What is recorded for one owner.
+    """The records of one owner.
 
     Attributes:
         namespace: where it and its children live.

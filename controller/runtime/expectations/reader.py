@@ -136,7 +136,7 @@ class OverlayReader:
         return dict(state.incomplete_replicas) if state is not None else {}
 
     def memory(self, owner_uid: str) -> Any:
-        """What the owner's last plan is to be reminded of, None if nothing."""
+        """The memory of the owner's last plan, None if there is none."""
         state = self._owners.get(owner_uid)
         return state.memory if state is not None else None
 

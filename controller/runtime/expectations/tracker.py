@@ -42,7 +42,7 @@ MAX_LIVE_READ_INTERVAL = 480.0
 
 
 class TrackerHooks(Protocol):
-    """What a tracker asks of its surroundings."""
+    """The functions that a tracker calls."""
 
     def request_live_read(self, reference: ObjectReference, delay: float, /) -> None:
         """Schedule a live read after a delay in seconds."""

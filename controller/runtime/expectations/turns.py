@@ -1,4 +1,4 @@
-"""Which of an owner's writes of unknown outcome are resolved now.
+"""Takes turns in resolving an owner's writes of unknown outcome.
 
 A server that does not answer for one of them rarely does for the others. So they begin in growing
 steps, as creates do (EXP-10): one, two, four at a time. If one stays unknown, the others wait: one

@@ -37,7 +37,7 @@ class Lease:
 
     @property
     def record(self) -> Mapping[str, Any]:
-        """What any change of restarts the observation (LE-5)."""
+        """The fields whose change restarts the observation (LE-5)."""
         return mapping(self.body.get("spec"))
 
     @property
@@ -53,7 +53,7 @@ class Lease:
 
     @property
     def transitions(self) -> int:
-        """How often the lease changed hands."""
+        """The number of times that the lease changed hands."""
         count = self.record.get("leaseTransitions")
         return count if isinstance(count, int) else 0
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ElectionMetrics:
-    """Whether this process leads, and how often a renewal needed a read (LE-6, LE-12).
+    """Metrics of the election: leadership, and renewals that needed a read (LE-6, LE-12).
 
     Args:
         registry: where they are registered.

@@ -54,7 +54,7 @@ class ThreadedElection:
         self._thread: threading.Thread | None = None
 
     def standby_problem(self) -> str | None:
-        """Why this process could not take over, None if it could, or leads: a readiness check."""
+        """A readiness check: why this process could not take over, None if it could, or leads."""
         if self._elector is None or self._elector.is_leader():
             return None
         return self._elector.problem or None

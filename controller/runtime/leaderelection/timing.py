@@ -1,4 +1,4 @@
-"""How long a lease holds, and when it is renewed."""
+"""The times of an election: of holding a lease, and of renewing it."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ the same way as when it could not be written."""
 
 
 class Result(Enum):
-    """What the controller does with the key after a plan was carried out."""
+    """The controller's action on the key after a plan was carried out."""
 
     DONE = "done"  # nothing, or requeue after `requeue_after`
     MORE = "more"  # requeue at once: lookups answered, or more than one batch
@@ -412,7 +412,7 @@ class Executor:
 
 
 class _ExecutionState:
-    """What has happened so far in one execution."""
+    """The results so far of one execution."""
 
     def __init__(
         self, execution: PlanExecution, slow_start: SlowStart, failed_groups: FailedGroups

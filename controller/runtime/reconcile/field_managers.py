@@ -1,4 +1,4 @@
-"""Who else writes a field: `metadata.managedFields` of an object as the server returns it."""
+"""The other writers of a field: `metadata.managedFields` of an object as the server returns it."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class References(Generic[T]):
-    """How primaries refer to objects that they do not own, such as by a name in their status.
+    """References of primaries to objects that they do not own, such as by a name in their status.
 
     An event of an object enqueues the primaries for which `of_primary` gives one of the keys that
     `of_object` gives for it. The caches look them up in an index of the primaries.

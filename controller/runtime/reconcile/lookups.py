@@ -74,7 +74,7 @@ class LookupReader:
         return None
 
     async def other_writer(self, target: Target, path: Path) -> str:
-        """Who besides this process writes a field, in words; caches drop `managedFields`."""
+        """Find who besides this process writes a field; caches drop `managedFields`."""
         try:
             obj = await self._client.get_raw(target.resource, target.namespace, target.name)
         except KubeError:

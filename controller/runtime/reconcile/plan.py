@@ -204,7 +204,7 @@ class LogTail:
 
 @dataclass(frozen=True, slots=True)
 class PhaseDuration:
-    """How long a phase in an object's life took that has just ended, in seconds."""
+    """The duration of a phase in an object's life that has just ended, in seconds."""
 
     phase: str
     seconds: float

@@ -334,7 +334,7 @@ class Writer:
 def _silence_of(
     write: Write, report: Callable[[Failure], None] | None
 ) -> Callable[[KubeError], None] | None:
-    """What a client calls while the server is silent; None if nobody wants to know."""
+    """The function that a client calls while the server is silent; None if nobody wants to know."""
     if report is None:
         return None
     return lambda error: report(

@@ -78,7 +78,7 @@ class WidgetKind:
         )
 
     def problem(self, observation: WidgetObservation) -> Problem | None:
-        """What is wrong with the specification, None if it is valid."""
+        """The problem of the specification, None if it is valid."""
         if 0 <= observation.widget.spec.copies <= MOST_COPIES:
             return None
         return Problem("spec.copies", f"must be 0 to {MOST_COPIES}", "InvalidWidgetSpec")

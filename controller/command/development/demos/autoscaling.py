@@ -64,7 +64,7 @@ class _Elastic(msgspec.Struct):
 
     @property
     def most(self) -> int:
-        """How many workers there may be."""
+        """The largest number of workers."""
         return self.spec.worker_group_specs[0].max_replicas
 
 

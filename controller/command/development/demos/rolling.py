@@ -54,7 +54,7 @@ _BUSY: Final = 20  # tasks after which the job counts as running
 
 @dataclass(slots=True)
 class RollingDemoSummary:
-    """What the job, the workers and this machine have seen."""
+    """Observations of the job, of the workers and of this machine."""
 
     work: Work = field(default_factory=Work)
     drains: list[Drain] = field(default_factory=list[Drain])
@@ -79,7 +79,7 @@ class RollingDemoSummary:
         return "\n".join(lines)
 
     def _counts(self) -> Iterator[str]:
-        """What was counted."""
+        """The counts, for the summary."""
         late = len(late_work(self.work.records, self.drains, call_grace=_KILL))
         counts = {
             "tasks that ended": self.work.count("task"),

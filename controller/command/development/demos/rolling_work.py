@@ -1,4 +1,4 @@
-"""What a job did on which worker, as its log tells, and when each worker was to be free of work."""
+"""The work of a job on each worker, from its log, and the time when the worker was to be idle."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Work:
                     self.result = msgspec.json.decode(line, type=WorkResult)
 
     def count(self, kind: str) -> int:
-        """How many tasks or calls have ended."""
+        """The number of tasks or calls that have ended."""
         return sum(record.kind == kind for record in self.records)
 
     def wrong_result(self) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a cluster has from a moment on.
+    """The shares of a cluster from a moment on.
 
     Attributes:
         at: seconds since 1970.

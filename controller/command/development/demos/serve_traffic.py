@@ -78,7 +78,7 @@ class Traffic:
 
     @property
     def failures(self) -> list[str]:
-        """Why requests failed."""
+        """The reasons why requests failed."""
         return [failure for second in self.seconds for failure in second.failures]
 
     @property

@@ -51,7 +51,7 @@ _DOWN = 3.0  # seconds that the operator is dead
 
 @dataclass(slots=True)
 class ServiceDemoSummary:
-    """What the client, the clusters and this machine have seen."""
+    """Observations of the client, of the clusters and of this machine."""
 
     traffic: Traffic
     puts: list[Put]

@@ -83,7 +83,7 @@ class RollingView(ClusterView):
         return ""
 
     def counts(self) -> str:
-        """How many workers of each version are ready, draining, and something else."""
+        """The numbers of workers of each version that are ready, draining, and neither."""
         groups: dict[str, Counter[str]] = {}
         for key, pod in sorted(self.pods.items()):
             if role_of(pod) == "worker":

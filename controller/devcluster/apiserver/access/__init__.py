@@ -1,4 +1,4 @@
-"""Who may use the embedded API server: users, tokens, RBAC, and the guard of its port.
+"""Access to the embedded API server: users, tokens, RBAC, and the guard of its port.
 
 Servers without a network need none of it: whoever holds the object is the administrator.
 """

@@ -39,7 +39,7 @@ class Guard:
         self._hosts = frozenset(hosts)
 
     def user(self, headers: Mapping[str, str]) -> User:
-        """Who sends a request.
+        """The user who sends a request.
 
         Args:
             headers: fields of the request; the mapping ignores case.

@@ -152,7 +152,7 @@ def _is_passed(element: str, shared: list[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
-    """What is to be removed.
+    """The fields and items that are to be removed.
 
     Attributes:
         dropped: leaves and items that no manager owns any more.

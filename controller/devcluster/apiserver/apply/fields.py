@@ -43,7 +43,7 @@ _UNOWNED = {
 
 
 def leaves(object_: Json, structure: Structure) -> dict[Path, Any]:
-    """What can be owned of an object: its leaves and the items of its keyed lists."""
+    """The paths of an object that can be owned: its leaves and the items of its keyed lists."""
     found = _leaves(object_, structure, ())
     return {
         path: value

@@ -1,4 +1,4 @@
-"""How an object's lists and maps are merged, from the table of types or a custom schema."""
+"""The merging of an object's lists and maps, from the table of types or a custom schema."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Structure(Protocol):
 
     @property
     def list_keys(self) -> tuple[str, ...] | None:
-        """What identifies the items of a list."""
+        """The keys that identify the items of a list."""
         ...
 
     def field(self, name: str) -> Structure:
@@ -89,7 +89,7 @@ class SchemaStructure:
 
     @property
     def list_keys(self) -> tuple[str, ...] | None:
-        """What identifies the items of a list."""
+        """The keys that identify the items of a list."""
         return self.schema.item_keys if self.schema else None
 
     @property

@@ -63,5 +63,5 @@ def _broken(rule: Rule, value: Any, path: str) -> StatusCause:
 
 
 def _kind_of(value: Any) -> Any:
-    """How rule violations quote a value: structures by their type only."""
+    """Quote a value as rule violations do: structures by their type only."""
     return json_type(value) if isinstance(value, (dict, list)) else value

@@ -125,7 +125,7 @@ class Schema:
 
     @property
     def item_keys(self) -> tuple[str, ...] | None:
-        """What identifies items: keys, nothing for sets, None for lists replaced as a whole."""
+        """The keys of items: nothing for sets, None for lists replaced as a whole."""
         if self.list_type == "map":
             return tuple(self.list_keys)
         return () if self.list_type == "set" else None
@@ -135,7 +135,7 @@ class Schema:
         return self.properties.get(name, self.additional)
 
     def key_of(self, item: Any) -> str | None:
-        """What identifies an item of a set or map list; None for other lists."""
+        """The key of an item of a set or map list; None for other lists."""
         if self.list_type == "set":
             return shown(item)
         if self.list_type == "map" and isinstance(item, dict):
@@ -143,7 +143,7 @@ class Schema:
         return None
 
     def shown_key(self, item: Any) -> Any:
-        """What identifies an item of a set or map list, as errors quote it."""
+        """The key of an item of a set or map list, as errors quote it."""
         if self.list_type == "set":
             return item
         entry = cast("Json", item)

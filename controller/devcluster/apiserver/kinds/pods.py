@@ -149,7 +149,7 @@ def _added_gates(spec: Json, old: Json) -> list[StatusCause]:
 
 
 def _fixed_parts(spec: Json) -> Json:
-    """What may not change after creation."""
+    """The fields that may not change after creation."""
     fixed = {
         name: value
         for name, value in spec.items()

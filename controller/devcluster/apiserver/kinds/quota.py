@@ -135,7 +135,7 @@ def _missing(table: str, object_: Json, hard: Json) -> list[str]:
 
 
 def _usage(table: str, object_: Json) -> Json:
-    """What an object uses, by the quotas' resource names."""
+    """The usage of an object, by the quotas' resource names."""
     usage: Json = {f"count/{table}": "1"}
     if table == "pods":
         if child(object_, "status").get("phase") not in _FINISHED:

@@ -115,7 +115,7 @@ class ClusterDir:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What a dead cluster had left behind."""
+    """The remains of a dead cluster."""
 
     pid: int
     processes: int

@@ -76,7 +76,7 @@ class ProcessContainerDir:
         return Launch(command, {TAG_VARIABLE: f"{self.root}/"}, self.root, KILL)
 
     def start_error(self) -> str:
-        """Why the command could not be started; empty if it could."""
+        """The reason why the command could not be started; empty if it could."""
         try:
             return (self.root / "error").read_text()
         except FileNotFoundError:

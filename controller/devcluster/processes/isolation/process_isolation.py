@@ -1,4 +1,4 @@
-"""What the isolation modes with a sandbox of their own for each pod have in common."""
+"""The common part of the isolation modes with a sandbox of its own for each pod."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def tagged_processes(prefix: str) -> Iterator[tuple[int, int]]:
 
 
 def started_at(pid: int) -> int:
-    """When the process started, in ticks since boot; 0 if there is none or it is a zombie."""
+    """The start of the process, in ticks since boot; 0 if there is none or it is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

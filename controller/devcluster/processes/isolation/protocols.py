@@ -37,7 +37,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class ContainerConfig:
-    """What the processes of a container see.
+    """The files and limits that the processes of a container see.
 
     Attributes:
         cwd: working directory in the container, made if it is missing; "" means the root.
@@ -52,7 +52,7 @@ class ContainerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to start with `asyncio.create_subprocess_exec(*argv, env=env, cwd=cwd)`.
+    """Arguments of `asyncio.create_subprocess_exec(*argv, env=env, cwd=cwd)`.
 
     The started process supervises the command. It forwards SIGTERM, SIGINT, SIGHUP, SIGQUIT,
     SIGUSR1 and SIGUSR2 to the command and exits with the command's status: 128 + n after signal n,
@@ -94,7 +94,7 @@ class ContainerDir(Protocol):
         ...
 
     def start_error(self) -> str:
-        """Why the command could not be started; empty if it could."""
+        """The reason why the command could not be started; empty if it could."""
         ...
 
     async def close(self) -> None:
@@ -103,7 +103,7 @@ class ContainerDir(Protocol):
 
 
 class PodSandbox(Protocol):
-    """Where one pod runs."""
+    """The sandbox in which one pod runs."""
 
     @property
     def ip(self) -> str:
@@ -133,7 +133,7 @@ class Isolation(Protocol):
 
     @property
     def mode(self) -> Mode:
-        """Which way."""
+        """The isolation mode."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Which users of this machine may reach pods: whoever reaches Ray may run programs as its user."""
+"""The users of this machine who may reach pods: whoever reaches Ray runs programs as its user."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def job_status() -> Schema:
 
 
 def _attempt_status() -> dict[str, Schema]:
-    """What is known about the present attempt, or the last one."""
+    """The schema of the present attempt's status, or of the last one's."""
     return {
         "dashboardURL": string("Host and port of the dashboard of Ray."),
         "endTime": time("When the last attempt that has ended did so."),

@@ -54,7 +54,7 @@ def _problems(spec: FleetSpec, gates: FeatureGates) -> Iterator[Problem]:
 
 
 def _shared_objects(spec: FleetSpec) -> Iterator[Problem]:
-    """What only one of several clusters can have."""
+    """The objects that only one of several clusters can have."""
     for path, what in (
         (("headGroupSpec", "headService", "metadata", "name"), "a head service"),
         (("gcsFaultToleranceOptions", "storage", "claimName"), "a volume"),

@@ -1,1 +1,1 @@
-"""What happens to a cluster that is deleted while its state lies in Redis."""
+"""The deletion of a cluster whose state lies in Redis."""

@@ -1,4 +1,4 @@
-"""What is known of the removal of a deleted cluster's state from Redis, as a value."""
+"""The observed removal of a deleted cluster's state from Redis, as a value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FINISHED: Final = frozenset({"Complete", "Failed", "FailureTarget"})
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """What is known of the cleanup of a deleted cluster.
+    """The observed cleanup of a deleted cluster.
 
     Attributes:
         job: the Job, if there is one of ours.
@@ -31,7 +31,7 @@ class Cleanup:
 
     @property
     def outcome(self) -> str:
-        """How the Job has ended, `Complete` or `Failed`; empty while it has not."""
+        """The result of the Job, `Complete` or `Failed`; empty while it has not ended."""
         conditions = self.job.status.conditions if self.job is not None else ()
         ended = (c.type for c in conditions if c.status == "True" and c.type in _FINISHED)
         return next(("Complete" if kind == "Complete" else "Failed" for kind in ended), "")

@@ -45,7 +45,7 @@ FOREGROUND: Final = "foregroundDeletion"
 def change_finalizer(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
 ) -> MergePatch | None:
-    """What makes the finalizer of a cluster that is not deleted be there, or not be there."""
+    """Add or remove the finalizer of a cluster that is not deleted."""
     meta, target = seen.cluster.metadata, _cluster(seen)
     if settings.redis_cleanup and keeps_state_in_redis(seen.cluster, desired):
         return add_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER)

@@ -1,4 +1,4 @@
-"""Where the deletion of a cluster with state in Redis stands: `step_of` is the whole table.
+"""The steps of the deletion of a cluster with state in Redis: `step_of` is the whole table.
 
 The state may be removed only when nothing writes to it any more, by a Job that runs once. Every
 step is left by what it waits for or at the deadline, whichever is first.
@@ -42,7 +42,7 @@ _SECONDS: Final = re.compile(r"\+?[0-9]{1,9}", re.ASCII)
 
 
 class DeletionStep(Enum):
-    """What comes next for a deleted cluster that our finalizer holds."""
+    """The next step of a deleted cluster that our finalizer holds."""
 
     SKIP = "nothing can or must be cleaned up: let go"
     FINISHED = "the Job has ended, well or not: let go"
@@ -54,7 +54,7 @@ class DeletionStep(Enum):
 
 
 def observe_cleanup(cluster: RayCluster, reads: CacheReader) -> Cleanup:
-    """What is known of the cleanup of this cluster; nothing while it is not deleted."""
+    """Observe the cleanup of this cluster; nothing is known while it is not deleted."""
     meta = cluster.metadata
     if not meta.terminating:
         return Cleanup()
@@ -77,7 +77,7 @@ def every_head(cluster: RayCluster) -> LiveList:
 
 
 def step_of(seen: ClusterObservation, now: datetime, *, enabled: bool) -> DeletionStep:
-    """What comes next for a deleted cluster that our finalizer holds: the first that holds.
+    """The next step of a deleted cluster that our finalizer holds: the first that applies.
 
     `enabled` says whether the administrator wants Redis to be cleaned up at all.
     """
@@ -101,7 +101,7 @@ def keeps_state_in_redis(cluster: RayCluster, desired: DesiredCluster) -> bool:
 
 
 def reason_to_skip(seen: ClusterObservation, *, enabled: bool) -> str:
-    """Why no Job is to be made, empty if there is no reason against it."""
+    """The reason why no Job is created, empty if there is none."""
     if not enabled:
         return "ENABLE_GCS_FT_REDIS_CLEANUP is false"
     if isinstance(seen.desired, Problem):
@@ -117,7 +117,7 @@ def reason_to_skip(seen: ClusterObservation, *, enabled: bool) -> str:
 
 
 def possible_writer(seen: ClusterObservation) -> str:
-    """What may still write to Redis, in words; empty if nothing does."""
+    """The writer that may still change Redis, in words; empty if there is none."""
     if seen.heads:
         return f"head pod {seen.heads[0].metadata.name}"
     if seen.foreign_heads or seen.unreadable:
@@ -126,7 +126,7 @@ def possible_writer(seen: ClusterObservation) -> str:
 
 
 def waiting_for(seen: ClusterObservation) -> str:
-    """What a deleted cluster waits for, one sentence."""
+    """A sentence about what a deleted cluster waits for."""
     meta = seen.cluster.metadata
     if labels.REDIS_CLEANUP_FINALIZER in meta.finalizers:
         what = _redis_cleanup(seen)
@@ -149,7 +149,7 @@ def _redis_cleanup(seen: ClusterObservation) -> str:
 
 
 def deadline_of(cluster: RayCluster) -> datetime:
-    """When a deleted cluster is let go whatever is missing.
+    """The time at which a deleted cluster is let go whatever is missing.
 
     Raises:
         ValueError: the cluster is not being deleted.

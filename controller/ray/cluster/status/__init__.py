@@ -1,1 +1,1 @@
-"""What is said of a cluster: status, conditions, first causes, events and metrics."""
+"""Reports about a cluster: status, conditions, first causes, events and metrics."""

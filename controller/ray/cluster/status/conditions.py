@@ -97,7 +97,7 @@ class ClusterConditions(ConditionSet):
             self.set(PROVISIONED, "False", "RayClusterPodsProvisioning", message)
 
     def set_ready(self, cause: Cause | None, surplus: str = "") -> None:
-        """Whether everything is there and ready now, and if not, why.
+        """Set the condition `Ready`: everything is there and ready now, or a cause.
 
         `surplus` explains workers beyond the specification.
         """
@@ -114,7 +114,7 @@ class ClusterConditions(ConditionSet):
         self.set_if(FEATURES_SUPPORTED, "False", "NotImplementedYet", message)
 
     def set_consistency(self, warnings: tuple[str, ...]) -> None:
-        """What the cache and the API server disagree about."""
+        """Set the condition about disagreements of the cache and the API server."""
         self.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(warnings))
 
     def set_children(self, notes: Sequence[str]) -> None:
@@ -131,7 +131,7 @@ class ClusterConditions(ConditionSet):
         self.set(PODS_UP_TO_DATE, "False", RECREATING, message)
 
     def set_up_to_date(self, outdated: Sequence[str], strategy: UpgradeStrategy) -> None:
-        """Which pods a changed template has not reached, and whether it will."""
+        """Set the condition about the pods that a changed template has not reached."""
         message = ""
         if outdated:
             found = f"{len(outdated)} pods were made from an older template, first {outdated[0]}"

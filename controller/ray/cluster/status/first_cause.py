@@ -1,4 +1,4 @@
-"""Why a cluster is not ready: of all that is wrong, what a person should look at first.
+"""The first cause of a cluster that is not ready: what a person should look at first.
 
 What blocks the head comes before what blocks workers, and what needs a person's help before what
 may pass by itself; what only takes time comes last (`Cause.urgency`).
@@ -95,7 +95,7 @@ def first_cause(
 
 
 def _deletion(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Cause:
-    """What a deleted cluster waits for, or which failed write holds it up."""
+    """The cause that a deleted cluster waits for, or the failed write that holds it up."""
     failed = _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
     waiting = Cause(reasons.BEING_DELETED, "cluster", waiting_for(seen))
     return min(failed, key=_urgency, default=waiting)
@@ -106,7 +106,7 @@ def _failed_writes(seen: ClusterObservation, failures: Iterable[Failure]) -> Ite
 
 
 def diagnose_pods(seen: ClusterObservation, now: datetime) -> PodCauses:
-    """What is wrong with each of the pods that exist."""
+    """Diagnose each of the pods that exist."""
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
     found = ((pod, diagnose_pod(pod, now, head_ready=head_ready)) for pod in seen.all_pods)
     return _without_excused(seen, [(pod, cause) for pod, cause in found if cause is not None])
@@ -194,7 +194,7 @@ def _part_of_scope(scope: str) -> str:
 
 
 def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
-    """What exists and should not, or not in this shape."""
+    """Objects that should not exist, or not in this shape."""
     for sentence in seen.unreadable:
         words = f"{sentence}; no pod is created until it is deleted"
         yield Cause(reasons.POD_UNREADABLE, "cluster", words, blocks_head=True)

@@ -1,4 +1,4 @@
-"""How long it took until a RayCluster had its pods, and until they were ready: two SLIs."""
+"""The time until a RayCluster had its pods, and until they were ready: two SLIs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much the pods of a RayCluster ask for together: `status.desiredCPU` and its like."""
+"""The sums of what the pods of a RayCluster ask for: `status.desiredCPU` and its like."""
 
 from __future__ import annotations
 

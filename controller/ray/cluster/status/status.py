@@ -194,7 +194,7 @@ def _counters(seen: ClusterObservation, spec: ClusterSpec) -> dict[str, int]:
 
 
 def _surplus(seen: ClusterObservation, spec: ClusterSpec) -> str:
-    """Why workers beyond the specification stay, empty if there are none."""
+    """The reason why workers beyond the specification stay, empty if there are none."""
     if not spec.autoscaling:
         return ""
     found: list[str] = []
@@ -213,7 +213,7 @@ def _as_int32(count: int) -> int:
 
 
 def _endpoints(service: Service | None) -> dict[str, str]:
-    """Where each named port can be reached: node port, else target port."""
+    """The number under which each named port can be reached: node port, else target port."""
     if service is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""How a changed specification reaches the pods of a running cluster."""
+"""Upgrades: how a changed specification reaches the pods of a running cluster."""
 
 from __future__ import annotations
 

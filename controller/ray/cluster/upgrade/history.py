@@ -68,7 +68,7 @@ def observe_history(
 
 
 def history_notes(failures: Iterable[Failure]) -> tuple[Note, ...]:
-    """What a person should know of a create whose outcome has been unknown for some time.
+    """Notes about a create whose outcome has been unknown for some time.
 
     A create that was rejected is named by the history itself.
     """

@@ -1,4 +1,4 @@
-"""Which pods were made from an older template than the present one."""
+"""The pods that were made from an older template than the present one."""
 
 from __future__ import annotations
 

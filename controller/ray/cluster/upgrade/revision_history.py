@@ -55,11 +55,11 @@ class RevisionHistory:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What a person should know."""
+        """Notes for a person."""
         why = self.refusal or self.error
         return (not_kept(why),) if why else ()
 
 
 def not_kept(why: str) -> Note:
-    """What a person should know when the present templates are not kept."""
+    """A note that the present templates are not kept."""
     return Note("FailedToCreateControllerRevision", f"{NOT_KEPT}: {why}")

@@ -1,4 +1,4 @@
-"""How a changed specification reaches the pods of a running cluster: the interface, and `None`."""
+"""The interface of upgrade strategies, and the strategy `None`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeStep:
-    """What an upgrade under way does next; the usual creates and deletes of pods wait meanwhile.
+    """The next step of an upgrade under way; the usual creates and deletes of pods wait meanwhile.
 
     Attributes:
         lookups: what must be read before anything is written.
@@ -37,7 +37,7 @@ class UpgradeStrategy(Protocol):
 
     @property
     def outlook(self) -> str:
-        """What becomes of outdated pods, a clause of that condition's message."""
+        """A clause about what becomes of outdated pods, for that condition's message."""
         ...
 
     def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:

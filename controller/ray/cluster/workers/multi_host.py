@@ -224,7 +224,7 @@ def _still_wanted(
 def _why_forced(
     each: MultiHostReplica, group: WorkerGroup, begun: Mapping[str, int], named: Collection[str]
 ) -> tuple[str, DeletionCause] | None:
-    """Why the replica must be deleted whatever the numbers are, None if it may stay."""
+    """The reason why the replica must be deleted whatever the numbers are, None if it may stay."""
     for pod in each.pods:
         if pod.metadata.name in named and not pod.metadata.terminating:
             return _of_replica(each, pod, NAMED), DeletionCause.NAMED

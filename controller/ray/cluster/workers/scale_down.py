@@ -1,4 +1,4 @@
-"""Which pods of a plain group must go, and in which order.
+"""The pods of a plain group that must go, and their order.
 
 Everything here is arithmetic on values. Terminating pods still count as existing, so nothing
 is replaced before it is really gone; and the order in which pods go never depends on the order
@@ -27,7 +27,7 @@ SURPLUS = "the group has more pods than it should"
 
 
 class DeletionCause(Enum):
-    """What a deletion follows from."""
+    """The cause of a deletion."""
 
     POD = "the pod's own state"
     NAMED = "the autoscaler, or whoever fills in workersToDelete"
@@ -55,7 +55,7 @@ def pods_to_delete(
     keep_ended: bool = False,
     wanted: int | None = None,
 ) -> tuple[PodToDelete, ...]:
-    """Which of the group's pods to delete now, in order.
+    """The pods of the group to delete now, in order.
 
     Args:
         group: the group's specification.

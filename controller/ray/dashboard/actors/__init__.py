@@ -1,1 +1,1 @@
-"""What asks the dashboards: one actor for each head, and what they share."""
+"""The actors that ask the dashboards: one for each head, and what they share."""

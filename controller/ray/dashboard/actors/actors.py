@@ -178,12 +178,12 @@ class DashboardActors:
         await asyncio.gather(*cancelled, return_exceptions=True)
 
     def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
-        """What the probe has found; None if it has no subscriber."""
+        """The observation of the probe; None if it has no subscriber."""
         actor = self._actors.get(head)
         return None if actor is None else actor.observation(probe)
 
     def outcome(self, head: Head, command_id: CommandId) -> CommandOutcome | None:
-        """How a command ended; None while it is open, unknown or forgotten."""
+        """The outcome of a command; None while it is open, unknown or forgotten."""
         actor = self._actors.get(head)
         return None if actor is None else actor.commands.outcome(command_id)
 

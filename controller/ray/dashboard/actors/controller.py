@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SharedDashboards(Protocol):
-    """What all controllers share: see `DashboardActors`."""
+    """The part of the dashboards that all controllers share: see `DashboardActors`."""
 
     def sync(self, subscriber: Subscriber, subscriptions: tuple[ProbeSubscription, ...]) -> None:
         """Replace the probes that this subscriber wants."""
@@ -35,12 +35,12 @@ class SharedDashboards(Protocol):
         ...
 
     def outcome(self, head: Head, command_id: tuple[str, str]) -> CommandOutcome | None:
-        """How a command ended."""
+        """The outcome of a command."""
         ...
 
 
 class ControllerDashboards:
-    """What a controller gives to the runtime as `ExternalSource`, and to its kind as `Dashboards`.
+    """The dashboards of one controller: the runtime's `ExternalSource`, the kind's `Dashboards`.
 
     Made by `DashboardActors.for_controller`. Keys and ids of commands are the controller's own;
     probes that several controllers want of one head are shared.

@@ -1,4 +1,4 @@
-"""What is wanted of one head incarnation, and what is known of it.
+"""The probes and commands of one head incarnation, and their results.
 
 Bookkeeping only: no task is created here, no timer set and no request sent.
 """
@@ -76,7 +76,7 @@ class HeadActor:
         return self.silence.decisive
 
     def observation(self, probe: Probe) -> ProbeObservation | None:
-        """What the probe has found; None if it has no subscriber."""
+        """The observation of the probe; None if it has no subscriber."""
         state = self.probes.get(probe)
         return None if state is None else state.observation(self.silence)
 
@@ -118,7 +118,7 @@ class HeadActor:
         return self.commands.next_due() <= now
 
     def next_request(self, now: float) -> PendingCommand | Probe | None:
-        """What is due now: commands come before probes."""
+        """The request that is due now: commands come before probes."""
         if self.commands.next_due() <= now:
             return self.commands.pop()
         if self.probes.next_due() <= now:

@@ -36,7 +36,7 @@ _log = structlog.stdlib.get_logger("manta.dashboard")
 
 
 class HeadRequest(Protocol[T_co]):
-    """What probes and commands have in common."""
+    """The common part of probes and commands."""
 
     name: ClassVar[str]
 

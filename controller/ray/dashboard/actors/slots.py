@@ -29,7 +29,7 @@ scheduled again for the same moment, over and over.
 
 
 class Responsiveness(Enum):
-    """How the last request to a dashboard went."""
+    """The result of the last request to a dashboard."""
 
     RESPONSIVE = "responsive"  # there was a response
     UNKNOWN = "unknown"  # there was no request yet

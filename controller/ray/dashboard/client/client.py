@@ -98,7 +98,7 @@ class DashboardClient:
         return serve.serve_config_accepted(await self._ask("PUT", _APPLICATIONS, body=body))
 
     async def proxy_health(self) -> ProxyHealth:
-        """Whether a proxy of Serve takes requests; for a client of a `ServeProxy`."""
+        """Ask a proxy of Serve if it takes requests; for a client of a `ServeProxy`."""
         return serve.proxy_health(await self._ask("GET", "/-/healthz"))
 
     async def nodes(self) -> RayNodes:
@@ -107,7 +107,7 @@ class DashboardClient:
         return nodes.nodes(await self._ask("GET", _NODES, query=query, limit=MAX_NODE_LIST))
 
     async def version(self) -> RayVersion:
-        """Which Ray responses."""
+        """Ask for the version of Ray."""
         return responses.version(await self._ask("GET", "/api/version"))
 
     async def health(self) -> RayVersion:

@@ -1,4 +1,4 @@
-"""What Ray can say, as values. Everything else is an error."""
+"""Ray's responses, as values. Everything else is an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TERMINAL: Final = frozenset({JobStatus.STOPPED, JobStatus.SUCCEEDED, JobStatus.
 
 @dataclass(frozen=True, slots=True)
 class JobInfo:
-    """What Ray knows of a job.
+    """Ray's record of a job.
 
     Attributes:
         submission_id: the id that was asked for.

@@ -71,7 +71,7 @@ class ServeApplication:
 
 @dataclass(frozen=True, slots=True)
 class ServeState:
-    """What Ray Serve says of itself.
+    """The state that Ray Serve reports.
 
     Attributes:
         applications: by name.
@@ -96,7 +96,7 @@ class ServeConfigAccepted:
 
 @dataclass(frozen=True, slots=True)
 class ProxyHealth:
-    """What a proxy of Serve says of itself.
+    """The health that a proxy of Serve reports.
 
     Attributes:
         healthy: whether it takes requests.

@@ -1,1 +1,1 @@
-"""What a dashboard is told to do once, and how that ends."""
+"""Commands, which a dashboard gets once, and their outcomes."""

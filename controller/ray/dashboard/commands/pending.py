@@ -40,7 +40,7 @@ class PendingCommand:
 
     @property
     def expiry_message(self) -> str:
-        """Why it ended without a definite response."""
+        """The reason why it ended without a definite response."""
         reason = self.given_up or "its time is up"
         return f"{reason}; the last attempt: {self.error}" if self.error else reason
 

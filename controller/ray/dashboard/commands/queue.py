@@ -39,7 +39,7 @@ class CommandQueue:
         return command_id in self._open or command_id in self._outcomes
 
     def outcome(self, command_id: CommandId) -> CommandOutcome | None:
-        """How a command ended; None while it is open, unknown or forgotten."""
+        """The outcome of a command; None while it is open, unknown or forgotten."""
         return self._outcomes.get(command_id)
 
     def add(self, pending: PendingCommand, now: float) -> None:
@@ -71,11 +71,11 @@ class CommandQueue:
         self._due.push(pending.id, when)
 
     def next_due(self) -> float:
-        """When the next attempt is due; infinite if none is."""
+        """The time of the next attempt; infinite if none is due."""
         return self._due.lowest() if self._due else math.inf
 
     def next_deadline(self) -> float:
-        """When the next command expires; infinite if none is open."""
+        """The time at which the next command expires; infinite if none is open."""
         return self._deadlines.lowest() if self._deadlines else math.inf
 
     def is_under_way(self, pending: PendingCommand) -> bool:

@@ -1,1 +1,1 @@
-"""What a dashboard is asked again and again, and what it has said."""
+"""Probes, which are sent again and again, and their observations."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodesProbe(Probe):
-    """Which nodes have joined, and which have gone; the value is a `RayNodes`."""
+    """Asks for the nodes that have joined or gone; the value is a `RayNodes`."""
 
     name: ClassVar[str] = "nodes"
     longest_interval: ClassVar[float] = 10.0

@@ -1,4 +1,4 @@
-"""What a kind observes of dashboards."""
+"""The dashboards as a kind observes them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class ProbeObservation:
 
 
 class Dashboards(Protocol):
-    """What a controller's dashboards have said. Synchronous, and without side effects."""
+    """The responses of a controller's dashboards. Synchronous, and without side effects."""
 
     def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
-        """What the probe has found; None if it has no subscriber yet."""
+        """The observation of the probe; None if it has no subscriber yet."""
         ...
 
     def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
-        """How a command ended; None while it is open, unknown or forgotten."""
+        """The outcome of a command; None while it is open, unknown or forgotten."""
         ...
 
 

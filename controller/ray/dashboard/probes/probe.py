@@ -51,7 +51,7 @@ class JobProbe(Probe):
 
 @dataclass(frozen=True, slots=True)
 class HealthProbe(Probe):
-    """Whether dashboard and GCS answer; the value is a `RayVersion`."""
+    """Asks if dashboard and GCS answer; the value is a `RayVersion`."""
 
     name: ClassVar[str] = "health"
 

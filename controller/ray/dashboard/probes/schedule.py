@@ -103,7 +103,7 @@ class ProbeSchedule:
                     self._push(probe, now)
 
     def next_due(self) -> float:
-        """When the next probe is due; infinite if none is."""
+        """The time of the next probe; infinite if none is due."""
         return self._due.lowest() if self._due else math.inf
 
     def pop(self) -> Probe:

@@ -25,7 +25,7 @@ class ServeProbe(Probe):
 
 @dataclass(frozen=True, slots=True)
 class ProxyProbe(Probe):
-    """Whether a `ServeProxy` takes requests; the value is a `ProxyHealth`.
+    """Asks if a `ServeProxy` takes requests; the value is a `ProxyHealth`.
 
     Serve goes on reporting a dead proxy as healthy for 20 s, so the proxy itself is asked, and at
     an interval that does not grow as those of other probes do.

@@ -1,4 +1,4 @@
-"""What is known of one probe, and when it is sent next."""
+"""The state of one probe: its last result, and the time of its next request."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ProbeState:
         self.requested_at = -math.inf
 
     def observation(self, silence: FailureStreak) -> ProbeObservation:
-        """What is known; `silence` are the requests to the head that got no response at all."""
+        """The observation; `silence` are the requests to the head that got no response at all."""
         streak = _older(self.failures, silence)
         if streak is None:
             return self._observation

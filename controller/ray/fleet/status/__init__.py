@@ -1,1 +1,1 @@
-"""What a fleet reports: conditions, counts and metrics."""
+"""Reports about a fleet: conditions, counts and metrics."""

@@ -17,7 +17,7 @@ _NOT_READY: Final = "ClustersNotReady"
 
 @dataclass(frozen=True, slots=True)
 class FirstCause:
-    """Why a fleet is not as wanted.
+    """A cause that keeps a fleet from being as wanted.
 
     Attributes:
         message: a sentence; empty if all is well.

@@ -1,4 +1,4 @@
-"""How the replacement of outdated copies goes: the condition `Upgrading`, and its deadline.
+"""The progress of replacing outdated copies: the condition `Upgrading`, and its deadline.
 
 A resumed upgrade has all of its time again, because the condition's status changes when it is
 paused and when it goes on.

@@ -1,4 +1,4 @@
-"""What a RayJob asks of Ray's dashboard: to probe, submit or stop its job."""
+"""A RayJob's requests to Ray's dashboard: to probe, submit or stop its job."""
 
 from __future__ import annotations
 

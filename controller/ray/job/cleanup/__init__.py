@@ -1,1 +1,1 @@
-"""What is deleted after a RayJob has ended, and the finalizer of a deleted RayJob."""
+"""Deletions after a RayJob has ended, and the finalizer of a deleted RayJob."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def next_deletion(seen: JobObservation, settings: JobSettings, now: datetime) -> DueDeletion:
-    """What to delete now, and when to look again."""
+    """The object to delete now, and the time to look again."""
     if isinstance(seen.spec, Problem):
         return DueDeletion()
     ended = FinishedJob(
@@ -41,7 +41,7 @@ def next_deletion(seen: JobObservation, settings: JobSettings, now: datetime) ->
 
 
 def _end_of(seen: JobObservation) -> datetime | None:
-    """When the job ended; an earlier time if that was not recorded."""
+    """The time when the job ended; an earlier one if that was not recorded."""
     times = (*map(seen.status.get, ("endTime", "startTime")), seen.job.metadata.creation_timestamp)
     return next(filter(None, map(time_of, times)), None)
 

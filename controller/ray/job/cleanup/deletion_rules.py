@@ -1,4 +1,4 @@
-"""What is deleted after a job's last attempt, and when.
+"""The rules of deletion after a job's last attempt.
 
 That follows from `deletionRules`, from the older `onSuccess` and `onFailure`, or from
 `shutdownAfterJobFinishes`.
@@ -32,7 +32,7 @@ _LEAST_FIRST: Final = (
 
 
 class RemainingCluster(Enum):
-    """What remains of the job's cluster."""
+    """The remains of the job's cluster."""
 
     ALL = "all"
     HEAD = "head"
@@ -40,7 +40,7 @@ class RemainingCluster(Enum):
 
     @classmethod
     def of(cls, cluster: RayCluster | None) -> RemainingCluster:
-        """What remains of `cluster`; a terminating one counts as gone."""
+        """The remains of `cluster`; a terminating one counts as gone."""
         if cluster is None or cluster.metadata.terminating:
             return cls.NOTHING
         suspended = (dig(group, "suspend") is True for group in _groups(cluster))
@@ -49,7 +49,7 @@ class RemainingCluster(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FinishedJob:
-    """How and when a job ended.
+    """The result of a job, and the time when it ended.
 
     Attributes:
         at: `status.endTime`.

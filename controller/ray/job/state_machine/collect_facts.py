@@ -173,7 +173,7 @@ def has_leftovers(seen: JobObservation) -> bool:
 
 
 def info_of(seen: JobObservation) -> JobInfo | None:
-    """What Ray last reported about the job; None if it does not know it or did not answer."""
+    """Ray's last report about the job; None if it does not know it or did not answer."""
     value = seen.answer.value if seen.answer is not None else None
     return value if isinstance(value, JobInfo) else None
 
@@ -275,7 +275,7 @@ def _submitter_grace_passed(seen: JobObservation, deadlines: Deadlines) -> bool:
 
 
 def _result_time(seen: JobObservation) -> datetime | None:
-    """When the Ray job ended; None if it has not."""
+    """The time when the Ray job ended; None if it has not."""
     if result_of(seen) is None:
         return None
     info = info_of(seen)

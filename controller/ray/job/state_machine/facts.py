@@ -42,7 +42,7 @@ class SubmitterFact(Enum):
 
 
 class RayFact(Enum):
-    """What Ray reports about the submission id."""
+    """Ray's report about the submission id."""
 
     NO_ANSWER = "silent"  # no definite answer now
     NOT_FOUND = "unknown id"  # a healthy dashboard has not known it for long enough

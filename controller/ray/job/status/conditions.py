@@ -30,7 +30,7 @@ class JobConditions(ConditionSet):
         super().__init__(seen.status.get("conditions", ()), seen.job.metadata.generation, now)
 
     def set_ready(self, cause: JobReadiness) -> None:
-        """Whether the job is where it should be, and if not, why."""
+        """Set the condition `Ready`: the job is where it should be, or a cause."""
         self.set(READY, cause.status, cause.reason, cause.message)
 
     def set_retried(self, reason: str, message: str) -> None:
@@ -42,10 +42,10 @@ class JobConditions(ConditionSet):
         self.set_if(DASHBOARD_REACHABLE, "False", "Unreachable", unreachable)
 
     def set_outdated(self, *, outdated: bool) -> None:
-        """Whether `spec.rayClusterSpec` was changed after the cluster had been made."""
+        """Set the condition about `spec.rayClusterSpec` changed after the cluster had been made."""
         words = "spec.rayClusterSpec was changed; the next attempt's cluster is made from it"
         self.set_if(CLUSTER_AS_SPECIFIED, "False", "SpecChanged", words if outdated else "")
 
     def set_cleanup(self, reason: str, failure: str) -> None:
-        """What keeps the rules of deletion from being carried out; empty if nothing does."""
+        """Set the condition about what holds the rules of deletion up; empty if nothing does."""
         self.set_if(CLEANED_UP, "False", reason, failure)

@@ -68,7 +68,7 @@ def current_status(
 
 
 def ray_fields(seen: JobObservation) -> Status:
-    """What Ray reports about the job, as KubeRay's fields; empty without a report."""
+    """Ray's report about the job, as KubeRay's fields; empty without a report."""
     info = info_of(seen)
     if info is None:
         return {}

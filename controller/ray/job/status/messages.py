@@ -1,4 +1,4 @@
-"""Why an attempt failed, in one sentence for the user."""
+"""Messages about failed attempts: one sentence for the user."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _TEMPLATE_METADATA: Final = ("annotations", "finalizers")
 
 @dataclass(frozen=True, slots=True)
 class SubmissionTarget:
-    """Where a job is submitted.
+    """The address at which a job is submitted.
 
     Attributes:
         cluster: name of the RayCluster.

@@ -1,4 +1,4 @@
-"""Which changes of `spec.rayClusterConfig` ask for a new cluster.
+"""The changes of `spec.rayClusterConfig` that ask for a new cluster.
 
 A cluster remembers what it was made from as two digests: of the cluster without its worker groups,
 and of each worker group. Fields that may change in a running cluster count for neither. It also
@@ -29,7 +29,7 @@ _DIGITS: Final = 16
 
 
 class SpecChange(Enum):
-    """How a wanted specification differs from that of a cluster."""
+    """The difference between a wanted specification and that of a cluster."""
 
     NONE = "none that counts"
     ADDED_GROUPS = "worker groups were added at the end"
@@ -38,7 +38,7 @@ class SpecChange(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SpecIdentity:
-    """What a cluster is made from.
+    """The specification from which a cluster is made.
 
     Attributes:
         cluster: digest of everything but the worker groups.
@@ -72,7 +72,7 @@ class SpecIdentity:
         return ".".join((self.cluster, *self.groups))
 
     def change_to(self, wanted: SpecIdentity) -> SpecChange:
-        """How `wanted` differs from this one."""
+        """The difference between this one and `wanted`."""
         if wanted == self:
             return SpecChange.NONE
         count = len(self.groups)
@@ -93,7 +93,7 @@ def _digest(value: Any, around: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a cluster is known to be made from, the value of its annotation.
+    """The recorded origin of a cluster, the value of its annotation.
 
     Attributes:
         identity: of the specification; None if it is not recorded.

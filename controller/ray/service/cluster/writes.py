@@ -209,7 +209,7 @@ def deletion_delay(seen: ServiceObservation) -> timedelta | None:
 
 
 def deletion_time(cluster: RayCluster) -> datetime | None:
-    """When a replaced cluster may be deleted; None if that was not decided."""
+    """The time at which a replaced cluster may be deleted; None if that was not decided."""
     try:
         return parse_rfc3339((cluster.metadata.annotations or {}).get(labels.DELETE_AFTER, ""))
     except ValueError:

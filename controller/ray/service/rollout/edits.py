@@ -1,4 +1,4 @@
-"""Which cluster gets what the user edits: a Serve config, bounds of replicas, more groups."""
+"""Leads the user's edits to clusters: a Serve config, bounds of replicas, more groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How capacity and traffic move between two clusters: one small change after the other.
+"""Moves capacity and traffic between two clusters: one small change after the other.
 
 Capacity is added before traffic follows it, and taken away after traffic has left. Both
 capacities together never exceed 100 % plus the surge, and no weight exceeds the capacity of its

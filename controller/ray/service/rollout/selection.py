@@ -1,4 +1,4 @@
-"""Which cluster the stable services lead to."""
+"""The cluster to which the stable services lead."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def wanted_selection(facts: RolloutFacts) -> Selection:
 
 
 def _of_traffic(facts: RolloutFacts) -> Selection:
-    """Where an incremental upgrade has led the traffic, if that is known to have ready replicas."""
+    """The cluster to which an upgrade has led the traffic, if it has ready replicas for certain."""
     wanted, cluster = Selection.ACTIVE, facts.active
     if carrying_weight(facts) == FULL:
         wanted, cluster = Selection.PENDING, facts.pending

@@ -10,7 +10,7 @@ FULL: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What each cluster is asked to be able to carry, and what it carries.
+    """The capacity that each cluster is asked for, and the traffic that it carries.
 
     Attributes:
         active_capacity: Serve's `target_capacity` of the active cluster.

@@ -40,7 +40,7 @@ class SetPendingWeight:
 
 
 class Wait(Enum):
-    """What the rollout waits for."""
+    """The event that the rollout waits for."""
 
     NOTHING = "nothing: the rollout is complete"
     PENDING_TO_SERVE = "the pending cluster to serve all its applications"

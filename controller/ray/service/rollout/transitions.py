@@ -78,7 +78,7 @@ def phase_of(facts: RolloutFacts) -> Phase:
 
 
 def next_step(facts: RolloutFacts) -> Step:
-    """What is due now: a change, a move, or something to wait for."""
+    """The step that is due now: a change, a move, or something to wait for."""
     for row in _ROWS[phase_of(facts)]:
         if row.when(facts):
             return row.then if isinstance(row.then, Change | Wait) else row.then(facts)

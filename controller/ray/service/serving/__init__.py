@@ -1,1 +1,1 @@
-"""What a cluster of a RayService is told to serve, and what it serves."""
+"""The applications that a cluster of a RayService is to serve, and those that it serves."""

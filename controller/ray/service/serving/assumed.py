@@ -1,4 +1,4 @@
-"""What `manta plan` assumes of Ray, which it does not ask.
+"""The assumptions of `manta plan` about Ray, which it does not ask.
 
 Serve runs what is stored on its cluster, at the capacity that the status asks for, and the proxy
 on every ready pod takes requests.

@@ -1,4 +1,4 @@
-"""What a RayService asks of Ray Serve: to report its state, and to deploy the stored config."""
+"""A RayService's requests to Ray Serve: to report its state, and to deploy the stored config."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def is_recorded_as_applied(cluster: ServingCluster) -> bool:
 
 
 def refusal(cluster: ServingCluster) -> str:
-    """Why Ray refused the stored config; empty if it did not."""
+    """The reason why Ray refused the stored config; empty if it did not."""
     outcome = cluster.put_outcome
     return outcome.message if isinstance(outcome, CommandRefused) else ""
 

@@ -1,4 +1,4 @@
-"""Which Serve proxies are asked whether they take requests, and what they answered.
+"""The Serve proxies that are asked whether they take requests, and their answers.
 
 They are asked on their own port, because Ray goes on reporting a dead proxy as healthy. Manta asks
 the head's; the kubelet asks those of workers as part of their readiness, unless the user has
@@ -113,7 +113,7 @@ def _is_silent(cluster: ServingCluster, pod: Pod) -> bool:
 
 
 def failure_of(seen: ProbeObservation) -> str:
-    """Why a proxy takes no requests, a sentence; empty if nothing is known to be wrong."""
+    """A sentence about why a proxy takes no requests; empty if nothing is known to be wrong."""
     if seen.failing_since is not None:
         return seen.error
     return seen.value.message if isinstance(seen.value, ProxyHealth) else ""
@@ -125,7 +125,7 @@ def is_admitted(pod: Pod) -> bool:
 
 
 def serve_state(cluster: ServingCluster) -> ServeState | None:
-    """What Serve reports; None while it has not reported.
+    """Serve's report; None while it has not reported.
 
     A dashboard that gets no answer from Serve's controller in time reports the same as one of a
     cluster where Serve does not run. While a proxy takes requests, that says nothing.

@@ -1,4 +1,4 @@
-"""Whether a cluster serves what is stored on it, and how much of it is ready.
+"""Readiness of a cluster: it serves what is stored on it, and how much of it is ready.
 
 Only applications of the stored config count; an application that is not listed is not ready, and
 an empty list is never ready.
@@ -28,7 +28,7 @@ _FULL: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What Serve reports about a stored config.
+    """Serve's report about a stored config.
 
     Attributes:
         serves: whether every application runs.
@@ -74,7 +74,7 @@ def is_deployed(wanted: Mapping[str, Any], application: ServeApplication) -> boo
 
 
 def _causes(found: Mapping[str, ServeApplication | None]) -> Iterator[str]:
-    """Why the applications do not run; failures before those that take time."""
+    """The causes why applications do not run; failures before those that take time."""
     missing = [name for name, each in found.items() if each is None]
     others = [(name, each) for name, each in found.items() if each is not None]
     others = [(name, each) for name, each in others if each.status != _RUNNING]

@@ -34,7 +34,7 @@ class _Application(msgspec.Struct):
 
 
 class _Shape(msgspec.Struct):
-    """What is relied on in a config that somebody else may have written."""
+    """The shape that is required of a config that somebody else may have written."""
 
     applications: list[_Application] = []
 

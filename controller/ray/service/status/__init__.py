@@ -1,1 +1,1 @@
-"""What the status of a RayService says."""
+"""The status of a RayService."""

@@ -114,7 +114,7 @@ def _conditions(
 
 
 def _no_upgrade(seen: ServiceObservation, active: ServingCluster, settings: ServiceSettings) -> str:
-    """Why no upgrade begins, or one could not; empty if none is wanted."""
+    """The reason why no upgrade begins, or one could not; empty if none is wanted."""
     if keeps_outdated_cluster(collect_facts(seen, settings)):
         return (
             f"cluster {active.name} keeps its former rayClusterConfig, as the upgrade strategy is "

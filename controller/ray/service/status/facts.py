@@ -88,7 +88,7 @@ def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | No
 
 
 def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness | None:
-    """What Serve reports about the stored config; None if it has not reported."""
+    """Serve's report about the stored config; None if it has not reported."""
     state = serve_state(cluster)
     if cluster.config is None or state is None:
         return None

@@ -108,7 +108,7 @@ def _number(value: Any, default: int) -> float:
 
 
 def _upgrading_since(status: Mapping[str, Any]) -> datetime | None:
-    """When the upgrade under way began; None if there is none."""
+    """The time when the upgrade under way began; None if there is none."""
     found = find_condition(status.get("conditions", ()), UPGRADE_IN_PROGRESS) or {}
     if found.get("status") != "True":
         return None

@@ -34,7 +34,7 @@ _ANSWERED: Final = "InternalError"
 
 @dataclass(frozen=True, slots=True)
 class ServiceCause:
-    """Why something is not as it should be.
+    """A cause that keeps something from being as it should be.
 
     Attributes:
         message: a sentence; empty if all is well.
@@ -67,7 +67,7 @@ def cause_of(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause:
 
 
 def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> ServiceCause | None:
-    """What is wrong whatever the clusters do."""
+    """The first cause that does not depend on the clusters."""
     if isinstance(seen.goal, Problem):
         return ServiceCause(str(seen.goal), seen.goal.reason)
     for failure in failures:
@@ -85,7 +85,7 @@ def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> Service
 
 
 def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause | None:
-    """What keeps a cluster from serving: its objects, then its dashboard, then its Serve."""
+    """The first cause that keeps a cluster from serving: objects, dashboard, then Serve."""
     return _of_objects(cluster) or _of_dashboard(cluster) or _of_serve(seen, cluster)
 
 
@@ -120,7 +120,7 @@ def _of_dashboard(cluster: ServingCluster) -> ServiceCause | None:
 
 
 def _not_stored(cluster: ServingCluster) -> str:
-    """Why no config is stored on a cluster that another operator made."""
+    """The reason why no config is stored on a cluster that another operator made."""
     name, reported = cluster.name, reported_config(cluster)
     try:
         store(reported or {})
@@ -170,7 +170,7 @@ def _of_proxies(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCau
 
 
 def _not_ready(cluster: RayCluster) -> str:
-    """Why the RayCluster is not ready, in its own words; empty if it is."""
+    """The reason why the RayCluster is not ready, in its own words; empty if it is."""
     ready = find_condition(conditions_of(cluster), READY) or {}
     return "" if ready.get("status") == "True" else ready.get("message") or ""
 

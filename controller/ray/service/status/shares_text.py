@@ -1,4 +1,4 @@
-"""How two clusters share capacity and requests, in words."""
+"""Describes in words how two clusters share capacity and requests."""
 
 from __future__ import annotations
 

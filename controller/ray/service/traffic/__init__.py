@@ -1,1 +1,1 @@
-"""How requests reach the cluster that serves."""
+"""The way of requests to the cluster that serves."""

@@ -1,4 +1,4 @@
-"""How the requests of a RayService are divided between its clusters, and whether they are.
+"""The division of a RayService's requests between its clusters.
 
 The weights follow from the stored status alone: a weight is stored first, then the HTTPRoute is
 changed, and nothing else moves until the gateway reports that it routes by it.
@@ -99,7 +99,7 @@ def routed_clusters(seen: ServiceObservation) -> frozenset[str]:
 
 
 def routing_problem(seen: ServiceObservation) -> str:
-    """Why requests are not divided by the stored weights, a clause; empty if they are."""
+    """A clause about why requests are not divided by the stored weights; empty if they are."""
     routing, meta = seen.routing, seen.service.metadata
     if not routing.served:
         return NOT_INSTALLED

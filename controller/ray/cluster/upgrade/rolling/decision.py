@@ -1,4 +1,4 @@
-"""What a rolling update does next: read `decide`, then `_Decision` from top to bottom.
+"""The decision about the next step of a rolling update: read `decide`, then `_Decision`.
 
 Pure: it follows from the observation and the time.
 """
@@ -233,7 +233,7 @@ class _Decision:
         )
 
     def _why_head_stays(self) -> str:
-        """Why an outdated head is not replaced, and what to do; empty if it is."""
+        """The reason why an outdated head is not replaced, and what to do; empty if it is."""
         if not is_gcs_fault_tolerant(self.seen.cluster, self.desired.spec):
             why = "is not replaced, because without GCS fault tolerance all work ends with it"
         elif (self.seen.cluster.metadata.annotations or {}).get(
@@ -250,7 +250,7 @@ class _Decision:
         return self.head_is_outdated and self._workers_done and enough
 
     def _failed_trial(self) -> str:
-        """Which pod could not join, of an image of unknown version; empty if none."""
+        """The pod of an image of unknown version that could not join; empty if there is none."""
         for each in self.units:
             if not each.group.unproven or each.group.is_done:
                 continue

@@ -1,4 +1,4 @@
-"""Whether outdated pods follow from an edit: only then are they replaced.
+"""Explanation of outdated pods by an edit: only then are they replaced.
 
 An edit changes the generation of the RayCluster. A newer definition, or another operator that reads
 the same specification in another way, does not (`held_deletions.py`).

@@ -1,4 +1,4 @@
-"""What a rolling update waits for, and for how long nothing has moved."""
+"""The progress of a rolling update: what it waits for, and for how long nothing has moved."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def seconds_until_drained(
 def waits_for(
     seen: ClusterObservation, units: Sequence[PodUnits], *, head_is_outdated: bool, now: datetime
 ) -> str:
-    """What happens next, and what went wrong with drains, as clauses; may be empty."""
+    """Clauses about what happens next, and what went wrong with drains; may be empty."""
     lost = (_lost_again(seen, each, now) for each in units)
     waits = (_group_waits_for(each) for each in units)
     causes = list(filter(None, (*lost, *waits)))
@@ -71,7 +71,7 @@ def waits_for(
 
 
 def _lost_again(seen: ClusterObservation, each: PodUnits, now: datetime) -> str:
-    """Why the pods that a group gets are lost again and again; empty if they are not."""
+    """The reason why the pods of a group are lost again and again; empty if they are not."""
     history, scope = seen.history, worker_scope(each.group.name)
     losses = history.losses.get(scope) if history is not None else None
     if losses is None or not losses.repeated or each.group.is_done:
@@ -80,7 +80,7 @@ def _lost_again(seen: ClusterObservation, each: PodUnits, now: datetime) -> str:
 
 
 def _refused_drains(seen: ClusterObservation) -> list[str]:
-    """Why Ray could not drain nodes, the same for all of them."""
+    """The reason why Ray could not drain nodes, the same for all of them."""
     outcomes = seen.ray.drains.values()
     refused = sorted(each.message for each in outcomes if isinstance(each, CommandRefused))
     return [f"workers go without having been drained: {message}" for message in refused[:1]]
@@ -121,7 +121,7 @@ def _moves(
 
 
 def _became(pod: Pod) -> datetime | None:
-    """When the pod was created, or became ready."""
+    """The time when the pod was created, or became ready."""
     ready = condition(pod, "Ready")
     if ready is not None and ready.status == "True":
         return moment(ready.last_transition_time)

@@ -1,4 +1,4 @@
-"""What Ray says of a cluster whose pods are being replaced."""
+"""Ray's view of a cluster whose pods are being replaced."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def observe_ray(
     domain: str,
     drains: Iterable[str] = (),
 ) -> RayView:
-    """What is known; `drains` are the ids of the commands whose outcomes are of interest."""
+    """Observe Ray; `drains` are the ids of the commands whose outcomes are of interest."""
     found = find_head(cluster, spec, reads, domain=domain)
     if found is None or found.terminating:
         return RayView()

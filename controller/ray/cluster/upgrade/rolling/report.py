@@ -1,4 +1,4 @@
-"""What is said of a rolling update: the condition `Upgrading`, `status.upgrade`, and events."""
+"""Reports about a rolling update: the condition `Upgrading`, `status.upgrade`, and events."""
 
 from __future__ import annotations
 

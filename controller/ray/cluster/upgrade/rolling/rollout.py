@@ -20,7 +20,7 @@ OUTDATED: Final = "it was made from an older template and is being replaced"
 
 
 class Verdict(Enum):
-    """How a rolling update stands: the reasons of the condition `Upgrading`."""
+    """The state of a rolling update: the reasons of the condition `Upgrading`."""
 
     COMPLETE = "Complete"
     NOT_EXPLAINED = "NotExplained"
@@ -69,7 +69,7 @@ class PodUnits:
 
 @dataclass(frozen=True, slots=True)
 class GroupUpgrade:
-    """What is done in a group.
+    """The upgrade of one group.
 
     Attributes:
         units: as they are.

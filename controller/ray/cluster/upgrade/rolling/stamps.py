@@ -1,4 +1,4 @@
-"""Which template a pod was made from, recorded on pods that do not say so.
+"""Records on pods from which template they were made, where they do not say so.
 
 Pods of another operator, or of one with another algorithm, carry no hash that can be compared with
 ours. As long as the specification is the one that the status has seen, they are taken to be made

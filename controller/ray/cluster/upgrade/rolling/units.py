@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What units of a group are read by."""
+    """The context in which the units of a group are read."""
 
     wanted_hash: str
     ray: RayView

@@ -1,4 +1,4 @@
-"""Whether pods of a new template can join a running cluster.
+"""Compatibility of a new template's pods with a running cluster.
 
 Nodes of different versions of Ray or Python do not join one cluster. Ray itself says which version
 runs; which one an image has is known from the tag of Ray's own images, or from `spec.rayVersion`.
@@ -24,7 +24,7 @@ _PYTHON: Final = re.compile(r"-py(\d+)(-|$)")
 
 
 class Compatibility(Enum):
-    """Whether nodes of an image can join."""
+    """The ability of an image's nodes to join."""
 
     SAME = "the versions are the same"
     DIFFERENT = "the versions differ"
@@ -33,7 +33,7 @@ class Compatibility(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ImageVersion:
-    """What the name of an image says.
+    """The versions in the name of an image.
 
     Attributes:
         ray: version of Ray, such as `2.60.0`; empty if it says none.
@@ -67,7 +67,7 @@ class RunningRay:
     image: str
 
     def compare(self, image: str, ray_version: str) -> tuple[Compatibility, str]:
-        """Whether nodes of the image can join, and if not, why, as a clause.
+        """Compare the image: tells if its nodes can join, and a clause about why not.
 
         Args:
             image: of the new template's Ray container.
