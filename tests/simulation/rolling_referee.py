@@ -116,7 +116,10 @@ def _too_few_left(wishes: Sequence[Wish], group: str, members: Sequence[Worker])
 def _not_tried(
     wishes: Sequence[Wish], group: str, members: Sequence[Worker], head_edition: str
 ) -> Iterator[str]:
-    """Of an image whose version nobody knows, one pod has to show first that it can join."""
+    """Of an image whose version nobody knows, one pod has to show first that it can join.
+
+    A scale-down takes what is beyond it, tried or not.
+    """
     if any(
         group not in wish.groups
         or says_its_version(wish.edition(group))
@@ -128,10 +131,14 @@ def _not_tried(
     editions = _editions(wishes, group)
     # what has joined may have been lost since
     tried = any(w.edition in editions for w in members if w.ready)
-    old = {w.unit for w in members if w.edition not in editions and w.is_touched and w.ready}
+    old = [w for w in members if w.edition not in editions and w.ready]
+    taken = {w.unit for w in old if w.is_touched}
+    surplus = len({w.unit for w in old if w.stays} | taken) - min(
+        _replicas(wish, group) for wish in wishes
+    )
     in_place = max(wish.rolling is None or not _surge(wish, group) for wish in wishes)
-    if not tried and len(old) > in_place:
-        yield f"{min(old)} of {group} is taken before a pod of the new image has joined"
+    if not tried and len(taken) > max(surplus, in_place):
+        yield f"{min(taken)} of {group} is taken before a pod of the new image has joined"
 
 
 def _too_many_groups(

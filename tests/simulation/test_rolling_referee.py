@@ -120,10 +120,17 @@ def test_nothing_goes_that_is_up_to_date():
 
 def test_of_an_unknown_version_one_is_tried_first():
     wanted = wish(2, image="own", surge=1)
-    told = said(wanted, old("a", drains=True), old("b"), old("c"))
-    assert told == ["a of g0 is taken before a pod of the new image has joined"]
+    told = said(wanted, old("a", drains=True), old("b"), new("c", ready=False))
+    assert "a of g0 is taken before a pod of the new image has joined" in told
     tried = Worker("d", "d", f"{IMAGES['own']} 2")
     assert said(wanted, old("a", drains=True), old("b"), tried) == []
+
+
+def test_what_a_scale_down_takes_waits_for_no_trial():
+    wanted = wish(2, image="own", surge=2)
+    assert said(wanted, old("a", goes=True), old("b", goes=True), old("c"), old("d")) == []
+    told = said(wanted, old("a", goes=True), old("b", goes=True), old("c"))
+    assert "a of g0 is taken before a pod of the new image has joined" in told
 
 
 def test_the_image_of_the_head_needs_no_trial():
