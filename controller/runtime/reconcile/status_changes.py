@@ -64,11 +64,13 @@ def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> b
     return _CONDITIONS in patch and _verdicts(present) != _verdicts(patch)
 
 
-def _outcome(condition: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    return condition.get("type"), condition.get("status"), condition.get("reason")
+def _outcome(condition: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a condition says, as text: what others have written may be anything."""
+    return tuple(str(condition.get(field)) for field in ("type", "status", "reason"))
 
 
-def _verdicts(status: Mapping[str, Any]) -> dict[Any, Any]:
-    listed = {each.get("type"): each.get("status") for each in conditions_of(status)}
+def _verdicts(status: Mapping[str, Any]) -> dict[str, str]:
+    outcomes = map(_outcome, conditions_of(status))
+    listed = {type_: verdict for type_, verdict, _reason in outcomes}
     listed.pop(READY, None)
     return listed

@@ -59,6 +59,14 @@ def test_conditions_are_listed_without_what_is_none(sequence: Any):
     assert [*conditions_of({"conditions": listed})] == [condition()]
 
 
+def test_conditions_of_odd_values_are_compared_like_others():
+    odd: dict[str, Any] = {"type": ["a"], "status": {"b": 1}, "reason": [], "message": {}}
+    wanted = conditions(condition())
+    assert keep_messages(conditions(odd), wanted) == wanted
+    assert changes_a_verdict(conditions(odd), wanted)
+    assert not changes_only_messages(conditions(odd), wanted)
+
+
 def test_a_message_that_differs_only_in_what_varies_is_kept():
     present = conditions(condition(message="refused, request 101"))
     wanted = {**conditions(condition(message="refused, request 102")), "children": 3}
