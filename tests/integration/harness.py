@@ -343,18 +343,23 @@ async def _install_definitions(world: World) -> None:
 
 
 async def install_crds(world: World, *more: dict[str, Any]) -> None:
-    """Have RayClusters served, and `more`, whoever installed them first."""
-    for crd in (*custom_resource_definitions(), *more):
+    """Have Manta's kinds served, and `more`, whoever installed them first."""
+    definitions = (*custom_resource_definitions(), *more)
+    for crd in definitions:
         try:
             await world.user.create(CRDS, "", crd)
         except AlreadyExists:
             continue
-    await world.eventually(lambda: _served(world))
+    for crd in definitions:
+        await world.eventually(lambda crd=crd: _served(world, crd))
 
 
-async def _served(world: World) -> bool:
+async def _served(world: World, crd: dict[str, Any]) -> bool:
+    spec = crd["spec"]
+    (version,) = (each["name"] for each in spec["versions"] if each["storage"])
+    path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
     try:
-        await world.user.list(RAYCLUSTERS, world.namespace, limit=1)
+        await world.user.request_json("GET", path, query={"limit": "1"})
     except (NotFound, PathNotFound):
         return False
     return True
