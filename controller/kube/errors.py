@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 WEBHOOK_FAILED: Final = "Internal error occurred: failed calling webhook "
-"""How the message of a `Status` begins when an admission webhook did not answer."""
+"""The beginning of a `Status`'s message when an admission webhook did not answer."""
 
 
 class KubeError(Exception):

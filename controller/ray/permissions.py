@@ -60,9 +60,9 @@ ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
     "rayclusterfleets/status.manta.dev": frozenset({"patch"}),
     "rayclusterfleets/finalizers.manta.dev": frozenset({"update"}),
 }
-"""What Manta's own chart grants beyond that. No kind of KubeRay's depends on it: without `pods/log`
-a failed submitter's last words are missing, and the status says so; without `controllerrevisions` a
-rolling update has no history to undo it by."""
+"""Rights that Manta's own chart grants beyond that. No kind of KubeRay's depends on them: without
+`pods/log` a failed submitter's last words are missing, and the status says so; without
+`controllerrevisions` a rolling update has no history to undo it by."""
 
 
 def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:

@@ -69,7 +69,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Name of this process in events: the pod's name. Empty: `manta-operator`."""
 
     leader_election: bool = False
-    """Whether this process works only while it holds the lease. `manta run` turns it on in a pod,
+    """True if this process works only while it holds the lease. `manta run` turns it on in a pod,
     as KubeRay does everywhere."""
 
     leader_election_namespace: str = ""

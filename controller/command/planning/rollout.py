@@ -25,7 +25,7 @@ Json = dict[str, Any]
 _ROLES: Final = ("activeServiceStatus", "pendingServiceStatus")
 
 _SPECIFICATIONS: Final = (("rayClusterConfig",), ("template", "spec"))
-"""Where the two kinds describe a cluster."""
+"""The fields in which the two kinds describe a cluster."""
 
 StepAction = Literal["create", "configure", "change", "scale", "route", "delete"]
 

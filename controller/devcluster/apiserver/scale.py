@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import ObjectStore
 
 _UNSET: Final = -(2**31)
-"""What a patch finds in place of a number that the object has not."""
+"""The value that a patch finds in place of a number that the object has not."""
 
 _VERBS: Final = {"PUT": "update", "PATCH": "patch"}
 

@@ -92,7 +92,7 @@ class Table:
         self.compacted = 0
         """Revision of the newest transition that the log has forgotten."""
         self.readings = 0
-        """How often all watches were ended."""
+        """The number of times that all watches were ended."""
         self._keys: list[str] = []
         self._log: deque[StoredEvent] = deque()
         self._start = 0

@@ -19,7 +19,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _INTEGERS = {"int32": 31, "int64": 63}
 _NO_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
 _LINE_ENDS = {ord(sign): None for sign in "\r\n"}
-"""What upstream skips in base64 data."""
+"""Characters that upstream skips in base64 data."""
 _BLANKS = {"string": "", "int32": 0, "int64": 0, "bool": False}
 _EXTERNAL = {
     "quantity": "resource.Quantity",

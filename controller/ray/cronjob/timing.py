@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from controller.ray.cronjob.observation import CronJobObservation
 
 _SKEW: Final = timedelta(minutes=10)
-"""How far the clocks of two operators may differ: ticks in the future by no more than this count.
-A later one was made by a clock that ran ahead, and must not hold back the ticks until then."""
+"""The difference that the clocks of two operators may have: ticks in the future by no more than
+this count. A later one was made by a clock that ran ahead, and must not hold back the ticks until
+then."""
 
 _JUMP: Final = timedelta(days=1)
 """A tick further in the future was not made by any clock and says nothing."""

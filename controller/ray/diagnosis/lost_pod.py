@@ -36,7 +36,7 @@ _DISRUPTIONS: Final = {
     "DeletionByPodGC": ("was deleted because its node is gone", "keep the nodes"),
     "TerminationByKubelet": ("was terminated by the kubelet of its node", "repair the node"),
 }
-"""What became of the pod and what to do, by the reasons of its condition `DisruptionTarget`."""
+"""The fate of the pod and the remedy, by the reasons of its condition `DisruptionTarget`."""
 
 _DELETED: Final = (
     "was deleted by somebody else",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controller.ray.diagnosis.reasons import Reason
 
 SLOW_AFTER: Final = timedelta(minutes=5)
-"""How long a step of starting may take before it is reported as a cause of its own."""
+"""The time that a step of starting may take before it is reported as a cause of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STORAGE_VOLUME: Final = "gcs-storage"
 STORAGE_PATH: Final = "/data/gcs"
 WORKER_RECONNECT_SECONDS: Final = 600
-"""How long a worker waits for a new head; Ray's default of one minute is too short."""
+"""The time that a worker waits for a new head; Ray's default of one minute is too short."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _FORMAT = re.compile(r'"number"|of type date-time')
-"""What is wrong with the form of a value, not with its type."""
+"""Matches errors about the form of a value, not about its type."""
 
 
 class CustomStrategy(Strategy):

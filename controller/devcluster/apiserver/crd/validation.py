@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 _HARMLESS = frozenset({"FieldValueInvalid", "FieldValueDuplicate"})
-"""What does not keep rules from being checked."""
+"""Errors that do not keep rules from being checked."""
 _RULES_UNCHECKED = StatusCause(
     "FieldValueInvalid",
     "<nil>",

@@ -26,7 +26,7 @@ INTEGERS = frozenset({"int32", "int64"})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOSECONDS = 10**9
 _AN_INTEGER, _A_STRING = 0, 1
-"""What an int-or-string says of itself."""
+"""The type tags of an int-or-string."""
 
 
 def bytes_of(value: int | bytes) -> bytes:

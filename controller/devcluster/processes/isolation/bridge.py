@@ -26,7 +26,7 @@ _ALL = ipaddress.IPv4Network("10.88.0.0/13")
 _PREFIX = 20
 _RULES = 10_000  # routing rules are between that number and its double
 _CLUSTERS = 16
-"""How many clusters can run at once: each tries every sixteenth of the networks."""
+"""The number of clusters that can run at once: each tries every sixteenth of the networks."""
 
 
 class IpFailed(OSError):  # noqa: N818 - what OSErrors are called

@@ -32,7 +32,7 @@ _OWNER = "owner"
 _LINKS = "links"
 _RULES = "rules"
 _NUMBERS = 16
-"""How many clusters can run at once on one machine."""
+"""The number of clusters that can run at once on one machine."""
 
 
 class ClusterDir:

@@ -26,7 +26,7 @@ HANDLED = {*PASSED_ON, KILL, signal.SIGCHLD}
 NO_COMMAND, NO_CONTAINER = 127, 126
 """Exit statuses: the command cannot be run; there is nothing to run it in."""
 ENDED = "ended"
-"""What a container's file `first` says instead of a process number."""
+"""The word in a container's file `first` in place of a process number."""
 
 
 def status_of(status: int) -> int:

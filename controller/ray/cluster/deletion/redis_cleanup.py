@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 Body = dict[str, Any]
 
 DEADLINE_SECONDS: Final = 300
-"""How long the Job may try."""
+"""The time that the Job may try."""
 
 SECONDS_KEPT: Final = 600
-"""How long a Job without owner is kept after its end, before Kubernetes deletes it."""
+"""The time that a Job without owner is kept after its end, before Kubernetes deletes it."""
 
 _NOT_WANTED: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _WAITS_FOR_CERTIFICATE: Final = "wait-for-tls-ip-san"

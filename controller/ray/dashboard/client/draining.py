@@ -20,7 +20,7 @@ PURPOSE: Final = "manta.dev/purpose"
 """Metadata of the job, for people who find it in Ray's list of jobs."""
 
 REASON_MESSAGE: Final = "Manta replaces its pod"
-"""What Ray says of a drained node, after `Terminated due to preemption:`."""
+"""Ray's words about a drained node, after `Terminated due to preemption:`."""
 
 _PROGRAM: Final = """
 import sys, time

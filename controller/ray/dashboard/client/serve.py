@@ -108,7 +108,7 @@ class ProxyHealth:
 
 
 _DETAILS: Final = re.compile(r" \[type=.*")
-"""What pydantic appends for programmers."""
+"""The text that pydantic appends for programmers."""
 
 
 class _Replica(msgspec.Struct):

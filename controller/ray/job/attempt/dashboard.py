@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.ray.job.settings import JobSettings
 
 STOP_PATIENCE: Final = timedelta(seconds=10)
-"""How long the operator asks Ray to stop a job before it deletes the cluster anyway."""
+"""The time that the operator asks Ray to stop a job before it deletes the cluster anyway."""
 
 _STOPPING: Final = frozenset({State.SUSPENDING})
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import MergePatch
 
 LONGEST_HOLD: Final = timedelta(seconds=30)
-"""How long after the deletion the finalizer is removed even if the job was not stopped."""
+"""The time after the deletion at which the finalizer is removed even if the job was not stopped."""
 
 
 def finalizer_patch(seen: JobObservation) -> MergePatch | None:

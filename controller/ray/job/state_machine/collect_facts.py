@@ -40,21 +40,21 @@ if TYPE_CHECKING:
     from controller.ray.job.state_machine.deadlines import Deadlines
 
 LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
-"""How long the head of an attempt may be gone before the attempt fails. With the time it takes to
-notice, that is less than two minutes."""
+"""The time that the head of an attempt may be gone before the attempt fails. With the time it takes
+to notice, that is less than two minutes."""
 
 SUBMITTER_GRACE: Final = timedelta(seconds=30)
-"""How long after the submitter ended Ray may take to know the job (KubeRay)."""
+"""The time after the submitter's end in which Ray may learn of the job (KubeRay)."""
 
 NOT_FOUND_FOR: Final = timedelta(seconds=10)
-"""How long Ray must not know the job before that counts. Until then the cache may still show the
-previous head."""
+"""The time that Ray must not know the job before that counts. Until then the cache may still show
+the previous head."""
 
 STOP_DURATION: Final = timedelta(seconds=10)
-"""How long the operator waits for a job to end after Ray accepted the request to stop it."""
+"""The time that the operator waits for a job to end after Ray accepted the request to stop it."""
 
 _FRESH_FAILURE: Final = timedelta(seconds=30)
-"""How long the probes of this process must have failed before an outage stored by an earlier
+"""The time that the probes of this process must have failed before an outage stored by an earlier
 process counts as the same one."""
 
 _ASK_AGAIN: Final = timedelta(seconds=5)

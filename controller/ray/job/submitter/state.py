@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.ray.head.incarnation import HeadIncarnation
 
 _RESTARTS: Final = 2
-"""How often the container in the head pod is restarted before it has failed (KubeRay)."""
+"""The number of restarts of the container in the head pod before it has failed (KubeRay)."""
 
 
 @dataclass(frozen=True, slots=True)

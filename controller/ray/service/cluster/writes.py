@@ -40,7 +40,7 @@ _ROUND_UP: Final = timedelta(microseconds=999_999)
 """Timestamps have whole seconds; requests to a replaced cluster have the whole delay to end."""
 
 DEFAULT_DELAY: Final = timedelta(seconds=60)
-"""How long a replaced cluster is kept if the RayService does not say (KubeRay)."""
+"""The time that a replaced cluster is kept if the RayService does not say (KubeRay)."""
 
 
 def create_pending(seen: ServiceObservation) -> Iterator[Write]:

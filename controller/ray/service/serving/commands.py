@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from controller.ray.service.settings import ServiceSettings
 
 PUT_PATIENCE: Final = timedelta(minutes=5)
-"""How long one PUT is repeated; after that it is submitted anew."""
+"""The time that one PUT is repeated; after that it is submitted anew."""
 
 
 LOSS_DELAY: Final = timedelta(seconds=10)
-"""How long applications must be missing before their config is sent again (`serve shutdown`)."""
+"""The time that applications must be missing until their config is sent anew (`serve shutdown`)."""
 
 CONTROLLER_DELAY: Final = timedelta(seconds=60)
-"""How long Serve's controller must be unreachable before Serve counts as not running.
+"""The time that Serve's controller must be unreachable before Serve counts as not running.
 
 What is on a cluster of another operator is then no longer known, and the wanted config is stored.
 """
