@@ -117,6 +117,19 @@ def test_a_rising_capacity_leaves_ready_what_the_one_before_needed(replicas: int
         assert before <= found.ready <= capacity
 
 
+@pytest.mark.parametrize(
+    "deployments",
+    [7, "Hello", {"Hello": 1}, [7], [None], [{"name": "Hello", "num_replicas": -3}]],
+    ids=str,
+)
+def test_malformed_deployments_that_ray_is_about_to_refuse_change_nothing(deployments: object):
+    stored = StoredConfig("hash", {"applications": [{**HELLO, "deployments": deployments}]})
+    deployment = ServeDeployment("UPSCALING", target=4, running=2)
+    app = ServeApplication("RUNNING", deployments={"Hello": deployment}, config=HELLO)
+    found = judge(ServeState({"hello": app}), stored, None)
+    assert (found.ready, found.deployed) == (62, False)
+
+
 def test_what_ray_adds_to_a_config_makes_no_difference():
     app = ServeApplication("RUNNING", config={**HELLO, "docs_path": None, "args": {}})
     assert is_deployed(HELLO, app)

@@ -7,9 +7,10 @@ an empty list is never ready.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.containment import contains
+from controller.apimachinery.custom_object import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -143,7 +144,9 @@ def _served_capacity(found: ServeDeployment, capacity: float, full: int | None) 
 
 def _full_size(application: Mapping[str, Any], deployment: str) -> int | None:
     """The number of replicas that the config gives a deployment; None if it gives none."""
-    for each in application.get("deployments") or ():
-        if each.get("name") == deployment and isinstance(each.get("num_replicas"), int):
-            return each["num_replicas"]
+    listed = application.get("deployments")
+    for each in map(mapping, cast("list[Any]", listed) if isinstance(listed, list) else ()):
+        number = each.get("num_replicas")
+        if each.get("name") == deployment and isinstance(number, int) and number > 0:
+            return number
     return None
