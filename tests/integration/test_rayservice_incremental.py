@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
+from controller.ray.api import RAYCLUSTERS
 from tests.fakes.gateways import (
     SimulatedListeners,
     install_gateway_api,
@@ -26,8 +27,9 @@ from tests.integration.incremental import (
     with_resources,
     without_capacity,
 )
-from tests.integration.rayservices import Services, condition, message, serve_config
+from tests.integration.rayservices import Services, condition, message, reason, serve_config
 from tests.integration.test_rayservices import REST, greeting
+from tests.ray.dashboard.simulated import Fault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -424,3 +426,32 @@ async def test_bug_43_what_users_add_to_gateway_and_route_stays_and_weights_are_
     since = len(requests)
     await services.world.settle(REST)
     assert not [each for each in requests[since:] if each.attributes.writes]  # I9
+
+
+async def test_requests_leave_a_lost_cluster_even_while_the_specification_is_invalid(
+    services: Services, listeners: SimulatedListeners
+):
+    manifest = incremental_manifest()
+    old = await serving(services, manifest)
+    edited = with_resources(manifest, replicas=4)
+    await services.edit(edited)
+    await half_way(services)
+    await services.patch(serveConfigV2="applications: 1")
+    status = await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
+    assert "waits for a valid specification" in message(status, "UpgradeInProgress")
+    new = await services.pending()
+    services.ray.fault(Fault.REFUSES, cluster=await uid_of(services, new))
+    [head] = heads_of(services, new)
+    await services.world.user.delete(PODS, services.world.namespace, head)
+    await services.reaches(lambda s: s["pendingServiceStatus"]["trafficRoutedPercent"] == 0)
+    await services.world.eventually(
+        lambda: listeners.weights[ROUTE].get(f"{new}-serve-svc", 0) == 0, seconds=10
+    )
+    services.ray.fault(None, cluster=await uid_of(services, new))
+    await services.edit(edited)
+    assert await upgraded(services, old) == new
+
+
+async def uid_of(services: Services, cluster: str) -> str:
+    found = await services.world.user.get(RAYCLUSTERS, services.world.namespace, cluster)
+    return found.metadata.uid

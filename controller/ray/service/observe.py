@@ -31,7 +31,7 @@ from controller.ray.service.serving.command_id import put_command_ids
 from controller.ray.service.serving.proxies import endpoints_of, gated_pods, proxy_on
 from controller.ray.service.serving.stored_config import UnreadableConfig
 from controller.ray.service.status.facts import collect_facts
-from controller.ray.service.traffic.routing import observe_routing, present_routing
+from controller.ray.service.traffic.routing import observe_routing
 from controller.ray.service.traffic.services import former_services, stable_services
 
 if TYPE_CHECKING:
@@ -105,9 +105,9 @@ def observe_service(
         clock_jumped_at=reads.clock_jumped_at,
     )
     seen = replace(seen, endpoints=tuple(_endpoints(seen)))
-    if isinstance(seen.goal, Problem):
-        return replace(seen, routing=present_routing(seen, reads))
     seen = replace(seen, routing=observe_routing(seen, reads, sources.settings))
+    if isinstance(seen.goal, Problem):
+        return seen
     return replace(seen, children=tuple(_children(seen, reads, sources.settings)))
 
 

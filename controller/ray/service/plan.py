@@ -34,6 +34,7 @@ from controller.ray.service.cluster.writes import (
 from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
 from controller.ray.service.rollout.edits import edited_cluster, keeps_outdated_cluster
 from controller.ray.service.rollout.facts import GoalCluster
+from controller.ray.service.rollout.moves import rescue
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import (
@@ -46,7 +47,7 @@ from controller.ray.service.serving.commands import (
 )
 from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.status.current_status import current_status
-from controller.ray.service.status.facts import collect_facts, seconds_to_next_shift
+from controller.ray.service.status.facts import cluster_facts, collect_facts, seconds_to_next_shift
 from controller.ray.service.status.transition import transition_patch
 from controller.ray.service.suspension import is_suspending, plan_suspension
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
@@ -81,12 +82,24 @@ def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datet
 
 
 def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
-    """Plan for an invalid RayService: its clusters serve what is stored on them."""
+    """Plan for an invalid RayService: its clusters serve what is stored on them.
+
+    Requests leave a cluster that cannot carry them any more.
+    """
+    facts = cluster_facts(seen)
+    step = rescue(facts) if facts.incremental else None
+    if step is not None:
+        patch = transition_patch(seen, facts, step, now)
+        return Plan(commit=patch, subscriptions=subscriptions(seen, settings))
     return Plan(
         status=current_status(seen, settings, now),
         subscriptions=subscriptions(seen, settings),
         commands=put_configs(seen, now),
-        independent=(*label_pods(seen, settings), *delete_replaced(seen, now)),
+        independent=(
+            *_services(seen, now),
+            *label_pods(seen, settings),
+            *delete_replaced(seen, now),
+        ),
         requeue_after=min(_seconds_to_deletions(seen, now), default=None),
     )
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def move_forward(facts: RolloutFacts) -> Move | Wait:
     """The next change towards the pending cluster; `Wait.NOTHING` if it has taken over."""
     shares = facts.shares
-    if (rescue := _rescue(facts)) is not None:
-        return rescue
+    if (rescued := rescue(facts)) is not None:
+        return rescued
     if not facts.route_in_force:
         return Wait.GATEWAY
     if shares.pending_weight < shares.pending_capacity:
@@ -40,8 +40,8 @@ def move_forward(facts: RolloutFacts) -> Move | Wait:
 def move_back(facts: RolloutFacts) -> Move | Wait:
     """The next change towards the active cluster; `Wait.NOTHING` if it has everything back."""
     shares, surge = facts.shares, facts.options.surge
-    if (rescue := _rescue(facts)) is not None:
-        return rescue
+    if (rescued := rescue(facts)) is not None:
+        return rescued
     if shares.active_weight < shares.active_capacity:
         return _shift_back(facts)
     if shares.active_capacity < FULL and shares.active_capacity + shares.pending_capacity <= FULL:
@@ -70,7 +70,7 @@ def _is_empty(facts: RolloutFacts) -> bool:
     return facts.shares.pending_capacity == 0 or not facts.pending.has_head
 
 
-def _rescue(facts: RolloutFacts) -> SetPendingWeight | None:
+def rescue(facts: RolloutFacts) -> SetPendingWeight | None:
     """Traffic leaves at once what is not ready any more, without waiting for the interval."""
     weight = carrying_weight(facts)
     return None if weight == facts.shares.pending_weight else SetPendingWeight(weight)

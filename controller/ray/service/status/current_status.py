@@ -100,6 +100,9 @@ def _conditions(
     seen.definition.set_in(conditions)
     if isinstance(seen.goal, Problem):
         conditions.set(READY, "False", "ValidationFailed", str(seen.goal))
+        if seen.active is not None and seen.pending is not None:
+            message = "waits for a valid specification; see Ready"
+            conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
         return conditions
     _set_ready(conditions, seen, cause)
     if seen.active is not None and seen.pending is not None:

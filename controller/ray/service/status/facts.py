@@ -48,11 +48,25 @@ def collect_facts(
     seen: ServiceObservation, settings: ServiceSettings, now: datetime | None = None
 ) -> RolloutFacts:
     """The facts about a valid RayService; without a time, no interval counts."""
-    spec = seen.valid_goal.spec
-    active, pending = seen.recorded(ACTIVE), seen.recorded(PENDING)
-    facts = RolloutFacts(
-        strategy=_STRATEGIES[upgrade_type(spec, settings.default_upgrade)],
+    facts = replace(
+        cluster_facts(seen),
+        strategy=_STRATEGIES[upgrade_type(seen.valid_goal.spec, settings.default_upgrade)],
         goal=_goal(seen),
+    )
+    if not facts.incremental:
+        return facts
+    left = seconds_to_next_shift(seen, now) if now is not None else None
+    return replace(
+        facts,
+        options=_options(seen),
+        route_in_force=not routing_problem(seen),
+        interval_passed=left is None,
+    )
+
+
+def cluster_facts(seen: ServiceObservation) -> RolloutFacts:
+    """The facts that do not depend on the specification, which may be invalid."""
+    facts = RolloutFacts(
         active=_cluster(seen, seen.active),
         pending=_cluster(seen, seen.pending),
         incremental=is_incremental(seen),
@@ -61,14 +75,7 @@ def collect_facts(
     )
     if not facts.incremental:
         return facts
-    left = seconds_to_next_shift(seen, now) if now is not None else None
-    return replace(
-        facts,
-        options=_options(seen),
-        shares=_shares(active, pending),
-        route_in_force=not routing_problem(seen),
-        interval_passed=left is None,
-    )
+    return replace(facts, shares=_shares(seen.recorded(ACTIVE), seen.recorded(PENDING)))
 
 
 def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | None:

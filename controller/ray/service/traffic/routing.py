@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.apimachinery.problem import Problem
 from controller.kube.objects import KubeObject
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from controller.ray.api.rayservice import UpgradeType, upgrade_type
@@ -55,9 +56,11 @@ def observe_routing(
     """The Gateway, the route, and the services of both clusters, as wanted and as they are.
 
     They are wanted with the strategy of incremental upgrades and while one is in progress. A route
-    that exists is kept up to date whatever the strategy, because clients may use it.
+    that exists is kept up to date whatever the strategy, because clients may use it, and while the
+    specification is invalid.
     """
-    asked = is_incremental(seen) or _asks(seen, settings)
+    is_valid = not isinstance(seen.goal, Problem)
+    asked = is_incremental(seen) or (is_valid and _asks(seen, settings))
     routing = replace(present_routing(seen, reads), wanted=asked)
     if not routing.served or (not asked and routing.route is None):
         return routing
@@ -146,17 +149,22 @@ def _objects(
     def observed(child: Child) -> tuple[Child, ObservedChild]:
         return child, observe_child(child, meta.namespace, meta.uid, reads)
 
-    options = seen.valid_goal.spec.upgrade_strategy.cluster_upgrade_options
-    present = seen.routing.gateway
-    class_name = options.gateway_class_name if options is not None else ""
-    if not class_name and present is not None:
-        class_name = present.spec.gateway_class_name
-    if class_name:
+    if class_name := _class_name(seen):
         yield observed(gateway(meta, class_name))
     found = {each.present.metadata.name for each in services if each.present is not None}
     backends = list(_backends(seen, found))
     if backends:
         yield observed(route(meta, backends))
+
+
+def _class_name(seen: ServiceObservation) -> str:
+    """The class that the user wants; the present one if nobody says, or the rest is invalid."""
+    present = seen.routing.gateway
+    if not isinstance(seen.goal, Problem):
+        options = seen.goal.spec.upgrade_strategy.cluster_upgrade_options
+        if options is not None and options.gateway_class_name:
+            return options.gateway_class_name
+    return "" if present is None else present.spec.gateway_class_name
 
 
 def _backends(seen: ServiceObservation, services: set[str]) -> Iterator[dict[str, Any]]:
