@@ -110,7 +110,7 @@ class Seen:
     children: tuple[KubeObject, ...]
     revision: str
     unsettled: frozenset[str]
-    doubts: tuple[str, ...]
+    consistency_warnings: tuple[str, ...]
     taken: frozenset[str]
 
 
@@ -187,7 +187,7 @@ class WidgetKind:
         return StatusPatch(self.status(observation, failures, now))
 
     def status(self, seen: Seen, failures: tuple[Failure, ...], now: datetime) -> dict[str, Any]:
-        message = "; ".join([f.message for f in failures[:1]] or seen.doubts)
+        message = "; ".join([f.message for f in failures[:1]] or seen.consistency_warnings)
         conditions = set_condition(
             seen.widget.status.conditions,
             "Ready",

@@ -94,7 +94,7 @@ EVERYTHING = sample(
 
 
 @pytest.mark.parametrize("name", [*sorted(SAMPLES), "everything"])
-def test_parts_as_they_were_made_are_left_alone(name: str):
+def test_children_as_they_were_made_are_left_alone(name: str):
     obj = cluster(copy.deepcopy(SAMPLES.get(name, EVERYTHING)))
     made = plan(existing(obj))
     assert parts(made) == []

@@ -124,7 +124,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
-def test_parts_of_the_samples_are_as_written_down(name: str):
+def test_children_of_the_samples_are_as_written_down(name: str):
     expected = list(yaml.safe_load_all((GOLDEN / f"{name}.yaml").read_text()))
     assert bodies(SAMPLES[name], served={ROUTES} if name == "route" else set()) == expected
 

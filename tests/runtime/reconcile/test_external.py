@@ -26,19 +26,19 @@ class Weather:
     """An outside that notes what it is told, and raises if the test says so."""
 
     told: list[tuple[str, str, tuple[Any, ...]]] = field(default_factory=list)
-    wake: Callable[[str], None] = lambda _key: None
+    enqueue: Callable[[str], None] = lambda _key: None
     broken: Callable[[str, str], bool] = lambda _verb, _key: False
     closed: bool = False
 
-    def start(self, wake: Callable[[str], None]) -> None:
+    def start(self, enqueue: Callable[[str], None]) -> None:
         assert not self.told
-        self.wake = wake
+        self.enqueue = enqueue
 
     def sync(self, key: str, interests: tuple[Any, ...]) -> None:
-        self._tell("sync", key, interests)
+        self._record("sync", key, interests)
 
     def submit(self, key: str, commands: tuple[Any, ...]) -> None:
-        self._tell("hand over", key, commands)
+        self._record("submit", key, commands)
 
     async def aclose(self) -> None:
         self.closed = True
@@ -46,7 +46,7 @@ class Weather:
     def of(self, verb: str, key: str = KEY) -> list[tuple[Any, ...]]:
         return [said for told, about, said in self.told if (told, about) == (verb, key)]
 
-    def _tell(self, verb: str, key: str, said: tuple[Any, ...]) -> None:
+    def _record(self, verb: str, key: str, said: tuple[Any, ...]) -> None:
         assert not self.closed
         self.told.append((verb, key, said))
         if self.broken(verb, key):
@@ -75,8 +75,8 @@ async def test_interests_are_synced_after_every_plan_and_commands_follow(widgets
         kind=kind_of(weather, lambda _seen: Plan(subscriptions=("wind",), commands=("blow",)))
     )
     await widgets.create(size=0)
-    await widgets.eventually(lambda: weather.of("hand over"))
-    assert weather.told[:2] == [("sync", KEY, ("wind",)), ("hand over", KEY, ("blow",))]
+    await widgets.eventually(lambda: weather.of("submit"))
+    assert weather.told[:2] == [("sync", KEY, ("wind",)), ("submit", KEY, ("blow",))]
 
 
 async def test_a_plan_without_commands_hands_over_nothing(widgets: WidgetWorld):
@@ -85,7 +85,7 @@ async def test_a_plan_without_commands_hands_over_nothing(widgets: WidgetWorld):
     await widgets.create(size=0)
     await widgets.settle(1)
     assert weather.of("sync") == [()]
-    assert weather.of("hand over") == []
+    assert weather.of("submit") == []
 
 
 async def test_a_plan_with_lookups_syncs_its_interests_and_hands_nothing_over(
@@ -100,8 +100,8 @@ async def test_a_plan_with_lookups_syncs_its_interests_and_hands_nothing_over(
 
     widgets.start(kind=kind_of(weather, plan))
     await widgets.create(size=0)
-    await widgets.eventually(lambda: weather.of("hand over"))
-    assert [verb for verb, _, _ in weather.told[:3]] == ["sync", "sync", "hand over"]
+    await widgets.eventually(lambda: weather.of("submit"))
+    assert [verb for verb, _, _ in weather.told[:3]] == ["sync", "sync", "submit"]
 
 
 async def test_commands_are_handed_over_once_their_commit_is_stored(widgets: WidgetWorld):
@@ -109,19 +109,19 @@ async def test_commands_are_handed_over_once_their_commit_is_stored(widgets: Wid
     stored: list[Any] = []
     handed = weather.submit
 
-    def hand_over(key: str, commands: tuple[Any, ...]) -> None:
+    def submit(key: str, commands: tuple[Any, ...]) -> None:
         entry = widgets.server.store.table("widgets.test.dev").items[key]
         stored.append(entry.object["status"])
         handed(key, commands)
 
-    weather.submit = hand_over  # pyright: ignore[reportAttributeAccessIssue]
+    weather.submit = submit  # pyright: ignore[reportAttributeAccessIssue]
 
     def plan(seen: Seen) -> Plan:
         return Plan(commit=commit(seen, song="first"), subscriptions=("wind",), commands=("blow",))
 
     widgets.start(kind=kind_of(weather, plan))
     await widgets.create(size=0)
-    await widgets.eventually(lambda: weather.of("hand over"))
+    await widgets.eventually(lambda: weather.of("submit"))
     assert stored[0] == {"song": "first"}
 
 
@@ -136,27 +136,27 @@ async def test_no_command_is_handed_over_when_the_commit_met_another_state(widge
     await widgets.create(size=0)
     await widgets.settle(5)
     assert ("wind",) in weather.of("sync")
-    assert weather.of("hand over") == []
+    assert weather.of("submit") == []
 
 
-@pytest.mark.parametrize("trouble", [ErrorResponse(403), LostResponse()])
+@pytest.mark.parametrize("fault", [ErrorResponse(403), LostResponse()])
 async def test_no_command_is_handed_over_until_a_commit_is_confirmed(
-    widgets: WidgetWorld, trouble: ErrorResponse | LostResponse
+    widgets: WidgetWorld, fault: ErrorResponse | LostResponse
 ):
     weather = Weather()
 
     def plan(seen: Seen) -> Plan:
         return Plan(commit=commit(seen, song="first"), subscriptions=("wind",), commands=("blow",))
 
-    rule = Rule(trouble, "widgets.test.dev", frozenset({"patch"}))
+    rule = Rule(fault, "widgets.test.dev", frozenset({"patch"}))
     operator = widgets.start(kind=kind_of(weather, plan), rules=[rule])
     await widgets.create(size=0)
     await widgets.settle(20)
     assert ("wind",) in weather.of("sync")
-    assert weather.of("hand over") == []
+    assert weather.of("submit") == []
     operator.transport.rules = []
     await widgets.resize(1)
-    await widgets.eventually(lambda: weather.of("hand over"))
+    await widgets.eventually(lambda: weather.of("submit"))
 
 
 async def test_an_object_that_is_gone_has_no_interests_any_more(widgets: WidgetWorld):
@@ -196,7 +196,7 @@ async def test_whoever_stands_outside_can_wake_a_key(widgets: WidgetWorld):
     await widgets.eventually(lambda: weather.of("sync"))
     await widgets.settle(1)
     before = len(weather.of("sync"))
-    weather.wake(KEY)
+    weather.enqueue(KEY)
     await widgets.settle(1)
     assert len(weather.of("sync")) == before + 1
 
@@ -226,7 +226,7 @@ async def test_the_outside_is_closed_when_the_operator_is_killed(widgets: Widget
     assert weather.closed
 
 
-@pytest.mark.parametrize("verb", ["sync", "hand over"])
+@pytest.mark.parametrize("verb", ["sync", "submit"])
 async def test_an_outside_that_raises_costs_only_the_key_that_it_raised_for(
     widgets: WidgetWorld, verb: str
 ):
@@ -238,6 +238,6 @@ async def test_an_outside_that_raises_costs_only_the_key_that_it_raised_for(
     await widgets.create("f", size=0)
     await widgets.create("g", size=0)
     await widgets.settle(5)
-    assert weather.of("hand over", "default/g")
+    assert weather.of("submit", "default/g")
     assert len(weather.of(verb)) >= 3, "it is tried again"
     assert "storm" in str((await widgets.widget()).status.conditions)

@@ -1,4 +1,4 @@
-"""Parts besides pods: kept as specified in what is ours, left alone in what others added."""
+"""Children besides pods: kept as specified in what is ours, left alone in what others added."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 SERVE = "ray.io/enable-serve-service"
-PARTS: tuple[tuple[Resource[Any], str], ...] = (
+CHILDREN: tuple[tuple[Resource[Any], str], ...] = (
     (SERVICES, "example-head-svc"),
     (SERVICES, "example-headless"),
     (SERVICES, "example-serve-svc"),
@@ -73,7 +73,7 @@ ROUTE_CRD: Json = {
 
 
 def with_everything() -> Json:
-    """A cluster that has every part there is, and no workers."""
+    """A cluster that has every child there is, and no workers."""
     manifest = example_cluster(replicas=0)
     manifest["metadata"]["annotations"] = {SERVE: "true", "example.com/for": "ingress"}
     spec = manifest["spec"]
@@ -98,7 +98,7 @@ async def everything(world: World) -> None:
     world.start_operator()
     await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
     await world.eventually(world.is_ready)
-    for resource, name in PARTS:
+    for resource, name in CHILDREN:
         await world.eventually(lambda r=resource, n=name: exists(world, r, n))
     await world.settle(3)
 
@@ -120,8 +120,8 @@ async def patch_cluster(world: World, patch: Json) -> None:
 
 
 async def revisions(world: World) -> dict[str, str]:
-    """Of the cluster and all of its parts."""
-    everything = [(RAYCLUSTERS, "example"), *PARTS]
+    """Of the cluster and all of its children."""
+    everything = [(RAYCLUSTERS, "example"), *CHILDREN]
     return {
         f"{resource} {name}": (await raw(world, resource, name))["metadata"]["resourceVersion"]
         for resource, name in everything
@@ -186,7 +186,7 @@ async def test_nothing_is_done_that_the_charts_role_does_not_allow(world: World)
 
 
 async def edit_everything(world: World) -> None:
-    for resource, name in PARTS:
+    for resource, name in CHILDREN:
         patch = {"metadata": {"labels": {"ray.io/cluster": None}}}
         await world.user.merge_patch(resource, world.namespace, name, patch)
     await world.settle(5)
@@ -212,10 +212,10 @@ FOREIGN: Json = {
 }
 
 
-async def test_what_others_add_to_parts_stays(world: World):
+async def test_what_others_add_to_children_stays(world: World):
     await everything(world)
     edited: dict[tuple[Resource[Any], str], Json] = {}
-    for resource, name in PARTS:
+    for resource, name in CHILDREN:
         await world.user.merge_patch(resource, world.namespace, name, FOREIGN)
         edited[resource, name] = await raw(world, resource, name)
     await patch_cluster(world, {"metadata": {"annotations": {"example.com/wake": "up"}}})
@@ -376,7 +376,7 @@ async def test_what_leads_in_from_outside_goes_when_it_is_turned_off(world: Worl
     await world.eventually(lambda: is_gone(world, INGRESSES, "example-head-ingress"))
     await world.eventually(lambda: is_gone(world, SERVICES, "example-serve-svc"))
     await world.settle(3)
-    for resource, name in PARTS:
+    for resource, name in CHILDREN:
         if name not in {"example-head-ingress", "example-serve-svc"}:
             assert await exists(world, resource, name), f"{resource} {name}"
 
@@ -617,17 +617,17 @@ async def test_a_deleted_claim_is_made_anew_when_the_head_has_let_go_of_it(world
 
 async def test_a_namesake_gets_parts_of_its_own(world: World):
     await everything(world)
-    before = {part: (await raw(world, *part))["metadata"]["uid"] for part in PARTS}
+    before = {child: (await raw(world, *child))["metadata"]["uid"] for child in CHILDREN}
     await world.user.delete(RAYCLUSTERS, world.namespace, "example")
     await world.eventually(lambda: is_gone(world, RAYCLUSTERS, "example"))
     await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
     await world.eventually(world.is_ready, seconds=120)
-    for part in PARTS:
-        await world.eventually(lambda p=part: is_another(world, p, before[p]))
+    for child in CHILDREN:
+        await world.eventually(lambda c=child: is_another(world, c, before[c]))
 
 
-async def is_another(world: World, part: tuple[Resource[Any], str], uid: str) -> bool:
-    return await exists(world, *part) and (await raw(world, *part))["metadata"]["uid"] != uid
+async def is_another(world: World, child: tuple[Resource[Any], str], uid: str) -> bool:
+    return await exists(world, *child) and (await raw(world, *child))["metadata"]["uid"] != uid
 
 
 async def test_the_head_is_made_when_the_service_account_of_its_template_appears(world: World):
@@ -687,10 +687,10 @@ async def test_whichever_write_gets_lost_every_part_is_made_once(
     world.start_operator(rules=[on_write(fault, number)])
     await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
     await world.eventually(world.is_ready, seconds=120)
-    for resource, name in PARTS:
+    for resource, name in CHILDREN:
         await world.eventually(lambda r=resource, n=name: exists(world, r, n))
     await world.settle(60)
-    for resource, name in PARTS:
+    for resource, name in CHILDREN:
         assert made.count((str(resource), name)) == 1, f"{resource} {name}"
 
 
