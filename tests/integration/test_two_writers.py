@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -74,6 +75,11 @@ async def contested(world: World) -> str:
     return str((find_condition(conditions, "FieldsContested") or {}).get("message", ""))
 
 
+async def ready_reason(world: World) -> str:
+    conditions = (await world.cluster()).status["conditions"]
+    return str((find_condition(conditions, "Ready") or {})["reason"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("resource", "plural", "name", "change", "field"),
@@ -111,6 +117,37 @@ async def test_repairs_back_off_and_name_the_other_writer(  # noqa: PLR0917
     assert len(told) == 1
     assert RIVAL in told[0]
     assert await world.is_ready()
+
+
+@pytest.mark.slow
+async def test_what_another_writer_deletes_is_created_with_back_off_and_it_is_said(world: World):
+    operator = await begin(world, "cluster")
+    await world.eventually(world.is_ready)
+    rival = world.client(f"{RIVAL}/1.0")
+
+    async def insist() -> None:
+        while True:
+            with suppress(KubeError):
+                await rival.delete(SERVICES, world.namespace, SERVICE)
+            await asyncio.sleep(0.2)
+
+    since, before = len(operator.transport.journal.entries), set(world._background)
+    world.background(insist())
+    await world.settle(200)
+    assert 3 <= writes(operator, "services", SERVICE, since) <= 12
+    assert f"another writer keeps deleting Service {SERVICE}" in await contested(world)
+    assert await ready_reason(world) == "ChildMissing"
+    told = [note for reason, note in await warnings(world, "RayCluster") if "Contested" in reason]
+    assert len(told) == 1
+    for task in world._background - before:
+        task.cancel()
+    await world.settle(62)
+    await rival.delete(SERVICES, world.namespace, SERVICE)
+    await world.settle(62)
+    assert await ready_reason(world) == "AllPodsReady"
+    await rival.delete(SERVICES, world.namespace, SERVICE)
+    await world.settle(2)
+    assert await rival.get_raw(SERVICES, world.namespace, SERVICE), "it is not delayed any more"
 
 
 @pytest.mark.slow

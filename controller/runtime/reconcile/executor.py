@@ -22,6 +22,7 @@ from controller.runtime.reconcile.contested import CONTESTED_REASON, with_contes
 from controller.runtime.reconcile.failed_groups import FailedGroups
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.plan import (
+    Create,
     Event,
     MergePatch,
     StatusPatch,
@@ -171,7 +172,8 @@ class Executor:
             if await self._commit(run):
                 execution.submit()
                 await self._stages(run)
-                independent = await self._probe(run, execution.plan.independent)
+                due = self._due(run, execution.plan.independent)
+                independent = await self._probe(run, due)
                 await self._concurrently(run, independent)
             if run.report_of_silence is not None:
                 await run.report_of_silence
@@ -239,6 +241,7 @@ class Executor:
 
     async def _stages(self, run: _ExecutionState) -> None:
         for stage in run.execution.plan.stages:
+            stage = self._due(run, stage)  # noqa: PLW2901  what need not wait
             capacity = BATCH - run.count
             if len(stage) > capacity:
                 run.more = True
@@ -251,9 +254,12 @@ class Executor:
             if run.more or run.stopped:
                 return
 
+    def _due(self, run: _ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
+        """The writes that repeat no repair too soon."""
+        return tuple(write for write in writes if not self._must_wait(run, write))
+
     async def _probe(self, run: _ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
         """Try what has failed before by one write; the writes that may follow."""
-        writes = tuple(write for write in writes if not self._must_wait(run, write))
         probe = run.failed_groups.probe(writes)
         if probe is not None:
             await self._perform(run, probe)
@@ -277,9 +283,10 @@ class Executor:
             run.write_ended(result)
             return result
         repairs = self._repairs.setdefault(run.execution.owner.uid, Repairs())
+        action = verb_of(write).capitalize()
         for repair in repairs.unnamed(write, self._now()):  # before it is repaired once more
             repair.writer = await self._lookups.other_writer(repair.target, repair.path)
-            run.events.append(Event("Warning", CONTESTED_REASON, "Update", str(repair)))
+            run.events.append(Event("Warning", CONTESTED_REASON, action, str(repair)))
         run.write_started(write)
         result = await self._writer.perform(
             run.execution.owner, write, on_silence=partial(self._on_silence, run)
@@ -301,11 +308,12 @@ class Executor:
             run.report_of_silence = asyncio.create_task(self._status(run), name="silence")
 
     def _must_wait(self, run: _ExecutionState, write: Write) -> bool:
-        """True if the write repeats a repair that was changed back, and must not be sent yet."""
+        """True if the write repeats a repair that was undone, and must not be sent yet."""
         repairs = self._repairs.get(run.execution.owner.uid)
         wait = repairs.wait(write, self._now()) if repairs is not None else 0.0
         if wait > 0:
             run.repairs_wait = _sooner(run.repairs_wait, wait)
+            run.lacks_object |= isinstance(write, Create)
         return wait > 0
 
     def _contested(self, execution: PlanExecution) -> list[Repair]:
@@ -426,6 +434,7 @@ class _ExecutionState:
         self.count = 0
         self.report = ""
         self.repairs_wait: float | None = None  # seconds
+        self.lacks_object = False  # that is not created yet because others keep deleting it
         self.failures: list[Failure] = []
         self.silent: dict[int, Failure] = {}  # writes without an answer so far, by their id
         self.report_of_silence: asyncio.Task[float | None] | None = None
@@ -436,7 +445,7 @@ class _ExecutionState:
     @property
     def stopped(self) -> bool:
         """True if no further stage may begin."""
-        return bool(self._outcomes - {WriteOutcome.DONE})
+        return self.lacks_object or bool(self._outcomes - {WriteOutcome.DONE})
 
     @property
     def failing(self) -> bool:

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 
     from controller.runtime.reconcile.repairs import Path
 
+SOMEBODY: Final = "another writer"
+"""In words, a writer that nothing names."""
+
 _UNTRACKED: Final = "before-first-apply"
 """Manager of all that was written before the server tracked managers."""
 
@@ -28,9 +31,9 @@ def other_writer(obj: Mapping[str, Any], path: Path, *, own: str) -> str:
     others.sort(key=lambda each: str(each.get("time", "")), reverse=True)
     for each in others:
         if _owns(each.get("fieldsV1"), path):
-            return f"another writer ({each['manager']})"
+            return f"{SOMEBODY} ({each['manager']})"
     names = dict.fromkeys(str(each.get("manager")) for each in others)
-    return f"another writer (perhaps {' or '.join(names)})" if names else "another writer"
+    return f"{SOMEBODY} (perhaps {' or '.join(names)})" if names else SOMEBODY
 
 
 def _owns(fields: Mapping[str, Any] | None, path: Path) -> bool:

@@ -8,9 +8,10 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import PODS
 from controller.runtime.expectations.cache_barrier import PAGE_SIZE
-from controller.runtime.reconcile.field_managers import other_writer
+from controller.runtime.reconcile.field_managers import SOMEBODY, other_writer
 from controller.runtime.reconcile.kind import LogText
 from controller.runtime.reconcile.plan import LiveList, LogTail, Lookup, Target
+from controller.runtime.reconcile.repairs import WHOLE
 
 if TYPE_CHECKING:
     from controller.kube.client import Client
@@ -74,11 +75,16 @@ class LookupReader:
         return None
 
     async def other_writer(self, target: Target, path: Path) -> str:
-        """Find who besides this process writes a field; caches drop `managedFields`."""
+        """Find who besides this process writes a field; caches drop `managedFields`.
+
+        A deletion leaves no trace of its writer.
+        """
+        if path == WHOLE:
+            return SOMEBODY
         try:
             obj = await self._client.get_raw(target.resource, target.namespace, target.name)
         except KubeError:
-            return "another writer"
+            return SOMEBODY
         return other_writer(obj, path, own=self._client.field_manager)
 
     async def _read(self, owner: Owner, target: Target) -> None:

@@ -1,18 +1,27 @@
-"""Repairs of fields that another writer changes back.
+"""Repairs of fields that another writer changes back, and of objects that it deletes.
 
 Two writers that each insist on a value would overwrite each other at the speed of events. So the
 same repair of the same field is repeated with back-off, and from the third on the other writer is
-named on the object.
+named on the object. An object that is created again under its name is repaired as a whole. Pods are
+not: each has a name of its own, and their planner replaces them with a back-off of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from controller.apimachinery.timestamps import without_times
-from controller.runtime.reconcile.plan import JsonPatch, MergePatch, Replace, subresource_of
+from controller.kube.resources import PODS
+from controller.runtime.reconcile.plan import (
+    Create,
+    Delete,
+    JsonPatch,
+    MergePatch,
+    Replace,
+    subresource_of,
+)
 from workqueue import Backoff
 
 if TYPE_CHECKING:
@@ -31,6 +40,8 @@ _BACKOFF = Backoff(base=1.0, cap=60.0)
 Path: TypeAlias = tuple[str, ...]
 """The names that lead to a field: `("spec", "type")`."""
 
+WHOLE: Final[Path] = ()
+"""The path of an object that is repaired as a whole."""
 
 _STATUS: Final[Path] = ("status",)
 
@@ -43,7 +54,7 @@ class Repair:
         target: the object.
         path: the field.
         value: the value that the operator wants.
-        count: equal repairs, one after the other.
+        count: equal repairs, one after the other; 0 for an object that was created once.
         at: clock time of the last one, in seconds.
         writer: who changes it back; empty until it is named.
     """
@@ -57,6 +68,12 @@ class Repair:
 
     def __str__(self) -> str:
         """The sentence of the condition."""
+        if self.path == WHOLE:
+            return (
+                f"{self.writer} keeps deleting {self.target.resource.kind} {self.target.name}; it "
+                "is created once a minute at most: find the other writer in the audit log of the "
+                "API server, and configure or stop it"
+            )
         where = f"{'.'.join(self.path)} of {self.target.resource.kind} {self.target.name}"
         return (
             f"{self.writer} keeps changing {where}; it is repaired once a minute at most: "
@@ -95,11 +112,15 @@ class Repairs:
 
     def record(self, write: Write, now: float) -> None:
         """This write was carried out."""
+        if isinstance(write, Delete):
+            self._known.pop(_key(write.target, WHOLE), None)  # nobody else deletes it
         for path, value in _fields_of(write):
             last = self._last(write.target, path, value, now)
-            count = last.count + 1 if last is not None else 1
+            first = 0 if path == WHOLE else 1
+            count = last.count + 1 if last is not None else first
             writer = last.writer if last is not None else ""
-            self._known[write.target, path] = Repair(write.target, path, value, count, now, writer)
+            key = _key(write.target, path)
+            self._known[key] = Repair(write.target, path, value, count, now, writer)
 
     def contested(self, now: float) -> list[Repair]:
         """The fields whose other writer is named; those repaired long ago are forgotten."""
@@ -110,17 +131,29 @@ class Repairs:
 
     def _wait(self, target: Target, path: Path, value: Any, now: float) -> float:
         last = self._last(target, path, value, now)
-        return 0.0 if last is None else last.at + _BACKOFF.delay(last.count - 1) - now
+        if last is None or not last.count:
+            return 0.0
+        return last.at + _BACKOFF.delay(last.count - 1) - now
 
     def _last(self, target: Target, path: Path, value: Any, now: float) -> Repair | None:
-        last = self._known.get((target, path))
+        last = self._known.get(_key(target, path))
         equal = last is not None and last.value == value and now - last.at < FORGOTTEN_AFTER
         return last if equal else None
 
 
+def _key(target: Target, path: Path) -> tuple[Target, Path]:
+    """An object is the same, whichever part of the owner depends on the write."""
+    return replace(target, scope=""), path
+
+
 def _fields_of(write: Write) -> list[tuple[Path, Any]]:
-    """The fields that a write changes, with the wanted values. The status counts as one field."""
+    """The fields that a write changes, with the wanted values. The status counts as one field.
+
+    A created object counts as one field of itself, whatever its content.
+    """
     match write:
+        case Create() if write.target.resource is not PODS:
+            return [(WHOLE, None)]
         case MergePatch(subresource=""):
             return list(_leaves((), write.patch))
         case MergePatch(subresource="status"):

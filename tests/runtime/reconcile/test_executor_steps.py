@@ -242,6 +242,32 @@ async def test_of_several_repairs_that_wait_the_first_that_is_due_wakes_the_key(
     assert (bench.sent, outcome.requeue_after) == ([], 1.0)
 
 
+async def test_nothing_follows_an_object_that_is_not_created_yet_because_others_delete_it():
+    bench = Bench()
+    plan = Plan(
+        stages=((create("a"), patch("b", colour="red")), (create("c"),)),
+        independent=(patch("d", colour="red"),),
+    )
+    for names in (["b", "a", "c", "d"], ["a", "c"]):
+        await bench.execute(plan)
+        assert bench.names == names
+    bench.now = 0.5
+    outcome = await bench.execute(plan)
+    assert (bench.names, outcome.result, outcome.requeue_after) == ([], Result.DONE, 0.5)
+    bench.now = 1.0
+    await bench.execute(Plan(stages=plan.stages))
+    assert bench.names == ["b", "a", "c"]
+
+
+async def test_objects_that_wait_leave_room_for_others_in_a_batch():
+    bench = Bench()
+    many = tuple(create(f"a{number}") for number in range(BATCH))
+    for _ in range(2):
+        await bench.execute(Plan(stages=(many,)))
+    outcome = await bench.execute(Plan(stages=((*many, create("b")),)))
+    assert (bench.names, outcome.result) == (["b"], Result.DONE)
+
+
 async def test_a_status_that_another_writer_reverts_waits_and_wakes_the_key():
     bench = Bench(stored=stored("6", {"children": 3}))
     await bench.execute(Plan(status=STATUS))

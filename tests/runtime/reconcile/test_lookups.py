@@ -14,6 +14,7 @@ from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.reconcile.kind import LogText
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.plan import LiveList, LogTail, Lookup, Target
+from controller.runtime.reconcile.repairs import WHOLE
 from tests.runtime.kit import OWNER, child, status_error, target
 from tests.runtime.recording import RecordingClient, RecordingExpectations
 
@@ -139,6 +140,12 @@ async def test_a_log_that_is_unavailable_is_an_answer(responses: tuple[Any, ...]
     desk = Desk(*responses)
     assert await desk.look_up(TAIL) is None
     assert desk.expectations.told == [("record_log_tail", TAIL, LogText(unavailable=reason))]
+
+
+async def test_of_a_deletion_nothing_is_read():
+    desk = Desk()
+    assert await desk.reader.other_writer(target(), WHOLE) == "another writer"
+    assert desk.client.requests == []
 
 
 async def test_the_other_writer_is_found_in_the_live_object():

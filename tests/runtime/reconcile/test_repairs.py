@@ -1,4 +1,4 @@
-"""Equal repairs of one field back off, and from the third on the other writer is named."""
+"""Equal repairs back off, and from the third on the other writer is named."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, MergePatch, Replace
-from controller.runtime.reconcile.repairs import Repair, Repairs
+from controller.kube.resources import PODS
+from controller.runtime.reconcile.plan import (
+    Create,
+    Delete,
+    JsonPatch,
+    MergePatch,
+    Replace,
+    Target,
+)
+from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repair, Repairs
 from tests.runtime.kit import create, delete, patch, target
 
 if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import Write
 
+POD = Create(Target(PODS, "default", "a"), {})
 STATUS = MergePatch(target(), "uid-a", {"status": {"size": 1}}, subresource="status")
 
 
@@ -94,7 +103,7 @@ def test_a_repair_is_one_of_each_field_that_a_write_changes(write: Write, fields
 
 
 @pytest.mark.parametrize(
-    "write", [create(), delete(), JsonPatch(target(), "uid-a", (), subresource="status")]
+    "write", [POD, delete(), JsonPatch(target(), "uid-a", (), subresource="status")]
 )
 def test_what_repairs_no_field_never_waits(write: Create | Delete | JsonPatch):
     repairs = named([write])
@@ -145,6 +154,43 @@ def test_fields_that_are_named_already_are_not_named_again():
         repairs.record(patch(size="1"), at)
     unnamed = repairs.unnamed(patch(colour="red", size="1"), 5.0)
     assert [each.path for each in unnamed] == [("data", "size")]
+
+
+def test_an_object_that_is_deleted_again_and_again_waits_longer_each_time_it_is_created():
+    repairs = Repairs()
+    now = 0.0
+    waits: list[float] = []
+    for _ in range(9):
+        repairs.record(create(), now)
+        waits.append(repairs.wait(create(), now))
+        assert repairs.wait(create("b"), now) == 0.0
+        now += waits[-1]
+    assert waits == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert repairs.wait(create(), now + FORGOTTEN_AFTER) == 0.0
+
+
+def test_from_the_third_time_on_that_an_object_is_created_again_its_deletion_is_said():
+    repairs = Repairs()
+    found: list[str] = []
+    for at in (0.0, 1.0, 2.0, 4.0, 8.0):
+        for repair in repairs.unnamed(create(), at):
+            repair.writer = "another writer"
+            found.append(f"{at}: {repair}")
+        repairs.record(create(), at)
+    assert found == [
+        "4.0: another writer keeps deleting ConfigMap a; it is created once a minute at most: "
+        "find the other writer in the audit log of the API server, and configure or stop it"
+    ]
+
+
+def test_what_the_operator_deletes_itself_is_created_again_at_once():
+    repairs = Repairs()
+    for at in (0.0, 1.0, 2.0):
+        repairs.record(create(), at)
+        repairs.record(create("b"), at)
+    repairs.record(replace(delete(), target=target(scope="of the deletion")), 3.0)
+    assert repairs.wait(create(), 3.0) == 0.0
+    assert repairs.wait(create("b"), 3.0) == 1.0
 
 
 def test_the_sentence_names_the_writer_the_field_and_the_object():
