@@ -136,15 +136,14 @@ async def test_what_another_writer_deletes_is_created_with_back_off_and_it_is_sa
     await world.settle(200)
     assert 3 <= writes(operator, "services", SERVICE, since) <= 12
     assert f"another writer keeps deleting Service {SERVICE}" in await contested(world)
-    assert await ready_reason(world) == "ChildMissing"
+    assert await ready_reason(world) == "RepeatedlyDeleted"
     told = [note for reason, note in await warnings(world, "RayCluster") if "Contested" in reason]
     assert len(told) == 1
     for task in world._background - before:
         task.cancel()
     await world.settle(62)
-    await rival.delete(SERVICES, world.namespace, SERVICE)
-    await world.settle(62)
     assert await ready_reason(world) == "AllPodsReady"
+    await world.settle(60)
     await rival.delete(SERVICES, world.namespace, SERVICE)
     await world.settle(2)
     assert await rival.get_raw(SERVICES, world.namespace, SERVICE), "it is not delayed any more"

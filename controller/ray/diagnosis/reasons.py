@@ -180,6 +180,12 @@ NAMESPACE_TERMINATING: Final = Reason(
     "The namespace is being deleted; nothing can be created in it.",
     "Nothing, or create the cluster in another namespace.",
 )
+REPEATEDLY_DELETED: Final = Reason(
+    "RepeatedlyDeleted",
+    _HELP,
+    "Another writer deletes the object as often as it is created, so that it is created seldom.",
+    "Find the other writer in the audit log of the API server, and configure or stop it.",
+)
 WRITE_REFUSED: Final = Reason(
     "WriteRefused",
     _PASS,

@@ -15,7 +15,7 @@ from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
-from controller.runtime.reconcile.plan import Create, verb_of
+from controller.runtime.reconcile.plan import DELETED_AGAIN, Create, verb_of
 
 if TYPE_CHECKING:
     from controller.ray.api.event_nouns import EventNouns
@@ -41,6 +41,7 @@ _BY_REASON: Final = {
     "NamespaceTerminating": reasons.NAMESPACE_TERMINATING,
     "Invalid": reasons.OBJECT_INVALID,
     "Forbidden": reasons.ADMISSION_DENIED,
+    DELETED_AGAIN: reasons.REPEATEDLY_DELETED,
 }
 
 _MESSAGE_PATTERNS: Final[tuple[tuple[re.Pattern[str], Reason], ...]] = tuple(
@@ -82,10 +83,11 @@ def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBER
     target = failure.write.target
     component = component_of_target(target)
     reason = _reason(failure)
+    words = f"{_what_failed(failure.write)}: {_stable(failure)}{_remedy(failure, reason)}"
     return Cause(
         reason,
         component,
-        f"{_what_failed(failure.write)}: {_stable(failure)}{_remedy(failure, reason)}",
+        failure.message if reason is reasons.REPEATEDLY_DELETED else words,
         blocks_head=component == HEAD or not (has_head or target.resource is PODS),
         event=_event_reason(failure.write, nouns),
     )

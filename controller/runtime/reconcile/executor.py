@@ -296,6 +296,7 @@ class Executor:
             if write.on_success is not None:
                 run.events.append(write.on_success)
             repairs.record(write, self._now())
+            run.write_undone(repairs.undone(write))
         return result
 
     def _on_silence(self, run: _ExecutionState, failure: Failure) -> None:
@@ -311,10 +312,12 @@ class Executor:
         """True if the write repeats a repair that was undone, and must not be sent yet."""
         repairs = self._repairs.get(run.execution.owner.uid)
         wait = repairs.wait(write, self._now()) if repairs is not None else 0.0
-        if wait > 0:
-            run.repairs_wait = _sooner(run.repairs_wait, wait)
-            run.lacks_object |= isinstance(write, Create)
-        return wait > 0
+        if repairs is None or wait <= 0:
+            return False
+        run.repairs_wait = _sooner(run.repairs_wait, wait)
+        run.lacks_object |= isinstance(write, Create)
+        run.write_undone(repairs.undone(write))
+        return True
 
     def _contested(self, execution: PlanExecution) -> list[Repair]:
         """The fields that another writer keeps changing back."""
@@ -513,6 +516,11 @@ class _ExecutionState:
         self._outcomes.add(WriteOutcome.FAILED)
         self.slow_start.record_failure(failure.write)
         self.failures.append(failure)
+
+    def write_undone(self, failure: Failure | None) -> None:
+        """Report a create that was carried out, and whose object others keep deleting."""
+        if failure is not None:
+            self.failures.append(failure)
 
     def outcome(self, requeue_after: float | None) -> PlanOutcome:
         return PlanOutcome(

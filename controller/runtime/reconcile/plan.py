@@ -7,7 +7,7 @@ compared; `executor.py` carries them out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -270,6 +270,10 @@ class Plan:
 def stages_of(*groups: Iterable[Write]) -> tuple[tuple[Write, ...], ...]:
     """The value of `Plan.stages` for these groups of writes; empty groups are left out."""
     return tuple(filter(None, map(tuple, groups)))
+
+
+DELETED_AGAIN: Final = "DeletedAgain"
+"""Reason of the failure that reports an object which others keep deleting."""
 
 
 @dataclass(frozen=True, slots=True)

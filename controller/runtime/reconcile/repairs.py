@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from controller.apimachinery.timestamps import without_times
 from controller.kube.resources import PODS
 from controller.runtime.reconcile.plan import (
+    DELETED_AGAIN,
     Create,
     Delete,
+    Failure,
     JsonPatch,
     MergePatch,
     Replace,
@@ -70,9 +72,9 @@ class Repair:
         """The sentence of the condition."""
         if self.path == WHOLE:
             return (
-                f"{self.writer} keeps deleting {self.target.resource.kind} {self.target.name}; it "
-                "is created once a minute at most: find the other writer in the audit log of the "
-                "API server, and configure or stop it"
+                f"{self.writer} keeps deleting {self.target.resource.kind} {self.target.name}, "
+                "which is created once a minute at most: find the other writer in the audit log of "
+                "the API server, and configure or stop it"
             )
         where = f"{'.'.join(self.path)} of {self.target.resource.kind} {self.target.name}"
         return (
@@ -121,6 +123,13 @@ class Repairs:
             writer = last.writer if last is not None else ""
             key = _key(write.target, path)
             self._known[key] = Repair(write.target, path, value, count, now, writer)
+
+    def undone(self, write: Write) -> Failure | None:
+        """What to report of a create that somebody who is named makes useless."""
+        repair = self._known.get(_key(write.target, WHOLE)) if isinstance(write, Create) else None
+        if repair is None or not repair.writer:
+            return None
+        return Failure(write, DELETED_AGAIN, str(repair))
 
     def contested(self, now: float) -> list[Repair]:
         """The fields whose other writer is named; those repaired long ago are forgotten."""

@@ -39,6 +39,19 @@ async def reverted_service(sick: Tenant) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def deleted_services(sick: Tenant) -> AsyncIterator[None]:
+    """Another controller deletes each service, at once."""
+
+    async def react(user: Any, event: Any) -> None:
+        service = event.current.object
+        with suppress(NotFound):
+            await user.delete(SERVICES, sick.namespace, service["metadata"]["name"])
+
+    with sick.reacting(SERVICES, react):
+        yield
+
+
+@asynccontextmanager
 async def reverted_metadata(sick: Tenant) -> AsyncIterator[None]:
     """Another controller takes every finalizer and annotation off the objects, at once."""
     resource = sick.column.resource
@@ -140,6 +153,15 @@ SICKNESSES = (
         spares=UPGRADES,  # they touch no service
         named=CONTESTED,
         requests=40,  # a RayService and its cluster have three services
+    ),
+    Sickness(
+        name="another controller deletes services",
+        course=deleted_services,
+        spares=UPGRADES,  # as above
+        named="another writer keeps deleting Service .*configure or stop it",
+        lingers=60.0,  # one is created once a minute
+        requests=40,
+        slow=True,
     ),
     Sickness(
         name="another controller reverts metadata",

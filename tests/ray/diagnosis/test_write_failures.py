@@ -116,6 +116,7 @@ def cause_of(failed: Failure) -> Cause:
         ),
         ("NotSent", "refused", "ApiServerUnavailable", "cannot create a pod: refused"),
         ("Paused", WEBHOOK, "ApiServerUnavailable", WEBHOOK),
+        ("DeletedAgain", "somebody keeps deleting it", "RepeatedlyDeleted", "somebody keeps"),
         ("NotFound", 'namespaces "x" not found', "WriteRefused", 'namespaces "x" not found'),
     ],
 )
@@ -125,6 +126,10 @@ def test_a_refusal_is_told_in_the_servers_words(reason: str, said: str, name: st
     assert words in cause.detail
     assert cause.component == "group workers"
     assert cause.event == "FailedToCreateWorkerPod"
+
+
+def test_a_create_in_vain_is_no_refused_one():
+    assert cause_of(failure("DeletedAgain", "mesh deletes it")).detail == "mesh deletes it"
 
 
 @pytest.mark.parametrize("said", [QUOTA, ACCOUNT, BASELINE, INVALID, GOING])

@@ -259,6 +259,17 @@ async def test_nothing_follows_an_object_that_is_not_created_yet_because_others_
     assert bench.names == ["b", "a", "c"]
 
 
+async def test_who_keeps_deleting_an_object_is_reported_also_while_it_is_created():
+    bench = Bench(after=STATUS)
+    for at in (0.0, 1.0, 2.0, 4.0, 6.0, 8.0):
+        bench.now = at
+        outcome = await bench.execute(Plan(stages=((create(),),)))
+        assert ("a" in bench.names) is (at != 6.0), "then it waits"
+        assert [each.reason for each in outcome.failures] == ["DeletedAgain"] * (at >= 4.0)
+        assert outcome.result is Result.DONE, "it is no failure of the server's"
+    assert [each.reason for (each,) in bench.told] == ["DeletedAgain"] * 3
+
+
 async def test_objects_that_wait_leave_room_for_others_in_a_batch():
     bench = Bench()
     many = tuple(create(f"a{number}") for number in range(BATCH))

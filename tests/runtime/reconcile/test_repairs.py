@@ -11,6 +11,7 @@ from controller.kube.resources import PODS
 from controller.runtime.reconcile.plan import (
     Create,
     Delete,
+    Failure,
     JsonPatch,
     MergePatch,
     Replace,
@@ -171,16 +172,28 @@ def test_an_object_that_is_deleted_again_and_again_waits_longer_each_time_it_is_
 
 def test_from_the_third_time_on_that_an_object_is_created_again_its_deletion_is_said():
     repairs = Repairs()
-    found: list[str] = []
+    found: list[tuple[float, str]] = []
     for at in (0.0, 1.0, 2.0, 4.0, 8.0):
         for repair in repairs.unnamed(create(), at):
             repair.writer = "another writer"
-            found.append(f"{at}: {repair}")
+            found.append((at, str(repair)))
         repairs.record(create(), at)
-    assert found == [
-        "4.0: another writer keeps deleting ConfigMap a; it is created once a minute at most: "
+    sentence = (
+        "another writer keeps deleting ConfigMap a, which is created once a minute at most: "
         "find the other writer in the audit log of the API server, and configure or stop it"
-    ]
+    )
+    assert found == [(4.0, sentence)]
+
+
+def test_what_is_reported_of_a_create_is_who_deletes_its_object():
+    repairs = Repairs()
+    repairs.record(create(), 0.0)
+    assert repairs.undone(create()) is None
+    (repair,) = repairs._known.values()
+    repair.writer = "another writer"
+    assert repairs.undone(create()) == Failure(create(), "DeletedAgain", str(repair))
+    assert repairs.undone(create("b")) is None
+    assert repairs.undone(delete()) is None
 
 
 def test_what_the_operator_deletes_itself_is_created_again_at_once():
