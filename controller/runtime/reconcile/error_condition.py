@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import READY, ConditionSet
 from controller.runtime.reconcile.plan import StatusPatch
-from controller.runtime.reconcile.status_changes import conditions_of, status_of
+from controller.runtime.reconcile.status_changes import conditions_in, stored_status
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def error_status(primary: KubeObject, reason: str, message: str, now: datetime) -> StatusPatch:
     """The status in which `Ready` is False because of this error, and all else is as it was."""
-    present = [*conditions_of(status_of(primary))]
+    present = [*conditions_in(stored_status(primary))]
     conditions = ConditionSet(present, primary.metadata.generation, now)
     conditions.set(READY, "False", reason, message)
     return StatusPatch({"conditions": conditions.as_list()})

@@ -36,7 +36,7 @@ from controller.runtime.reconcile.status_changes import (
     changes_a_verdict,
     changes_only_messages,
     keep_messages,
-    status_of,
+    stored_status,
 )
 from controller.runtime.reconcile.unwritable import UnwritableObjects
 from controller.runtime.reconcile.writer import WriteOutcome, WriteResult
@@ -353,7 +353,7 @@ class Executor:
         if status is None:
             return requeue_after
         requeue_after = _sooner(requeue_after, status.valid_for)
-        uid, present = run.primary.metadata.uid, status_of(run.primary)
+        uid, present = run.primary.metadata.uid, stored_status(run.primary)
         wanted = with_contested(
             status.wanted, contested, run.primary.metadata.generation, execution.wall()
         )
@@ -385,7 +385,7 @@ class Executor:
         write: MergePatch,
         wanted: Mapping[str, Any],
     ) -> None:
-        uid, present = run.primary.metadata.uid, status_of(run.primary)
+        uid, present = run.primary.metadata.uid, stored_status(run.primary)
         result = await self._write_primary(run, write)
         if result.outcome is WriteOutcome.DONE:
             self._status_written[uid] = self._now()
@@ -415,7 +415,7 @@ class Executor:
 
         Times are not compared: that of a pruned condition is a new one in every plan.
         """
-        missing = without_times(difference(status_of(stored), wanted))
+        missing = without_times(difference(stored_status(stored), wanted))
         if missing:
             self._pruned_fields[uid] = missing
         else:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _CONDITIONS: Final = "conditions"
 
 
-def status_of(obj: KubeObject) -> Mapping[str, Any]:
+def stored_status(obj: KubeObject) -> Mapping[str, Any]:
     """The present status as plain data, with the members' names as the API has them."""
     status: Any = msgspec.to_builtins(getattr(obj, "status", None))
     return cast("Mapping[str, Any]", status) if isinstance(status, Mapping) else {}
 
 
-def conditions_of(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def conditions_in(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The conditions of a status, leaving out what is not one."""
     listed: Any = status.get(_CONDITIONS)
     for each in cast("list[Any]", listed) if isinstance(listed, list | tuple) else ():
@@ -40,9 +40,9 @@ def keep_messages(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict
     """The wanted status with the present message of each condition that says the same."""
     if _CONDITIONS not in wanted:
         return dict(wanted)
-    said = {_outcome(each): str(each.get("message", "")) for each in conditions_of(present)}
+    said = {_outcome(each): str(each.get("message", "")) for each in conditions_in(present)}
     kept: list[Mapping[str, Any]] = []
-    for each in conditions_of(wanted):
+    for each in conditions_in(wanted):
         message = str(each.get("message", ""))
         before = said.get(_outcome(each), message)
         kept.append({**each, "message": before} if fold(before) == fold(message) else each)
@@ -53,7 +53,7 @@ def changes_only_messages(present: Mapping[str, Any], patch: Mapping[str, Any]) 
     """Return whether a patch of the status changes nothing but the messages of conditions."""
     if set(patch) != {_CONDITIONS}:
         return False
-    return [*map(_outcome, conditions_of(present))] == [*map(_outcome, conditions_of(patch))]
+    return [*map(_outcome, conditions_in(present))] == [*map(_outcome, conditions_in(patch))]
 
 
 def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
@@ -70,7 +70,7 @@ def _outcome(condition: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _verdicts(status: Mapping[str, Any]) -> dict[str, str]:
-    outcomes = map(_outcome, conditions_of(status))
+    outcomes = map(_outcome, conditions_in(status))
     listed = {type_: verdict for type_, verdict, _reason in outcomes}
     listed.pop(READY, None)
     return listed

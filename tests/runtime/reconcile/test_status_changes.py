@@ -11,9 +11,9 @@ from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.status_changes import (
     changes_a_verdict,
     changes_only_messages,
-    conditions_of,
+    conditions_in,
     keep_messages,
-    status_of,
+    stored_status,
 )
 from tests.runtime.kit import NOW, child
 from tests.runtime.widgets import Widget
@@ -40,23 +40,23 @@ def conditions(*listed: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_status_is_compared_with_the_names_that_the_api_has():
-    assert status_of(Counted(status=Counts(ready_replicas=3))) == {"readyReplicas": 3}
+    assert stored_status(Counted(status=Counts(ready_replicas=3))) == {"readyReplicas": 3}
 
 
 @pytest.mark.parametrize("obj", [child(), Widget(status=None), Widget(status="odd")])  # type: ignore[arg-type]
 def test_an_object_without_a_usable_status_has_an_empty_one(obj: KubeObject):
-    assert status_of(obj) == {}
+    assert stored_status(obj) == {}
 
 
 @pytest.mark.parametrize("listed", [None, "odd", {"type": "Ready"}])
 def test_a_status_without_a_list_of_conditions_has_none(listed: Any):
-    assert [*conditions_of({"conditions": listed})] == []
+    assert [*conditions_in({"conditions": listed})] == []
 
 
 @pytest.mark.parametrize("sequence", [list, tuple])
 def test_conditions_are_listed_without_what_is_none(sequence: Any):
     listed = sequence(["odd", condition(), 3])
-    assert [*conditions_of({"conditions": listed})] == [condition()]
+    assert [*conditions_in({"conditions": listed})] == [condition()]
 
 
 def test_conditions_of_odd_values_are_compared_like_others():
