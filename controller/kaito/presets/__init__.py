@@ -1,0 +1,61 @@
+"""What is known of models and machines: tables with their sources, and pure functions of them."""
+
+from __future__ import annotations
+
+from controller.kaito.presets.catalogue import (
+    catalogue,
+    find_model,
+    is_deprecated,
+    is_preset_name,
+    model_id,
+)
+from controller.kaito.presets.estimator import DoesNotFit, estimate_nodes
+from controller.kaito.presets.gpus import NodeGPUs, UnknownGPUs, gpus_of_node, gpus_of_slice
+from controller.kaito.presets.instance_types import (
+    Cloud,
+    InstanceType,
+    find_instance_type,
+    instance_type_names,
+    may_be_provisioned,
+)
+from controller.kaito.presets.model import Model
+from controller.kaito.presets.sizing import DISK_OF_UNKNOWN_SIZE, disk_request, startup_seconds
+from controller.kaito.presets.transformers import (
+    TunableModel,
+    serves_with_transformers,
+    transformers_command,
+    tunable_models,
+    tuning_command,
+)
+from controller.kaito.presets.vllm import VllmSettings, vllm_command, vllm_flags
+
+__all__ = [
+    "DISK_OF_UNKNOWN_SIZE",
+    "Cloud",
+    "DoesNotFit",
+    "InstanceType",
+    "Model",
+    "NodeGPUs",
+    "TunableModel",
+    "UnknownGPUs",
+    "VllmSettings",
+    "catalogue",
+    "disk_request",
+    "estimate_nodes",
+    "find_instance_type",
+    "find_model",
+    "gpus_of_node",
+    "gpus_of_slice",
+    "instance_type_names",
+    "is_deprecated",
+    "is_preset_name",
+    "may_be_provisioned",
+    "model_id",
+    "serves_with_transformers",
+    "startup_seconds",
+    "transformers_command",
+    "tunable_models",
+    "tuning_command",
+    "vllm_command",
+    "vllm_flags",
+]

@@ -1,0 +1,59 @@
+"""Finds the model that the name of a preset stands for. Names compare without case."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from controller.kaito.presets.model import Model
+from controller.kaito.presets.tables import Row, read_table, read_text
+
+_COMMENT: Final = "#"
+
+
+class _Names(Row, frozen=True):
+    """`preset_names.yaml`."""
+
+    aliases: dict[str, str]
+    deprecated: tuple[str, ...]
+
+
+def is_preset_name(preset: str) -> bool:
+    """Whether the name may stand for a model: a short name, or any `organisation/model`."""
+    organisation, slash, model = preset.partition("/")
+    return preset.lower() in _names().aliases or bool(organisation and slash and model)
+
+
+def is_deprecated(preset: str) -> bool:
+    """Whether the name was that of a preset once."""
+    return preset.lower() in _names().deprecated
+
+
+def model_id(preset: str) -> str:
+    """The model's id on Hugging Face in lower case; the name itself if it is no short name."""
+    name = preset.lower()
+    return _names().aliases.get(name, name).lower()
+
+
+def find_model(preset: str) -> Model | None:
+    """The model, if it needs no look-up."""
+    return catalogue().get(model_id(preset))
+
+
+@cache
+def catalogue() -> dict[str, Model]:
+    """The models that need no look-up, by their ids in lower case."""
+    models = read_table("models.yaml", tuple[Model, ...])
+    return {model.repository: model for model in models}
+
+
+@cache
+def served_architectures() -> frozenset[str]:
+    """The class names of models that vLLM serves."""
+    lines = read_text("architectures.txt").splitlines()
+    return frozenset(line for line in lines if not line.startswith(_COMMENT))
+
+
+@cache
+def _names() -> _Names:
+    return read_table("preset_names.yaml", _Names)

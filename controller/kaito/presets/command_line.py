@@ -1,0 +1,23 @@
+"""Command lines for containers: flags are sorted, so that the same options give the same text.
+
+Kaito writes them in the random order of Go's maps, so command lines are never compared with those
+that it wrote.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def with_flags(command: str, flags: Mapping[str, str]) -> str:
+    """The command followed by `--name=value`, or by `--name` where the value is empty."""
+    words = [f"--{name}={flags[name]}" if flags[name] else f"--{name}" for name in sorted(flags)]
+    return " ".join([command, *words])
+
+
+def in_shell(command: str) -> list[str]:
+    """`command` of a container that runs this line."""
+    return ["/bin/sh", "-c", command]

@@ -1,0 +1,71 @@
+"""The number of nodes that vLLM needs for a model."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from controller.kaito.presets.model import GIB
+
+if TYPE_CHECKING:
+    from controller.kaito.presets.gpus import NodeGPUs
+    from controller.kaito.presets.model import Model
+
+# Source of the numbers: kaito-project/kaito at 056b8280, pkg/workspace/estimator/nodesestimator.
+MEMORY_UTILIZATION: Final = 0.84
+"""Share of a GPU's memory that vLLM may take: what it is started with."""
+
+_LOADED_PER_STORED: Final = 1.02
+"""Size of loaded weights compared with their files."""
+
+_BASE_OVERHEAD_GIB: Final = 2.3
+"""What vLLM takes of each GPU whatever the model: CUDA, NCCL, the graphs of a small model."""
+
+_OVERHEAD_PER_WEIGHT: Final = 0.05
+"""What it takes besides for each byte of weights on that GPU."""
+
+DEFAULT_CONTEXT: Final = 2048
+"""Tokens of context for which there must be room if nothing else is asked for."""
+
+
+class DoesNotFit(ValueError):  # noqa: N818 - reads as what it says
+    """No number of these nodes serves the model; the message is Kaito's."""
+
+
+def estimate_nodes(model: Model, gpus: NodeGPUs, context: int = DEFAULT_CONTEXT) -> int:
+    """The number of nodes with these GPUs on which the model fits.
+
+    Args:
+        model: to be served.
+        gpus: of each node.
+        context: tokens of the longest context.
+
+    Raises:
+        DoesNotFit: vLLM's overhead leaves no room for weights, or the model needs more than the
+            one slice of a GPU that there is.
+    """
+    available = gpus.memory_of_one * MEMORY_UTILIZATION
+    cache = context * model.cache_bytes_per_token / gpus.count
+    reserved = _BASE_OVERHEAD_GIB * GIB + cache
+    if available <= reserved:
+        raise DoesNotFit(
+            f"GPU memory {gpus.memory_of_one} bytes is too small, needs at least "
+            f"{reserved / GIB:.1f} GB overhead (base: {_BASE_OVERHEAD_GIB}GB + KV Cache: "
+            f"{cache / GIB:.1f} GB)"
+        )
+    room = (available - reserved) / (1 + _OVERHEAD_PER_WEIGHT)
+    loaded = model.weight_bytes * _LOADED_PER_STORED
+    nodes = math.ceil((int(loaded / room) + 1) / gpus.count)
+    if gpus.is_mig and nodes > 1:
+        raise DoesNotFit(_slice_too_small(loaded, reserved, gpus))
+    return nodes
+
+
+def _slice_too_small(loaded: float, reserved: float, gpus: NodeGPUs) -> str:
+    overhead = reserved + _OVERHEAD_PER_WEIGHT * loaded
+    memory = gpus.memory_of_one
+    return (
+        f"model needs {(loaded + overhead) / GIB:.1f}GB (weights {loaded / GIB:.1f}GB + overhead "
+        f"{overhead / GIB:.1f}GB) but the MIG slice only provides {memory / GIB:.0f}GB "
+        f"({memory * MEMORY_UTILIZATION / GIB:.1f}GB available after vLLM gpu-memory-utilization)"
+    )

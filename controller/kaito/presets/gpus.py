@@ -1,0 +1,131 @@
+"""The accelerators that a workload has on each of its nodes.
+
+They are those of an instance type (`instance_types`), of a node that exists, of a slice of a GPU, or
+some of a node's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from controller.kaito.presets.model import GIB
+from controller.kaito.presets.tables import read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PRODUCT: Final = "nvidia.com/gpu.product"
+_COUNT: Final = "nvidia.com/gpu.count"
+_MEMORY: Final = "nvidia.com/gpu.memory"
+_MIG_CONFIG: Final = "nvidia.com/mig.config"
+_MIG_STATE: Final = "nvidia.com/mig.config.state"
+_PROFILE: Final = re.compile(r"(\d{1,9})g\.([\d.]+)gb")
+_NUMBER: Final = re.compile(r"[+-]?\d{1,18}")
+_DECIMAL: Final = re.compile(r"\d{1,9}(\.\d*)?|\.\d{1,9}")
+
+
+class UnknownGPUs(ValueError):  # noqa: N818 - reads as what it says
+    """The accelerators cannot be told from what is given; the message is Kaito's."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGPUs:
+    """The accelerators of one node, all alike.
+
+    Attributes:
+        count: of them.
+        memory: of all of them together, in bytes.
+        product: their name.
+        nvme: whether the machine has local disks.
+        is_mig: whether they are slices of GPUs.
+    """
+
+    count: int
+    memory: int
+    product: str = ""
+    nvme: bool = False
+    is_mig: bool = False
+
+    @property
+    def memory_of_one(self) -> int:
+        """Bytes of one accelerator."""
+        return self.memory // self.count
+
+    def some(self, count: int) -> NodeGPUs:
+        """So many of them.
+
+        Raises:
+            UnknownGPUs: there are not so many.
+        """
+        if count > self.count:
+            raise UnknownGPUs(
+                f"partition.count ({count}) exceeds GPUs available on node ({self.count})"
+            )
+        return replace(self, count=count, memory=self.memory_of_one * count)
+
+
+def gpus_of_node(name: str, labels: Mapping[str, str]) -> NodeGPUs:
+    """The GPUs of a node, from the labels that NVIDIA's feature discovery sets.
+
+    Raises:
+        UnknownGPUs: a label is missing or no number.
+    """
+    if not all(label in labels for label in (_PRODUCT, _COUNT, _MEMORY)):
+        raise UnknownGPUs(f"missing required nvidia.com labels on node {name}")
+    count = _number(name, labels, _COUNT)
+    mebibytes = _number(name, labels, _MEMORY)
+    if count < 1:
+        raise UnknownGPUs(f"invalid {_COUNT} value on node {name}: {labels[_COUNT]}")
+    return NodeGPUs(
+        count=count,
+        memory=int(mebibytes / 1024 + 0.5) * count * GIB,
+        product=labels[_PRODUCT],
+        is_mig=_is_sliced(labels),
+    )
+
+
+def gpus_of_slice(profile: str) -> NodeGPUs:
+    """The one slice of a GPU that a profile of Multi-Instance GPU names.
+
+    Raises:
+        UnknownGPUs: it is no profile of any GPU.
+    """
+    match = _PROFILE.fullmatch(profile)
+    if match is None:
+        raise UnknownGPUs(
+            f"invalid MIG profile format \"{profile}\": expected format like '1g.10gb'"
+        )
+    slices, memory = match.groups()
+    if not _DECIMAL.fullmatch(memory):
+        raise UnknownGPUs(f'invalid MIG profile "{profile}": cannot parse memory value')
+    if not int(slices):
+        raise UnknownGPUs(f'invalid MIG profile "{profile}": compute slices must be > 0')
+    if not int(float(memory)):
+        raise UnknownGPUs(f'invalid MIG profile "{profile}": memory must be > 0')
+    if profile not in slice_profiles():
+        known = " ".join(slice_profiles())
+        raise UnknownGPUs(f'unknown MIG profile "{profile}": must be one of [{known}]')
+    return NodeGPUs(count=1, memory=int(float(memory)) * GIB, is_mig=True)
+
+
+@cache
+def slice_profiles() -> tuple[str, ...]:
+    """The profiles of all GPUs, sorted."""
+    by_gpu = read_table("mig_profiles.yaml", dict[str, tuple[str, ...]])
+    return tuple(sorted({profile for profiles in by_gpu.values() for profile in profiles}))
+
+
+def _number(node: str, labels: Mapping[str, str], label: str) -> int:
+    text = labels[label]
+    if not _NUMBER.fullmatch(text):
+        raise UnknownGPUs(f"invalid {label} value on node {node}: {text}")
+    return int(text)
+
+
+def _is_sliced(labels: Mapping[str, str]) -> bool:
+    """Whether a layout of slices was asked for and has been applied."""
+    asked = labels.get(_MIG_CONFIG, "")
+    return asked not in {"", "all-disabled"} and labels.get(_MIG_STATE) == "success"

@@ -1,0 +1,131 @@
+"""The accelerators of a node: of an instance type, from labels, slices, and some of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.kaito.presets import (
+    Cloud,
+    NodeGPUs,
+    UnknownGPUs,
+    find_instance_type,
+    gpus_of_node,
+    gpus_of_slice,
+    instance_type_names,
+    may_be_provisioned,
+)
+from controller.kaito.presets.gpus import slice_profiles
+from controller.kaito.presets.tables import read_table
+
+GIB = 1024**3
+LABELS = {
+    "nvidia.com/gpu.product": "Tesla-A100-SXM4-80GB",
+    "nvidia.com/gpu.count": "4",
+    "nvidia.com/gpu.memory": "81920",
+}
+
+
+def test_the_tables_have_the_instance_types_of_three_clouds():
+    counts = {cloud.value: len(instance_type_names(cloud)) for cloud in Cloud}
+    assert counts == {"azure": 14, "aws": 35, "arc": 8}
+
+
+def test_an_instance_type_is_found_in_any_case_and_named_as_the_cloud_writes_it():
+    found = find_instance_type(Cloud.AZURE, "standard_nc24ads_a100_V4")
+    assert found is not None
+    assert found.name == "Standard_NC24ads_A100_v4"
+    assert found.gpus == NodeGPUs(1, 80 * GIB, "NVIDIA A100", nvme=True)
+
+
+def test_every_family_names_its_page_and_no_gpu_is_too_old_for_bfloat16():
+    for cloud, families in read_table("instance_types.yaml", dict).items():
+        for family in families:
+            assert family["source"].startswith("https://"), cloud
+            if family["accelerator"].startswith("NVIDIA"):
+                assert family["capability"] >= 8.0
+
+
+@pytest.mark.parametrize(
+    ("cloud", "name", "possible"),
+    [
+        (Cloud.AZURE, "Standard_NC24ads_A100_v4", True),
+        (Cloud.AZURE, "standard_NEW_v9", True),
+        (Cloud.AZURE, "Standard_D2s_v6", True),
+        (Cloud.AZURE, "Standard_B2s", False),
+        (Cloud.AWS, "p4d.24xlarge", True),
+        (Cloud.AWS, "Standard_NC24ads_A100_v4", False),
+        (Cloud.ARC, "Standard_NEW", False),
+    ],
+)
+def test_unknown_types_pass_only_where_azure_may_have_new_ones(
+    cloud: Cloud, name: str, possible: bool
+):
+    assert may_be_provisioned(cloud, name) is possible
+
+
+def test_the_gpus_of_a_node_come_from_its_labels():
+    gpus = gpus_of_node("n", LABELS)
+    assert gpus == NodeGPUs(4, 320 * GIB, "Tesla-A100-SXM4-80GB")
+    assert gpus.memory_of_one == 80 * GIB
+
+
+def test_memory_is_rounded_to_whole_gibibytes():
+    assert gpus_of_node("n", LABELS | {"nvidia.com/gpu.memory": "97871"}).memory == 4 * 96 * GIB
+
+
+@pytest.mark.parametrize(
+    ("labels", "sliced"),
+    [
+        ({"nvidia.com/mig.config": "all-2g.24gb", "nvidia.com/mig.config.state": "success"}, True),
+        ({"nvidia.com/mig.config": "all-2g.24gb", "nvidia.com/mig.config.state": "pending"}, False),
+        (
+            {"nvidia.com/mig.config": "all-disabled", "nvidia.com/mig.config.state": "success"},
+            False,
+        ),
+        ({"nvidia.com/mig.config.state": "success"}, False),
+    ],
+)
+def test_a_node_is_sliced_once_its_layout_is_applied(labels: dict[str, str], sliced: bool):
+    assert gpus_of_node("n", LABELS | labels).is_mig is sliced
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({}, "missing required nvidia.com labels on node n"),
+        (LABELS | {"nvidia.com/gpu.count": "x"}, "invalid nvidia.com/gpu.count value on node n: x"),
+        (LABELS | {"nvidia.com/gpu.count": "0"}, "invalid nvidia.com/gpu.count value on node n: 0"),
+        (LABELS | {"nvidia.com/gpu.memory": "8G"}, "invalid nvidia.com/gpu.memory value on node n"),
+    ],
+)
+def test_labels_that_say_nothing_are_an_error(labels: dict[str, str], words: str):
+    with pytest.raises(UnknownGPUs, match=words):
+        gpus_of_node("n", labels)
+
+
+def test_a_part_of_a_nodes_gpus_has_its_share_of_the_memory():
+    gpus = gpus_of_node("n", LABELS)
+    assert gpus.some(2).memory == 160 * GIB
+    with pytest.raises(UnknownGPUs, match=r"partition.count \(5\) exceeds GPUs available on node"):
+        gpus.some(5)
+
+
+def test_there_are_35_profiles_of_slices():
+    assert len(slice_profiles()) == 35
+    assert gpus_of_slice("3g.40gb") == NodeGPUs(1, 40 * GIB, is_mig=True)
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ("", "invalid MIG profile format"),
+        ("1g.10GB", "invalid MIG profile format"),
+        ("1g.1.2.3gb", "cannot parse memory value"),
+        ("0g.10gb", "compute slices must be > 0"),
+        ("1g.0gb", "memory must be > 0"),
+        ("1g.11gb", r'unknown MIG profile "1g.11gb": must be one of \[1g.10gb 1g.12gb '),
+    ],
+)
+def test_other_profiles_are_an_error(profile: str, words: str):
+    with pytest.raises(UnknownGPUs, match=words):
+        gpus_of_slice(profile)
