@@ -1,7 +1,7 @@
 """The accelerators that a workload has on each of its nodes.
 
-They are those of an instance type (`instance_types`), of a node that exists, of a slice of a GPU, or
-some of a node's.
+They are those of an instance type (`instance_types`), of a node that exists, of a slice of a GPU,
+or some of a node's.
 """
 
 from __future__ import annotations

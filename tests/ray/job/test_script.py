@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.ray.job.submitter.go_encoding import go_json, go_quote
+from controller.apimachinery.go_encoding import go_json, go_quote
 from controller.ray.job.submitter.script import Dashboard, submission_script
 from tests.ray.job.rayjobs import rayjob, valid
 

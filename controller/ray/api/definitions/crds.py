@@ -6,8 +6,9 @@ clients; the operator does not use it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.definition import definition, printed, served_version
 from controller.ray.api.definitions.custom_resource import custom_resource
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status
 from controller.ray.api.definitions.rayclusterfleet import fleet_spec, fleet_status
@@ -18,10 +19,8 @@ from controller.ray.api.definitions.rayservice import service_spec, service_stat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from controller.apimachinery.definition import Column, Definition
     from controller.apimachinery.schema import Schema
-
-Definition = dict[str, Any]
-Column = tuple[str, str, str, int]
 
 _AGE: Final = ("age", "date", ".metadata.creationTimestamp", 0)
 _READY_REASON: Final = (
@@ -144,46 +143,18 @@ def rayclusterfleet_definition() -> Definition:
         "specReplicasPath": ".spec.replicas",
         "statusReplicasPath": ".status.replicas",
     }
-    return _of_versions("manta.dev", "RayClusterFleet", stored)
+    return definition("manta.dev", "RayClusterFleet", stored)
 
 
 def _definition(
     kind: str, schema: Schema, columns: Sequence[Column], *others: Definition
 ) -> Definition:
     """A definition of `ray.io` with version `v1` and others."""
-    return _of_versions("ray.io", kind, _stored("v1", schema, columns), *others)
+    return definition("ray.io", kind, _stored("v1", schema, columns), *others)
 
 
 def _stored(version: str, schema: Schema, columns: Sequence[Column]) -> Definition:
-    return {
-        "name": version,
-        "served": True,
-        "storage": True,
-        **_printed(columns),
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-    }
-
-
-def _of_versions(group: str, kind: str, *versions: Definition) -> Definition:
-    plural = f"{kind.lower()}s"
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "names": {
-                "categories": ["all"],
-                "kind": kind,
-                "listKind": f"{kind}List",
-                "plural": plural,
-                "singular": kind.lower(),
-            },
-            "scope": "Namespaced",
-            "versions": list(versions),
-        },
-    }
+    return served_version(version, schema, columns, is_stored=True)
 
 
 def _v1alpha1(kind: str, columns: Sequence[Column] = ()) -> Definition:
@@ -194,20 +165,9 @@ def _v1alpha1(kind: str, columns: Sequence[Column] = ()) -> Definition:
         "storage": False,
         "deprecated": True,
         "deprecationWarning": f"ray.io/v1alpha1 {kind} is deprecated; use ray.io/v1 {kind}",
-        **_printed(columns),
+        **printed(columns),
         "schema": {
             "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         },
         "subresources": {"status": {}},
     }
-
-
-def _printed(columns: Sequence[Column]) -> Definition:
-    if not columns:
-        return {}
-    return {"additionalPrinterColumns": [_column(*column) for column in columns]}
-
-
-def _column(name: str, kind: str, path: str, priority: int) -> Definition:
-    column: Definition = {"name": name, "type": kind, "jsonPath": path}
-    return column | {"priority": priority} if priority else column

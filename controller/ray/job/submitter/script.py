@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.go_encoding import go_json, go_quote
 from controller.ray.api.runtime_env import read_runtime_env
-from controller.ray.job.submitter.go_encoding import go_json, go_quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

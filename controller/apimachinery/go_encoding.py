@@ -1,7 +1,8 @@
-"""JSON and quoted strings exactly as Go encodes them.
+"""JSON and quoted strings exactly as Go encodes them, where others compare or interpret the text.
 
-The submitter's command line equals KubeRay's, because users rely on how bash reads it: JSON is
-quoted with Go's `strconv.Quote`, in double quotes, in which bash still expands `$`.
+The command line of a RayJob's submitter equals KubeRay's, because users rely on how bash reads it:
+JSON is quoted with Go's `strconv.Quote`, in double quotes, in which bash still expands `$`. The
+hash of a Workspace equals Kaito's.
 """
 
 from __future__ import annotations
@@ -32,9 +33,14 @@ _QUOTE_ESCAPES: Final = {
 }
 
 
-def go_json(value: Any) -> str:
-    """`json.Marshal`: keys sorted, no spaces, non-ASCII characters unescaped."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+def go_json(value: Any, *, sort_keys: bool = True) -> str:
+    """`json.Marshal`: no spaces, non-ASCII characters unescaped.
+
+    Args:
+        value: plain data.
+        sort_keys: as Go does for maps; it writes structs in the order of their fields.
+    """
+    text = json.dumps(value, ensure_ascii=False, sort_keys=sort_keys, separators=(",", ":"))
     return text.translate(_JSON_ESCAPES)
 
 

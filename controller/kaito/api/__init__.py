@@ -1,0 +1,1 @@
+"""The `kaito.sh` kinds: typed views, their CustomResourceDefinitions and their validation."""

@@ -1,0 +1,75 @@
+"""Errors of fields, with the texts that Kaito's users know.
+
+Kaito's webhook is built with knative, whose form this is: `message: path, path`, one error a line,
+sorted; equal messages share a line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+INVALID: Final = "InvalidWorkspaceSpec"
+"""Reason of the condition of an object that its validation rejects."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """An error.
+
+    Attributes:
+        message: what is wrong.
+        paths: of the fields, relative to where the error was found; may be empty.
+        details: a further line.
+    """
+
+    message: str
+    paths: tuple[str, ...] = ()
+    details: str = ""
+
+    def __str__(self) -> str:
+        """`invalid value: x: resource.instanceType`."""
+        text = f"{self.message}: {', '.join(self.paths)}"
+        return f"{text}\n{self.details}" if self.details else text
+
+
+def invalid_value(value: object, path: str, details: str = "") -> FieldError:
+    """An error about a value, or about a sentence in its place."""
+    return FieldError(f"invalid value: {value}", (path,), details)
+
+
+def missing_field(*paths: str) -> FieldError:
+    """An error about fields that are not there."""
+    return FieldError("missing field(s)", paths)
+
+
+def via(prefix: str, errors: Iterable[FieldError]) -> Iterator[FieldError]:
+    """The same errors, of a part that stands at `prefix`."""
+    for error in errors:
+        paths = tuple(".".join(filter(None, (prefix, path))) for path in error.paths)
+        yield replace(error, paths=paths)
+
+
+def message_of(errors: Iterable[FieldError]) -> str:
+    """The text for all of them."""
+    paths: dict[tuple[str, str], set[str]] = {}
+    for error in errors:
+        paths.setdefault((error.message, error.details), set()).update(error.paths)
+    merged = [
+        FieldError(message, tuple(sorted(found)), details)
+        for (message, details), found in sorted(paths.items())
+    ]
+    return "\n".join(map(str, merged))
+
+
+def as_problem(errors: tuple[FieldError, ...], reason: str = INVALID) -> Problem | None:
+    """All errors as one problem of the object, None if there are none."""
+    if not errors:
+        return None
+    first = next((path for error in errors for path in error.paths), "")
+    return Problem(first, message_of(errors), reason)

@@ -1,0 +1,145 @@
+"""Writes plain data as Go would: fields in the order of its structs, zero values as it has them.
+
+`data/go_types.txt` has a line for each struct: `name=type` for each field in its order. Types are
+`string`, `int`, `bool`, `quantity`, `intOrString`, another struct, `[list]`, `{map from strings}`
+and `*pointer`; `!` marks a field that is written when it is zero too, `...Name` stands for the
+fields of another struct.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.quantity import ZERO, parse_quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_ZEROS: Final[dict[str, Any]] = {
+    "string": "",
+    "int": 0,
+    "bool": False,
+    "intOrString": 0,
+    "quantity": "0",
+}
+_EMPTY_IS_LEFT_OUT: Final = frozenset({"string", "int", "bool"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of a struct.
+
+    Attributes:
+        name: in JSON; empty for the fields of an embedded struct.
+        type: as in the table.
+        always: whether it is written when it is zero too.
+    """
+
+    name: str
+    type: str
+    always: bool
+
+
+Structs: TypeAlias = "Mapping[str, Sequence[_Field]]"
+
+
+class GoWriter:
+    """Converts plain data to what a Go program writes.
+
+    Args:
+        structs: fields by struct, in the order of Go.
+    """
+
+    def __init__(self, structs: Structs) -> None:
+        self._structs = structs
+
+    def write(self, type_name: str, value: Any) -> Any:
+        """Plain data of this type, with the fields that Go writes and in its order.
+
+        Unknown fields are dropped, and nulls count as absent.
+
+        Raises:
+            controller.apimachinery.quantity.InvalidQuantity: a quantity is none.
+        """
+        if type_name.startswith("*"):
+            return None if value is None else self.write(type_name[1:], value)
+        if type_name.startswith("["):
+            return self._list(type_name[1:-1], value)
+        if type_name.startswith("{"):
+            return self._map(type_name[1:-1], value)
+        if type_name == "quantity":
+            return str(ZERO if value is None else parse_quantity(value))
+        if type_name in _ZEROS:
+            return _ZEROS[type_name] if value is None else value
+        return self._struct(type_name, mapping(value))
+
+    def _list(self, element: str, value: Any) -> list[Any] | None:
+        if not isinstance(value, list):
+            return None
+        return [self.write(element, each) for each in cast("list[Any]", value)]
+
+    def _map(self, element: str, value: Any) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            return None
+        items = cast("dict[str, Any]", value)
+        return {key: self.write(element, items[key]) for key in sorted(items)}
+
+    def _struct(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
+        written: dict[str, Any] = {}
+        for field in self._structs[name]:
+            if not field.name:
+                written |= self._struct(field.type, value)
+                continue
+            member = self.write(field.type, value.get(field.name))
+            if field.always or not _is_left_out(field.type, member):
+                written[field.name] = member
+        return written
+
+
+@cache
+def kaito_writer() -> GoWriter:
+    """What Kaito writes that is built with Kubernetes 1.34 or newer."""
+    return GoWriter(_read())
+
+
+@cache
+def old_kaito_writer() -> GoWriter:
+    """What an older Kaito writes: `creationTimestamp: null` in the metadata of every template."""
+    structs = _read()
+    metadata = [
+        replace(field, always=True) if field.name == "creationTimestamp" else field
+        for field in structs["ObjectMeta"]
+    ]
+    return GoWriter(structs | {"ObjectMeta": metadata})
+
+
+def _is_left_out(type_name: str, member: Any) -> bool:
+    """Whether `omitempty` leaves a member out: structs are never empty to it."""
+    if member is None:
+        return True
+    return not member and (type_name in _EMPTY_IS_LEFT_OUT or type_name[0] in "[{")
+
+
+def _read() -> dict[str, list[_Field]]:
+    file = resources.files("controller.kaito.api").joinpath("data", "go_types.txt")
+    text = re.sub(r"^#.*", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    structs: dict[str, list[_Field]] = {}
+    current: list[_Field] = []
+    for word in text.split():
+        if word.endswith(":"):
+            current = structs[word[:-1]] = []
+        else:
+            current.append(_field(word))
+    return structs
+
+
+def _field(word: str) -> _Field:
+    if word.startswith("..."):
+        return _Field("", word[3:], always=False)
+    name, _, type_name = word.partition("=")
+    return _Field(name, type_name.rstrip("!"), always=type_name.endswith("!"))

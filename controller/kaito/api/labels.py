@@ -1,0 +1,80 @@
+"""Labels, annotations and finalizers of Kaito, and our own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WORKSPACE_FINALIZER: Final = "workspace.finalizer.kaito.sh"
+INFERENCE_SET_FINALIZER: Final = "inferenceset.finalizer.kaito.sh"
+
+# Revisions; note the other domain.
+HASH: Final = "workspace.kaito.io/hash"
+REVISION: Final = "workspace.kaito.io/revision"
+REVISION_OF: Final = "workspace.kaito.io/name"
+
+# What belongs to a Workspace.
+WORKSPACE: Final = "kaito.sh/workspace"
+WORKSPACE_NAMESPACE: Final = "kaito.sh/workspacenamespace"
+RAG_ENGINE: Final = "kaito.sh/ragengine"
+RAG_ENGINE_NAMESPACE: Final = "kaito.sh/ragenginenamespace"
+CREATED_BY_INFERENCE_SET: Final = "inferenceset.kaito.sh/created-by"
+CREATED_BY_MULTI_ROLE: Final = "multiroleinference.kaito.sh/created-by"
+INFERENCE_ROLE: Final = "kaito.sh/inference-role"
+UPGRADE_TO: Final = "kaito.sh/upgrade-to-version"
+
+# Karpenter, and its NodePools of Kaito.
+NODE_POOL: Final = "karpenter.sh/nodepool"
+KAITO_NODE_POOL: Final = "kaito"
+"""The pool that claims name: it does not exist, so that Karpenter leaves them alone."""
+
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+POOL_WORKSPACE: Final = "karpenter.kaito.sh/workspace-name"
+POOL_WORKSPACE_NAMESPACE: Final = "karpenter.kaito.sh/workspace-namespace"
+POOL_MANAGED_BY: Final = "karpenter.kaito.sh/managed-by"
+POOL_INFERENCE_SET: Final = "karpenter.kaito.sh/inferenceset"
+POOL_INFERENCE_SET_NAMESPACE: Final = "karpenter.kaito.sh/inferenceset-namespace"
+
+# Nodes.
+ACCELERATOR: Final = "accelerator"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+OPERATING_SYSTEM: Final = "kubernetes.io/os"
+AZURE_SKU: Final = "karpenter.azure.com/sku-name"
+AWS_GPU_COUNT: Final = "karpenter.k8s.aws/instance-gpu-count"
+
+# Annotations of a Workspace that its user sets.
+RUNTIME: Final = "kaito.sh/runtime"
+ENABLE_LOAD_BALANCER: Final = "kaito.sh/enablelb"
+DISABLE_BENCHMARK: Final = "kaito.sh/disable-benchmark"
+PERFORMANCE_MODE: Final = "kaito.sh/performance-mode"
+USE_LOCAL_WEIGHTS: Final = "kaito.sh/use-local-weights"
+BYPASS_RESOURCE_CHECKS: Final = "kaito.sh/bypass-resource-checks"
+NODE_IMAGE_FAMILY: Final = "kaito.sh/node-image-family"
+NODE_CLASS_NAME: Final = "kaito.sh/node-class-name"
+
+# Ours.
+NODE_CLAIMS: Final = "manta.dev/node-claims"
+"""Annotation of a Workspace: the committed set of its claims."""
+
+WORKSPACE_UID: Final = "manta.dev/workspace-uid"
+"""Label of a claim: the uid of its Workspace, which a later one of the same name does not have."""
+
+_RESERVED: Final = frozenset(
+    {
+        WORKSPACE,
+        WORKSPACE_NAMESPACE,
+        RAG_ENGINE,
+        RAG_ENGINE_NAMESPACE,
+        POOL_WORKSPACE,
+        POOL_WORKSPACE_NAMESPACE,
+        POOL_INFERENCE_SET,
+        POOL_INFERENCE_SET_NAMESPACE,
+    }
+)
+
+
+def without_reserved(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of a selector that users may ask for; Kaito drops the others without a word."""
+    return {key: value for key, value in labels.items() if key not in _RESERVED}

@@ -1,0 +1,71 @@
+"""What the operator is told about the cluster, on which validation and plans depend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from controller.kaito.api import labels
+from controller.kaito.presets import Cloud
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+IMAGE_FAMILIES: Final = ("azurelinux", "ubuntu")
+PERFORMANCE_MODES: Final = ("balanced", "interactivity", "throughput")
+
+
+class Provisioner(Enum):
+    """Where nodes come from, Kaito's `--node-provisioner`."""
+
+    NODE_CLAIMS = "azure-gpu-provisioner"
+    NODE_POOLS = "karpenter"
+    OWN_NODES = "byo"
+
+
+class Runtime(Enum):
+    """What serves a model, the annotation `kaito.sh/runtime`."""
+
+    VLLM = "vllm"
+    TRANSFORMERS = "transformers"
+
+
+@dataclass(frozen=True, slots=True)
+class KaitoOptions:
+    """Settings of the operator.
+
+    Attributes:
+        cloud: where the nodes are.
+        provisioner: where they come from.
+        vllm: whether models are served with vLLM at all.
+        mig: whether slices of GPUs may be asked for.
+        accelerators: whether some of a node's GPUs may be asked for.
+        node_classes: names of Karpenter's node classes that users may choose from.
+        node_image_family: of nodes whose Workspace names none.
+    """
+
+    cloud: Cloud = Cloud.AZURE
+    provisioner: Provisioner = Provisioner.NODE_CLAIMS
+    vllm: bool = True
+    mig: bool = False
+    accelerators: bool = False
+    node_classes: tuple[str, ...] = ()
+    node_image_family: str = "ubuntu"
+
+    @property
+    def has_own_nodes(self) -> bool:
+        """Whether no node is ever provisioned."""
+        return self.provisioner is Provisioner.OWN_NODES
+
+    def runtime(self, annotations: Mapping[str, str]) -> Runtime:
+        """What serves the model of an object with these annotations."""
+        if not self.vllm or annotations.get(labels.RUNTIME) == Runtime.TRANSFORMERS.value:
+            return Runtime.TRANSFORMERS
+        return Runtime.VLLM
+
+
+def image_family(value: str) -> str | None:
+    """The family of node images that a value stands for in any case; None if there is none."""
+    family = value.strip().lower()
+    return family if family in IMAGE_FAMILIES else None

@@ -1,0 +1,1 @@
+"""Validation with Kaito's rules and messages."""

@@ -1,0 +1,189 @@
+"""The options that a ConfigMap holds for a model server or a tuning."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import yaml
+
+from controller.apimachinery.custom_object import mapping
+from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.kaito.presets import Model
+
+INFERENCE_KEY: Final = "inference_config.yaml"
+TRAINING_KEY: Final = "training_config.yaml"
+_SECTIONS: Final = frozenset(
+    {
+        "ModelConfig",
+        "QuantizationConfig",
+        "LoraConfig",
+        "TrainingArguments",
+        "DatasetConfig",
+        "DataCollator",
+    }
+)
+_OUTPUT: Final = "/mnt"
+_BITS: Final = ("load_in_4bit", "load_in_8bit")
+
+
+def missing_config_error(name: str, namespace: str) -> FieldError:
+    """The error of a ConfigMap that does not exist."""
+    return FieldError(
+        f"ConfigMap '{name}' specified in 'config' not found in namespace '{namespace}'",
+        ("config",),
+    )
+
+
+def longest_context(data: Mapping[str, str]) -> int | None:
+    """The `max-model-len` that the options set, None if they set none."""
+    options = _read(data.get(INFERENCE_KEY, ""))
+    value = mapping(mapping(options).get("vllm")).get("max-model-len")
+    text = str(value).strip()
+    return int(text) if text.isascii() and text.isdigit() and int(text[:9]) > 0 else None
+
+
+def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Iterator[FieldError]:
+    """Errors of the options of a model server.
+
+    Args:
+        data: of the ConfigMap.
+        model: None if it is not known.
+    """
+    text = data.get(INFERENCE_KEY)
+    if text is None:
+        yield missing_field(f"{INFERENCE_KEY} in ConfigMap")
+        return
+    options = _read(text)
+    vllm = mapping(options).get("vllm", {})
+    if isinstance(options, _Unreadable) or not _are_words(vllm):
+        why = options.why if isinstance(options, _Unreadable) else "vllm must map names to words"
+        yield FieldError(f"Failed to parse {INFERENCE_KEY}: {why}", (INFERENCE_KEY,))
+        return
+    length = str(mapping(vllm).get("max-model-len", "")).strip()
+    if length and model is not None:
+        yield from _length_errors(length, model.token_limit)
+
+
+def training_config_errors(
+    name: str, namespace: str, data: Mapping[str, str], method: str
+) -> Iterator[FieldError]:
+    """Errors of the options of a tuning.
+
+    Args:
+        name: of the ConfigMap.
+        namespace: of the ConfigMap.
+        data: of the ConfigMap.
+        method: `lora` or `qlora`.
+    """
+    text = data.get(TRAINING_KEY)
+    if text is None:
+        yield missing_field(f"{TRAINING_KEY} in ConfigMap")
+        return
+    options = _read(text)
+    if isinstance(options, _Unreadable):
+        yield invalid_value(options.why, TRAINING_KEY)
+        return
+    sections = mapping(options).get("training_config")
+    if not isinstance(sections, dict):
+        yield invalid_value("Expected 'training_config' key to contain a map", TRAINING_KEY)
+        return
+    sections = cast("dict[Any, Any]", sections)
+    yield from _section_errors(sections)
+    yield from _quantization_errors(name, mapping(sections.get("QuantizationConfig")), method)
+    where = f"in ConfigMap '{name}' in namespace '{namespace}'"
+    yield from _output_errors(mapping(sections.get("TrainingArguments")), where)
+
+
+def _section_errors(sections: Mapping[Any, Any]) -> Iterator[FieldError]:
+    for section in sections:
+        if not isinstance(section, str):
+            yield invalid_value("Section key must be a string", TRAINING_KEY)
+        elif section not in _SECTIONS:
+            yield invalid_value(f"Unrecognized section: {section}", TRAINING_KEY)
+
+
+def _quantization_errors(
+    name: str, section: Mapping[str, Any], method: str
+) -> Iterator[FieldError]:
+    bits = {bit: section.get(bit) for bit in _BITS}
+    wrong = [bit for bit, value in bits.items() if not isinstance(value, bool | None)]
+    for bit in wrong:
+        kind = type(bits[bit]).__name__
+        yield invalid_value(f"value must be either nil or a boolean, got type {kind}", bit)
+    if wrong:
+        return
+    path = "QuantizationConfig"
+    if all(bits.values()):
+        yield FieldError(
+            f"Cannot set both 'load_in_4bit' and 'load_in_8bit' to true in ConfigMap '{name}'",
+            (path,),
+        )
+    elif method == "lora" and any(bits.values()):
+        yield FieldError(
+            f"For method 'lora', 'load_in_4bit' or 'load_in_8bit' in ConfigMap '{name}' must not "
+            "be true",
+            (path,),
+        )
+    elif method == "qlora" and not any(bits.values()):
+        yield missing_field(
+            "For method 'qlora', either 'load_in_4bit' or 'load_in_8bit' must be true in "
+            f"ConfigMap '{name}'",
+            path,
+        )
+
+
+def _output_errors(section: Mapping[str, Any], where: str) -> Iterator[FieldError]:
+    """The results must be written below a volume."""
+    folder = section.get("output_dir")
+    if "output_dir" not in section:
+        return
+    if not isinstance(folder, str):
+        yield invalid_value(f"output_dir is not a string {where}", "output_dir")
+    elif not posixpath.normpath(f"{_OUTPUT}/{folder}").startswith(f"{_OUTPUT}/"):
+        yield invalid_value(
+            f"Invalid output_dir specified: '{folder}', must be a directory", "output_dir"
+        )
+
+
+def _length_errors(length: str, limit: int) -> Iterator[FieldError]:
+    digits = length.removeprefix("-").removeprefix("+")
+    if not (digits.isascii() and digits.isdigit()):
+        yield invalid_value(
+            f'max-model-len must be an integer: strconv.Atoi: parsing "{length}": invalid syntax',
+            "max-model-len",
+        )
+    elif len(digits) > 18 or int(length) > limit:
+        yield invalid_value(
+            f"max-model-len {length} exceeds model's maximum supported context window {limit} "
+            "(ModelTokenLimit)",
+            "max-model-len",
+        )
+
+
+class _Unreadable:
+    """A text that is no YAML."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+def _read(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=yaml.CSafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return _Unreadable(" ".join(str(error).split()))
+
+
+def _are_words(value: Any) -> bool:
+    """Whether a value maps names to single values, which Kaito reads as words."""
+    if value is None:
+        return True
+    if not isinstance(value, dict):
+        return False
+    values = cast("dict[Any, Any]", value).values()
+    return not any(isinstance(each, dict | list) for each in values)

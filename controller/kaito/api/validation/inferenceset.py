@@ -1,0 +1,99 @@
+"""Validates an InferenceSet with Kaito's rules, and the Workspaces that it would create."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from controller.apimachinery.custom_object import undecodable_problem
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import malformed
+from controller.kaito.api.field_errors import (
+    FieldError,
+    as_problem,
+    invalid_value,
+    missing_field,
+    via,
+)
+from controller.kaito.api.inferenceset import parse_inference_set
+from controller.kaito.api.validation.names import label_problem
+from controller.kaito.api.validation.workspace import MAX_NAME, validate_workspace
+from controller.kaito.api.workspace import Workspace
+from controller.kube.objects import ObjectMeta
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
+    from controller.kaito.api.options import KaitoOptions
+
+INVALID_SET: Final = "InvalidInferenceSetSpec"
+_TEMPLATE: Final = "spec.template"
+SUFFIX: Final = 6
+"""Characters that the names of the Workspaces add."""
+
+
+def validate_inference_set(
+    inference_set: InferenceSet, options: KaitoOptions
+) -> InferenceSetSpec | Problem:
+    """The specification if the object is valid, else all errors as one problem."""
+    problem = undecodable_problem(inference_set)
+    if problem is not None:
+        return problem.or_reason(INVALID_SET)
+    try:
+        spec = parse_inference_set(inference_set)
+    except msgspec.ValidationError as error:
+        return malformed(error, "spec").or_reason(INVALID_SET)
+    errors = tuple(_errors(inference_set, spec, options))
+    return as_problem(errors, INVALID_SET) or _workspace_problem(inference_set, spec, options)
+
+
+def _errors(
+    inference_set: InferenceSet, spec: InferenceSetSpec, options: KaitoOptions
+) -> Iterator[FieldError]:
+    problem = label_problem(inference_set.metadata.name)
+    if problem:
+        yield invalid_value(problem, "name")
+    if spec.replicas < 0:
+        yield invalid_value(spec.replicas, "spec.replicas", "must be non-negative")
+    instance_type = spec.template.resource.instance_type
+    if options.has_own_nodes and instance_type:
+        yield invalid_value(
+            instance_type,
+            f"{_TEMPLATE}.resource.instanceType",
+            "instanceType must be empty when nodeProvisioner is byo",
+        )
+    elif not options.has_own_nodes and not instance_type:
+        yield from via(_TEMPLATE, [missing_field("resource.instanceType")])
+
+
+def _workspace_problem(
+    inference_set: InferenceSet, spec: InferenceSetSpec, options: KaitoOptions
+) -> InferenceSetSpec | Problem:
+    """The specification, or the problem of each Workspace that would be created."""
+    metadata = inference_set.metadata
+    if len(metadata.name) > MAX_NAME - SUFFIX:
+        message = (
+            f"has {len(metadata.name)} characters; at most {MAX_NAME - SUFFIX} leave room for the "
+            "names of its workspaces: create the set under a shorter name"
+        )
+        return Problem("metadata.name", message, INVALID_SET)
+    resource = {
+        "instanceType": spec.template.resource.instance_type,
+        "labelSelector": inference_set.spec.get("labelSelector"),
+        "partition": inference_set.spec["template"].get("resource", {}).get("partition"),
+    }
+    workspace = Workspace(
+        metadata=ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            annotations=spec.template.metadata.annotations,
+        ),
+        resource=resource,
+        inference=spec.template.inference,
+    )
+    checked = validate_workspace(workspace, options)
+    if isinstance(checked, Problem):
+        return Problem(f"{_TEMPLATE}.{checked.field}", checked.message, INVALID_SET)
+    return spec

@@ -1,0 +1,65 @@
+"""The model that a Workspace tunes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field, via
+from controller.kaito.api.validation.sources import (
+    destination_errors,
+    image_errors,
+    source_errors,
+)
+from controller.kaito.presets import is_preset_name, model_id, tunable_models
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kaito.api.workspace import TuningSpec
+
+METHODS: Final = ("lora", "qlora")
+
+
+def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
+    """Errors of a new specification."""
+    if tuning.method.lower() not in METHODS:
+        yield invalid_value(tuning.method, "Method")
+    if tuning.input is None:
+        yield missing_field("Input")
+    else:
+        yield from via("Input", source_errors(tuning.input))
+    if tuning.output is None:
+        yield missing_field("Output")
+    else:
+        yield from via("Output", destination_errors(tuning.output))
+    if tuning.preset is None:
+        yield missing_field("Preset")
+    elif not is_preset_name(tuning.preset.name):
+        yield invalid_value(f"Unsupported tuning preset name {tuning.preset.name}", "presetName")
+    elif model_id(tuning.preset.name).rpartition("/")[2] not in tunable_models():
+        yield _not_tunable(tuning.preset.name)
+
+
+def _not_tunable(name: str) -> FieldError:
+    """Kaito admits such a model and then fails for ever."""
+    models = ", ".join(sorted(tunable_models()))
+    return invalid_value(f"{name} cannot be tuned; the models that can are {models}", "presetName")
+
+
+def changed_tuning_errors(tuning: TuningSpec, old: TuningSpec) -> Iterator[FieldError]:
+    """Errors of a change."""
+    if tuning.input is None:
+        yield missing_field("Input")
+    else:
+        old_name = old.input.name if old.input else ""
+        if tuning.input.name != old_name:
+            yield invalid_value("During tuning Name field cannot be changed once set", "Input.Name")
+        yield from via("Input", image_errors(tuning.input.image, "input"))
+    if tuning.output is None:
+        yield missing_field("Output")
+    else:
+        yield from via("Output", image_errors(tuning.output.image, "output"))
+    if tuning.preset != old.preset:
+        yield FieldError("Preset cannot be changed", ("Preset",))
+    if tuning.method.lower() != old.method.lower():
+        yield FieldError("Method cannot be changed", ("Method",))
