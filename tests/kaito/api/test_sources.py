@@ -1,0 +1,181 @@
+"""Addresses, images and options that users give."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.kaito.api.field_errors import message_of
+from controller.kaito.api.validation.config_maps import (
+    inference_config_errors,
+    longest_context,
+    missing_config_error,
+    training_config_errors,
+)
+from controller.kaito.api.validation.image_reference import image_problem
+from controller.kaito.api.validation.sources import url_problem
+from controller.kaito.presets import find_model
+
+LOCAL = "data source URL must not target a local or metadata endpoint"
+INTERNAL = "data source URL must not target a loopback, private, or link-local address"
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("https://example.com/a?b", ""),
+        ("HTTP://example.com", ""),
+        ("http://8.8.8.8/data", ""),
+        ("example.com/data", "invalid data source URL"),
+        ("https:///data", "invalid data source URL"),
+        ("http://[::1", "invalid data source URL"),
+        ("ftp://example.com/data", "data source URL must use HTTP or HTTPS"),
+        ("http://localhost:80/", LOCAL),
+        ("http://a.localhost/", LOCAL),
+        ("http://METADATA.google.internal/", LOCAL),
+        ("http://127.0.0.1/", INTERNAL),
+        ("http://10.1.2.3/", INTERNAL),
+        ("http://169.254.169.254/latest", INTERNAL),
+        ("http://[::1]/", INTERNAL),
+        ("http://[::ffff:10.0.0.1]/", INTERNAL),
+        ("http://[fe80::1%25eth0]/", INTERNAL),
+    ],
+)
+def test_data_comes_from_public_addresses_only(url: str, problem: str):
+    assert url_problem(url) == problem
+
+
+@pytest.mark.parametrize(
+    ("image", "problem"),
+    [
+        ("ubuntu", ""),
+        ("a/b:1.0", ""),
+        ("registry.example.com:5000/a/b@sha256:" + "a" * 64, ""),
+        ("localhost/a", ""),
+        ("a/B", "invalid reference format: repository name (a/B) must be lowercase"),
+        ("Registry/a", ""),
+        ("a b", "invalid reference format"),
+        ("a:", "invalid reference format"),
+        (
+            "a" * 64,
+            f"invalid repository name ({'a' * 64}), cannot specify 64-byte hexadecimal strings",
+        ),
+        (
+            "/".join(["abc"] * 70),
+            "repository name must not be more than 255 total characters",
+        ),
+        ("x" * 2000, "invalid reference format"),
+    ],
+)
+def test_images_are_references_as_docker_reads_them(image: str, problem: str):
+    assert image_problem(image) == problem
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "missing field(s): inference_config.yaml in ConfigMap"),
+        ("", ""),
+        ("vllm:\n  max-model-len: 4096\n  swap-space: 4\n", ""),
+        ("vllm: [1]", "Failed to parse inference_config.yaml: "),
+        ("vllm: {a: [1]}", "Failed to parse inference_config.yaml: "),
+        ("a: b: c", "Failed to parse inference_config.yaml: mapping values are not allowed"),
+        (
+            "vllm: {max-model-len: 20000}",
+            "invalid value: max-model-len 20000 exceeds model's maximum supported context window "
+            "16384 (ModelTokenLimit): max-model-len",
+        ),
+        (
+            "vllm: {max-model-len: auto}",
+            'invalid value: max-model-len must be an integer: strconv.Atoi: parsing "auto": '
+            "invalid syntax: max-model-len",
+        ),
+    ],
+)
+def test_the_options_of_a_model_server(text: str | None, words: str):
+    data = {} if text is None else {"inference_config.yaml": text}
+    message = message_of(inference_config_errors(data, find_model("phi-4")))
+    assert message.startswith(words)
+    assert bool(message) is bool(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "context"),
+    [
+        ("vllm: {max-model-len: 4096}", 4096),
+        ('vllm: {max-model-len: "4096 "}', 4096),
+        ("vllm: {max-model-len: auto}", None),
+        ("vllm: {max-model-len: 0}", None),
+        ("vllm: {}", None),
+        ("max-model-len: 4096", None),
+        ("[", None),
+        ("", None),
+    ],
+)
+def test_the_context_that_the_options_ask_for(text: str, context: int | None):
+    assert longest_context({"inference_config.yaml": text}) == context
+
+
+def options(sections: str) -> dict[str, str]:
+    return {"training_config.yaml": f"training_config: {sections}"}
+
+
+@pytest.mark.parametrize(
+    ("data", "method", "words"),
+    [
+        (options("{LoraConfig: {r: 8}}"), "lora", ""),
+        (options("{QuantizationConfig: {load_in_4bit: true}}"), "qlora", ""),
+        ({}, "lora", "missing field(s): training_config.yaml in ConfigMap"),
+        ({"training_config.yaml": "a: b: c"}, "lora", "invalid value: mapping values are not"),
+        (
+            options("[]"),
+            "lora",
+            "invalid value: Expected 'training_config' key to contain a map: training_config.yaml",
+        ),
+        (options("{Other: {}}"), "lora", "invalid value: Unrecognized section: Other: training_c"),
+        (options("{1: {}}"), "lora", "invalid value: Section key must be a string: training_conf"),
+        (
+            options("{QuantizationConfig: {load_in_4bit: true, load_in_8bit: true}}"),
+            "qlora",
+            "Cannot set both 'load_in_4bit' and 'load_in_8bit' to true in ConfigMap 'c': ",
+        ),
+        (
+            options("{QuantizationConfig: {load_in_8bit: true}}"),
+            "lora",
+            "For method 'lora', 'load_in_4bit' or 'load_in_8bit' in ConfigMap 'c' must not be",
+        ),
+        (
+            options("{}"),
+            "qlora",
+            "missing field(s): For method 'qlora', either 'load_in_4bit' or 'load_in_8bit' must "
+            "be true in ConfigMap 'c', QuantizationConfig",
+        ),
+        (
+            options("{QuantizationConfig: {load_in_8bit: 1}}"),
+            "lora",
+            "invalid value: value must be either nil or a boolean, got type int: load_in_8bit",
+        ),
+        (options("{TrainingArguments: {output_dir: results}}"), "lora", ""),
+        (options("{TrainingArguments: {output_dir: /mnt/results}}"), "lora", ""),
+        (
+            options("{TrainingArguments: {output_dir: ../etc}}"),
+            "lora",
+            "invalid value: Invalid output_dir specified: '../etc', must be a directory: output_dir",
+        ),
+        (options("{TrainingArguments: {output_dir: .}}"), "lora", "invalid value: Invalid output"),
+        (
+            options("{TrainingArguments: {output_dir: 1}}"),
+            "lora",
+            "invalid value: output_dir is not a string in ConfigMap 'c' in namespace 'n'",
+        ),
+    ],
+)
+def test_the_options_of_a_tuning(data: dict[str, str], method: str, words: str):
+    message = message_of(training_config_errors("c", "n", data, method))
+    assert message.startswith(words)
+    assert bool(message) is bool(words)
+
+
+def test_a_config_map_that_does_not_exist_is_named():
+    assert str(missing_config_error("c", "n")) == (
+        "ConfigMap 'c' specified in 'config' not found in namespace 'n': config"
+    )
