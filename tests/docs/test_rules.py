@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 RULES = (ROOT / "docs" / "rules.md").read_text()
 BEHAVIOURS = (ROOT / "docs" / "compatibility.md").read_text()
 
-FAMILIES = ("INF", "WQ", "EXP", "LE", "MGR", "CTL", "HLT", "THR", "EVT", "NET", "MET")
+FAMILIES = ("INF", "WQ", "EXP", "LE", "MGR", "CTL", "HLT", "THR", "EVT", "NET", "MET", "KAI")
 RULE = re.compile(rf"\b({'|'.join(FAMILIES)})-(\d+)[a-d]?(?:(?:\.\.|/)(\d+))?")
 RULE_IN_A_NAME = re.compile(rf"(?<=[_ ])({'|'.join(FAMILIES)})(\d+)(?![A-Za-z0-9])")
 ROW = re.compile(r"(?<![A-Za-z0-9])(T\d{3}|M\d{2})(?![A-Za-z0-9])")
@@ -21,7 +21,7 @@ BUG = re.compile(r"(?<![A-Za-z])bugs?[ _](\d+)\b", re.IGNORECASE)
 BEHAVIOUR = re.compile(r"\bbehaviours? (\d+)(?: to (\d+))?\b")
 ANYTHING_LIKE_A_RULE = re.compile(r"(?<![A-Za-z0-9-])([A-Z]{2,5})-\d+\b")
 LICENCES = {"BSD", "GPL", "MIT", "MPL", "PSF"}
-NOT_RULES = {"UTF", "DNS", "SSH", "SHA", "ISO", "KEP", "RFC", "CVE", *LICENCES}
+NOT_RULES = {"UTF", "DNS", "SSH", "SHA", "ISO", "KEP", "RFC", "CVE", "GLM", *LICENCES}
 UNRESOLVABLE = re.compile(
     r"\bDESIGN \d|\b[Tt]raps? \d+|spec/[\w-]+\.md|\b[Ss]ection \d+(?:\.\d+)?\b|\(D\d+\)"
 )

@@ -27,6 +27,9 @@ _ZEROS: Final[dict[str, Any]] = {
     "intOrString": 0,
     "quantity": "0",
 }
+_TAKEN_AS_IT_IS: Final = re.compile(r"[+-]?\d{0,17}[1-9]\.?([numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
+"""Decimal quantities without a fraction and without zeros at the end of the number."""
+
 _EMPTY_IS_LEFT_OUT: Final = frozenset({"string", "int", "bool"})
 
 
@@ -73,7 +76,7 @@ class GoWriter:
         if type_name.startswith("{"):
             return self._map(type_name[1:-1], value)
         if type_name == "quantity":
-            return str(ZERO if value is None else parse_quantity(value))
+            return _quantity(value)
         if type_name in _ZEROS:
             return _ZEROS[type_name] if value is None else value
         return self._struct(type_name, mapping(value))
@@ -116,6 +119,15 @@ def old_kaito_writer() -> GoWriter:
         for field in structs["ObjectMeta"]
     ]
     return GoWriter(structs | {"ObjectMeta": metadata})
+
+
+def _quantity(value: Any) -> str:
+    """The text of a quantity: canonical, or as it was given if Go takes it to be canonical."""
+    if value is None:
+        return str(ZERO)
+    quantity = parse_quantity(value)
+    text = value if isinstance(value, str) else repr(value)
+    return text if _TAKEN_AS_IT_IS.fullmatch(text) else str(quantity)
 
 
 def _is_left_out(type_name: str, member: Any) -> bool:

@@ -56,7 +56,7 @@ def sha(*lines: str) -> str:
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
-def test_KAI_2_the_published_hash_is_reproduced():
+def test_KAI2_the_published_hash_is_reproduced():
     assert revision_hash(FALCON_OBJECT) == FALCON
     assert is_revision_hash(FALCON_OBJECT, FALCON)
     assert not is_revision_hash(workspace(), FALCON)
@@ -110,7 +110,7 @@ def test_a_template_without_metadata_has_an_empty_one():
     }
 
 
-def test_KAI_2_old_versions_wrote_an_empty_time_of_creation():
+def test_KAI2_old_versions_wrote_an_empty_time_of_creation():
     written = old_kaito_writer().write("PodTemplateSpec", TEMPLATE)
     assert list(written["metadata"]) == ["creationTimestamp", "labels"]
     assert written["metadata"]["creationTimestamp"] is None
@@ -143,6 +143,25 @@ def test_KAI_2_old_versions_wrote_an_empty_time_of_creation():
 )
 def test_zero_values_are_written_or_left_out_as_go_does(type_name: str, value: Any, written: str):
     assert go_json(kaito_writer().write(type_name, value), sort_keys=False) == written
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("1024Mi", "1Gi"),
+        ("0.5", "500m"),
+        ("1000000", "1M"),
+        ("10E4", "100e3"),
+        ("1E6", "1E6"),
+        ("1e+3", "1e+3"),
+        ("+5", "+5"),
+        ("1.", "1."),
+        (2, "2"),
+        (None, "0"),
+    ],
+)
+def test_quantities_are_written_as_go_has_them(given: Any, written: str):
+    assert kaito_writer().write("quantity", given) == written
 
 
 def test_a_revision_is_named_after_the_beginning_of_its_hash_and_holds_the_three_parts():

@@ -92,44 +92,58 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
     (
         asked(instanceType=None),
         DEFAULT,
-        "missing field(s): spec.instanceType is required when node auto-provisioning is enabled, "
-        "spec.resource.instanceType",
+        (
+            "missing field(s): spec.instanceType is required when node auto-provisioning is "
+            "enabled, spec.resource.instanceType"
+        ),
     ),
     (
         workspace(),
         OWN,
-        "invalid value: instanceType must be empty when node auto-provisioning is disabled "
-        "(BYO scenario): spec.resource.instanceType",
+        (
+            "invalid value: instanceType must be empty when node auto-provisioning is disabled "
+            "(BYO scenario): spec.resource.instanceType"
+        ),
     ),
     (
         asked(instanceType="Standard_B2s"),
         DEFAULT,
-        "invalid value: Unsupported instance type Standard_B2s. Supported SKUs: "
-        "[Standard_NC24ads_A100_v4 Standard_NC40ads_H100_v5 ",
+        (
+            "invalid value: Unsupported instance type Standard_B2s. Supported SKUs: "
+            "[Standard_NC24ads_A100_v4 Standard_NC40ads_H100_v5 "
+        ),
     ),
     (
         noted("node-image-family", "windows"),
         DEFAULT,
-        'invalid value: unsupported node image family "windows", supported values are azurelinux, '
-        'ubuntu: spec.metadata.annotations["kaito.sh/node-image-family"]',
+        (
+            'invalid value: unsupported node image family "windows", supported values are '
+            'azurelinux, ubuntu: spec.metadata.annotations["kaito.sh/node-image-family"]'
+        ),
     ),
     (
         noted("performance-mode", "fast"),
         DEFAULT,
-        'invalid value: "fast" is not a valid performance mode; choose one of: balanced, '
-        "interactivity, throughput: metadata.annotations[kaito.sh/performance-mode]",
+        (
+            'invalid value: "fast" is not a valid performance mode; choose one of: balanced, '
+            "interactivity, throughput: metadata.annotations[kaito.sh/performance-mode]"
+        ),
     ),
     (
         noted("use-local-weights", "yes"),
         DEFAULT,
-        'invalid value: "yes" must be "true" or "false": '
-        "metadata.annotations[kaito.sh/use-local-weights]",
+        (
+            'invalid value: "yes" must be "true" or "false": '
+            "metadata.annotations[kaito.sh/use-local-weights]"
+        ),
     ),
     (
         noted("node-class-name", "mine"),
         NODE_POOLS,
-        'invalid value: "mine" is not a KAITO-managed NodeClass, supported values are '
-        '[image-family-ubuntu other]: metadata.annotations["kaito.sh/node-class-name"]',
+        (
+            'invalid value: "mine" is not a KAITO-managed NodeClass, supported values are '
+            '[image-family-ubuntu other]: metadata.annotations["kaito.sh/node-class-name"]'
+        ),
     ),
     (
         workspace(inference=inference("falcon-7b")),
@@ -139,8 +153,10 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
     (
         workspace(inference=inference("Phi-2")),
         DEFAULT,
-        "Model phi-2 is deprecated and no longer supported: resource.presetName\n"
-        "invalid value: Unsupported inference preset name Phi-2: inference.presetName",
+        (
+            "Model phi-2 is deprecated and no longer supported: resource.presetName\n"
+            "invalid value: Unsupported inference preset name Phi-2: inference.presetName"
+        ),
     ),
     (served(config="c"), DEFAULT, "missing field(s): inference.Preset or Template must be"),
     (
@@ -166,20 +182,26 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
     (
         noted("runtime", "transformers"),
         DEFAULT,
-        "Runtime validation: model phi-4-mini-instruct does not support inference with "
-        "Huggingface Transformers runtime: ",
+        (
+            "Runtime validation: model phi-4-mini-instruct does not support inference with "
+            "Huggingface Transformers runtime: "
+        ),
     ),
     (
         asked(**labelled(**{"kaito.sh/workspace": "other"})),
         DEFAULT,
-        "invalid value: matchLabels must contain at least one non-reserved label: "
-        "resource.labelSelector.matchLabels",
+        (
+            "invalid value: matchLabels must contain at least one non-reserved label: "
+            "resource.labelSelector.matchLabels"
+        ),
     ),
     (
         asked(**labelled({"key": "a", "operator": "In", "values": ["b", "c"]})),
         DEFAULT,
-        'invalid value: operator "In" without a single value cannot be converted into the old '
-        "label selector format: resource.labelSelector",
+        (
+            'invalid value: operator "In" without a single value cannot be converted into the old '
+            "label selector format: resource.labelSelector"
+        ),
     ),
     (
         asked(**labelled({"key": "a", "operator": "Exists"})),
@@ -194,8 +216,10 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
     (
         asked(partition={"mode": "mig", "profile": "1g.10gb"}),
         DEFAULT,
-        "GPU partitioning is only supported with BYO nodes (disableNodeAutoProvisioning=true): "
-        "resource.partition",
+        (
+            "GPU partitioning is only supported with BYO nodes (disableNodeAutoProvisioning=true): "
+            "resource.partition"
+        ),
     ),
     (
         own(partition={"mode": "mig", "profile": "1g.10gb"}),
@@ -220,14 +244,18 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
     (
         own(partition={"mode": "accelerator", "profile": "x"}),
         ALL_GATES,
-        "invalid value: profile is not valid for accelerator mode: resource.partition.profile\n"
-        "missing field(s): resource.partition.count",
+        (
+            "invalid value: profile is not valid for accelerator mode: resource.partition.profile\n"
+            "missing field(s): resource.partition.count"
+        ),
     ),
     (
         own(partition={"mode": "half"}),
         ALL_GATES,
-        'invalid value: unsupported partition mode "half", supported modes are "mig" and '
-        '"accelerator": resource.partition.mode',
+        (
+            'invalid value: unsupported partition mode "half", supported modes are "mig" and '
+            '"accelerator": resource.partition.mode'
+        ),
     ),
     (
         workspace(tuning=tuning(method="full")),
@@ -247,20 +275,26 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
     (
         workspace(tuning={}),
         DEFAULT,
-        "invalid value: : tuning.Method\n"
-        "missing field(s): tuning.Input, tuning.Output, tuning.Preset",
+        (
+            "invalid value: : tuning.Method\n"
+            "missing field(s): tuning.Input, tuning.Output, tuning.Preset"
+        ),
     ),
     (
         workspace(tuning=tuning(), resource={"count": 2}),
         DEFAULT,
-        "invalid value: Tuning does not currently support multinode configurations. Please set "
-        "the node count to 1. Future support with DeepSpeed will allow this.: resource.count",
+        (
+            "invalid value: Tuning does not currently support multinode configurations. Please set "
+            "the node count to 1. Future support with DeepSpeed will allow this.: resource.count"
+        ),
     ),
     (
         workspace(tuning=tuning(input={})),
         DEFAULT,
-        "Exactly one of URLs, Volume, or Image must be specified: tuning.Input.Image, "
-        "tuning.Input.URLs, tuning.Input.Volume",
+        (
+            "Exactly one of URLs, Volume, or Image must be specified: tuning.Input.Image, "
+            "tuning.Input.URLs, tuning.Input.Volume"
+        ),
     ),
     (
         workspace(tuning=tuning(output={"image": "a/b"})),
@@ -334,15 +368,19 @@ UPDATES: list[tuple[Workspace, Workspace, KaitoOptions, str]] = [
         workspace(),
         asked(instanceType="Standard_NX"),
         DEFAULT,
-        "instanceType cannot be changed once set when node auto-provisioning is enabled: "
-        "resource.instanceType",
+        (
+            "instanceType cannot be changed once set when node auto-provisioning is enabled: "
+            "resource.instanceType"
+        ),
     ),
     (
         workspace(),
         own(),
         DEFAULT,
-        "missing field(s): resource.instanceType, resource.instanceType is required when node "
-        "auto-provisioning is enabled",
+        (
+            "missing field(s): resource.instanceType, resource.instanceType is required when node "
+            "auto-provisioning is enabled"
+        ),
     ),
     (own(), workspace(), DEFAULT, ""),
     (workspace(), own(), OWN, ""),
@@ -357,8 +395,10 @@ UPDATES: list[tuple[Workspace, Workspace, KaitoOptions, str]] = [
         own(),
         workspace(),
         OWN,
-        "invalid value: instanceType must be empty when node auto-provisioning is disabled "
-        "(BYO scenario): resource.instanceType",
+        (
+            "invalid value: instanceType must be empty when node auto-provisioning is disabled "
+            "(BYO scenario): resource.instanceType"
+        ),
     ),
     (
         workspace(),
@@ -394,15 +434,19 @@ UPDATES: list[tuple[Workspace, Workspace, KaitoOptions, str]] = [
         workspace(),
         served(template={}),
         DEFAULT,
-        "field cannot be unset/set if it was set/unset: inference.template\n"
-        "field is immutable: inference.preset",
+        (
+            "field cannot be unset/set if it was set/unset: inference.template\n"
+            "field is immutable: inference.preset"
+        ),
     ),
     (
         workspace(),
         workspace(tuning=tuning()),
         DEFAULT,
-        "Inference field cannot be toggled once set: spec.inference\n"
-        "Tuning field cannot be toggled once set: spec.tuning",
+        (
+            "Inference field cannot be toggled once set: spec.inference\n"
+            "Tuning field cannot be toggled once set: spec.tuning"
+        ),
     ),
     (
         workspace(tuning=tuning()),
@@ -414,16 +458,21 @@ UPDATES: list[tuple[Workspace, Workspace, KaitoOptions, str]] = [
         workspace(tuning=tuning()),
         workspace(tuning=tuning(method="lora", preset={"name": "phi-4"}, input={"name": "x"})),
         DEFAULT,
-        "Method cannot be changed: tuning.Method\nPreset cannot be changed: tuning.Preset\n"
-        "invalid value: During tuning Name field cannot be changed once set: tuning.Input.Name",
+        (
+            "Method cannot be changed: tuning.Method\nPreset cannot be changed: tuning.Preset\n"
+            "invalid value: During tuning Name field cannot be changed once set: tuning.Input.Name"
+        ),
     ),
     (
         workspace(),
         workspace(inference=inference(adapters=[{"source": {"name": "A", "urls": ["http://x"]}}])),
         DEFAULT,
-        "Either Image or Volume must be specified for adapter source: inference.adapters.source\n"
-        "URLs are not supported as adapter source: inference.adapters.source.urls\n"
-        "invalid value: a lowercase RFC 1123 subdomain must consist",
+        (
+            "Either Image or Volume must be specified for adapter source: "
+            "inference.adapters.source\n"
+            "URLs are not supported as adapter source: inference.adapters.source.urls\n"
+            "invalid value: a lowercase RFC 1123 subdomain must consist"
+        ),
     ),
     (
         workspace(),
@@ -437,9 +486,11 @@ UPDATES: list[tuple[Workspace, Workspace, KaitoOptions, str]] = [
             )
         ),
         DEFAULT,
-        "Invalid strength value for Adapter 'a': strconv.ParseFloat: parsing \"much\": invalid "
-        "syntax: inference.adapter\n"
-        "Strength value for Adapter 'b' must be between 0 and 1: inference.adapter",
+        (
+            "Invalid strength value for Adapter 'a': strconv.ParseFloat: parsing \"much\": invalid "
+            "syntax: inference.adapter\n"
+            "Strength value for Adapter 'b' must be between 0 and 1: inference.adapter"
+        ),
     ),
 ]
 
@@ -492,16 +543,20 @@ def test_nodes_of_ones_own_must_be_alike(nodes: list[tuple[str, dict[str, str]]]
             1,
             Runtime.VLLM,
             False,
-            "invalid value: Insufficient total GPU memory: Instance type t has a total of 24Gi, "
-            "but preset phi-4 requires at least 29323889213440m: instanceType",
+            (
+                "invalid value: Insufficient total GPU memory: Instance type t has a total of "
+                "24Gi, but preset phi-4 requires at least 29323889213440m: instanceType"
+            ),
         ),
         (1, Runtime.VLLM, True, ""),
         (
             2,
             Runtime.TRANSFORMERS,
             False,
-            "Multi-node distributed inference is not supported with Huggingface Transformers "
-            "runtime: ",
+            (
+                "Multi-node distributed inference is not supported with Huggingface Transformers "
+                "runtime: "
+            ),
         ),
     ],
 )
@@ -532,8 +587,10 @@ def test_the_weights_must_fit_into_the_nodes(
             "models",
             {},
             OWN,
-            "invalid value: Standard_NC24ads_A100_v4: spec.template.resource.instanceType\n"
-            "instanceType must be empty when nodeProvisioner is byo",
+            (
+                "invalid value: Standard_NC24ads_A100_v4: spec.template.resource.instanceType\n"
+                "instanceType must be empty when nodeProvisioner is byo"
+            ),
         ),
         ("m" * 49, {}, DEFAULT, "has 49 characters; at most 48 leave room"),
         (

@@ -1,0 +1,133 @@
+"""The state of one NodeClaim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.timestamps import parse_rfc3339
+from controller.kaito.api import labels
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kaito.api.nodeclaim import NodeClaim
+    from controller.kube.objects import Condition, ObjectMeta
+
+_READY: Final = "Ready"
+_LAUNCHED: Final = "Launched"
+_STAGES: Final = (_LAUNCHED, "Registered", "Initialized")
+_BENIGN: Final = "AwaitingReconciliation"
+_TERMINAL_REASONS: Final = frozenset({"InsufficientCapacity", "InsufficientCapacityError"})
+_STOCK_OUT: Final = "all requested instance types were unavailable during launch"
+_LONGEST_MESSAGE: Final = 256
+
+
+class ClaimState(Enum):
+    """What has become of a claim."""
+
+    PENDING = "pending"
+    READY = "ready"
+    FAILED = "failed"
+    TERMINATING = "terminating"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedClaim:
+    """A claim that belongs to the Workspace.
+
+    Attributes:
+        name: of the claim.
+        uid: of the claim.
+        state: what has become of it.
+        created: when.
+        ready_since: when it became ready; None if it is not, or the time is not known.
+        reason: why it is not ready, in one word; may be empty.
+        message: the same in words.
+    """
+
+    name: str
+    uid: str
+    state: ClaimState
+    created: datetime | None = None
+    ready_since: datetime | None = None
+    reason: str = ""
+    message: str = ""
+
+
+def belongs_to(claim: NodeClaim, workspace: ObjectMeta) -> bool:
+    """Whether a claim is one of this Workspace, and not of an earlier one of its name (KAI-20).
+
+    Claims of ours have the Workspace's uid. Those that Kaito created have its name and namespace
+    only; they belong to it if they are not older.
+    """
+    own = claim.metadata.labels or {}
+    uid = own.get(labels.WORKSPACE_UID)
+    if uid is not None:
+        return uid == workspace.uid
+    names = (own.get(labels.WORKSPACE), own.get(labels.WORKSPACE_NAMESPACE))
+    if names != (workspace.name, workspace.namespace):
+        return False
+    created, since = claim.metadata.creation_timestamp, workspace.creation_timestamp
+    return not created or not since or parse_rfc3339(created) >= parse_rfc3339(since)
+
+
+def observed_claim(claim: NodeClaim) -> ObservedClaim:
+    """The facts about a claim on which decisions depend."""
+    metadata = claim.metadata
+    state = claim_state(claim)
+    ready = claim.status.condition(_READY)
+    since = ready.last_transition_time if ready and state is ClaimState.READY else None
+    cause = None if state is ClaimState.READY else first_cause(claim)
+    return ObservedClaim(
+        name=metadata.name,
+        uid=metadata.uid,
+        state=state,
+        created=_moment(metadata.creation_timestamp),
+        ready_since=_moment(since),
+        reason=cause.reason if cause else "",
+        message=_cut(cause.message) if cause else "",
+    )
+
+
+def claim_state(claim: NodeClaim) -> ClaimState:
+    """The state. A claim without the condition Ready is ready when it has a node, as in Kaito."""
+    if claim.metadata.terminating:
+        return ClaimState.TERMINATING
+    ready = claim.status.condition(_READY)
+    if ready is None and claim.status.node_name:
+        return ClaimState.READY
+    if ready is not None and ready.status == "True":
+        return ClaimState.READY
+    return ClaimState.FAILED if _is_hopeless(claim) else ClaimState.PENDING
+
+
+def first_cause(claim: NodeClaim) -> Condition | None:
+    """The condition of the earliest stage that is not reached; errors before mere waiting."""
+    conditions = [found for stage in _STAGES if (found := claim.status.condition(stage))]
+    open_ = [each for each in conditions if each.status != "True" and each.message]
+    errors = [each for each in open_ if each.reason != _BENIGN]
+    return next(iter(errors or open_), None)
+
+
+def _is_hopeless(claim: NodeClaim) -> bool:
+    """Whether the provider has given up on it: there is no such machine to be had."""
+    launched = claim.status.condition(_LAUNCHED)
+    if launched is None or launched.status != "False":
+        return False
+    return launched.reason in _TERMINAL_REASONS or _STOCK_OUT in launched.message
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return parse_rfc3339(text) if text else None
+    except ValueError:
+        return None
+
+
+def _cut(message: str) -> str:
+    encoded = message.encode()
+    if len(encoded) <= _LONGEST_MESSAGE:
+        return message
+    return f"{encoded[:_LONGEST_MESSAGE].decode(errors='ignore')}..."

@@ -1,0 +1,392 @@
+"""Which claims are created and deleted: a pure function of what is observed.
+
+The set of claims is committed before anything is created, and changes only when the specification
+does, a claim fails for good, or is gone for certain. Everything that exists or may exist counts:
+pending, terminating and unknown claims, and those of an earlier set. So there are never more claims
+than nodes are needed, whatever is lost, late or repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from controller.apimachinery.timestamps import parse_rfc3339
+from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
+from controller.kaito.provisioning.commitment import Commitment, Slot
+from controller.kaito.provisioning.names import claim_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+_DISAPPEARED: Final = "NodeClaimDisappeared"
+_TAKEN: Final = "NodeClaimNameTaken"
+_GIVEN_BACK: Final = "NodesGivenBack"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSettings:
+    """How long is waited.
+
+    Attributes:
+        first_retry: after the first failure of a claim; twice as long after each further one.
+        longest_retry: at most.
+        hold: how long ready nodes of an incomplete set are held, if it has several.
+    """
+
+    first_retry: timedelta = timedelta(seconds=30)
+    longest_retry: timedelta = timedelta(minutes=10)
+    hold: timedelta = timedelta(minutes=30)
+
+    def retry_after(self, failures: int) -> timedelta:
+        """How long a claim is not created after so many failures in a row."""
+        if failures < 1:
+            return timedelta()
+        return min(self.first_retry * 2 ** min(failures - 1, 20), self.longest_retry)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """What is observed.
+
+    Attributes:
+        uid: of the Workspace.
+        target: number of nodes that the specification leads to.
+        template: what claims are made from: a hash.
+        commitment: the stored set, None if there is none.
+        claims: the claims that belong to this Workspace, by name.
+        ready_nodes: names of nodes that need no claim and are ready.
+        existing_nodes: names of all nodes that need no claim.
+        pending: names of claims with a write whose outcome is not known.
+        absent: names of claims that a live look-up has not found.
+        conflicts: names under which a claim of somebody else exists.
+    """
+
+    uid: str
+    target: int
+    template: str = ""
+    commitment: Commitment | None = None
+    claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, ObservedClaim])
+    ready_nodes: frozenset[str] = frozenset()
+    existing_nodes: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
+    conflicts: frozenset[str] = frozenset()
+
+
+class Awaited(Enum):
+    """What is waited for."""
+
+    READY = "the claim becomes ready"
+    GONE = "the claim is gone"
+    ANSWER = "the outcome of a write is known"
+    CONFIRMATION = "a look-up confirms that the claim is gone"
+    BACK_OFF = "the back-off is over"
+    ROOM = "claims of an earlier set are gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something that is waited for.
+
+    Attributes:
+        claim: its name.
+        awaited: what.
+        until: when it ends at the latest, None if only an event ends it.
+        reason: the cause, in one word; may be empty.
+        message: the same in words.
+    """
+
+    claim: str
+    awaited: Awaited
+    until: datetime | None = None
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimDecision:
+    """What is to be done; the commitment first.
+
+    Attributes:
+        commitment: to be stored first if it differs from the stored one, under the revision of the
+            object from which that was read.
+        create: names of claims.
+        delete: claims.
+        confirm: names of claims that a live look-up must find absent.
+        waits: what else is waited for.
+        wake_at: when to decide again if nothing happens, None for never.
+        unexpected: claims that belong to no set; they count, and are left alone.
+    """
+
+    commitment: Commitment
+    create: tuple[str, ...] = ()
+    delete: tuple[ObservedClaim, ...] = ()
+    confirm: tuple[str, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    wake_at: datetime | None = None
+    unexpected: tuple[str, ...] = ()
+
+
+def decide_claims(
+    facts: ClaimFacts, now: datetime, settings: ClaimSettings | None = None
+) -> ClaimDecision:
+    """The next step."""
+    settings = settings or ClaimSettings()
+    commitment = _with_specification(facts.commitment or _first(facts), facts)
+    commitment = _without_lost_nodes(commitment, facts)
+    generation = commitment.generation
+    slots = tuple(_observed(slot, generation, facts, now, settings) for slot in commitment.slots)
+    commitment = _completed(replace(commitment, slots=slots), facts)
+    held_until = _held_until(commitment, facts, settings)
+    if held_until is not None and now >= held_until:
+        commitment = _given_back(commitment, facts, now, settings)
+        held_until = None
+    gone = {name for name in commitment.discarded if name in facts.absent - facts.claims.keys()}
+    left = tuple(name for name in commitment.discarded if name not in gone)
+    return _steps(replace(commitment, discarded=left), facts, now, held_until)
+
+
+def _first(facts: ClaimFacts) -> Commitment:
+    """The first set: nodes and claims that are there already, and as many more as are needed."""
+    nodes = sorted(facts.ready_nodes)[: facts.target]
+    needed = facts.target - len(nodes)
+    found = sorted(facts.claims.values(), key=_by_age)
+    living = [each for each in found if each.state is not ClaimState.TERMINATING]
+    going = [each for each in found if each.state is ClaimState.TERMINATING]
+    adopted = [*living, *going[: max(needed - len(living), 0)]]
+    slots = [Slot(place=place, name=each.name) for place, each in enumerate(adopted)]
+    commitment = Commitment(
+        target=facts.target,
+        template=facts.template,
+        slots=tuple(slots),
+        own_nodes=tuple(nodes),
+    )
+    return commitment.with_slots(facts.uid, max(needed - len(slots), 0))
+
+
+def _by_age(claim: ObservedClaim) -> tuple[float, str]:
+    return (claim.created.timestamp() if claim.created else 0.0, claim.name)
+
+
+def _with_specification(commitment: Commitment, facts: ClaimFacts) -> Commitment:
+    """The set that the specification leads to now."""
+    if commitment.template != facts.template:
+        replaced = commitment.replaced(facts.uid)
+        commitment = replace(replaced, template=facts.template, given_back=0)
+    change = facts.target - commitment.target
+    if change == 0:
+        return commitment
+    commitment = replace(commitment, target=facts.target, complete=False)
+    return _shrunk(commitment, facts, -change) if change < 0 else commitment
+
+
+def _shrunk(commitment: Commitment, facts: ClaimFacts, surplus: int) -> Commitment:
+    """The set with fewer claims: first without those that were never there or are not ready."""
+    surplus = min(surplus, len(commitment.slots))
+    by_worth = sorted(commitment.slots, key=lambda slot: (_worth(slot, facts), -slot.place))
+    dropped = {slot.name for slot in by_worth[:surplus]}
+    return replace(
+        commitment,
+        slots=tuple(slot for slot in commitment.slots if slot.name not in dropped),
+        discarded=tuple(sorted({*commitment.discarded, *dropped})),
+        generation=commitment.generation + 1,
+    )
+
+
+def _worth(slot: Slot, facts: ClaimFacts) -> int:
+    claim = facts.claims.get(slot.name)
+    if claim is None:
+        return 0
+    return 2 if claim.state is ClaimState.READY else 1
+
+
+def _without_lost_nodes(commitment: Commitment, facts: ClaimFacts) -> Commitment:
+    """The set with a claim in the place of each node of one's own that no longer exists."""
+    nodes = tuple(name for name in commitment.own_nodes if name in facts.existing_nodes)
+    missing = commitment.target - len(nodes) - len(commitment.slots)
+    return replace(commitment, own_nodes=nodes).with_slots(facts.uid, max(missing, 0))
+
+
+def _observed(
+    slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
+) -> Slot:
+    """The place after what has happened to its claim."""
+    claim = facts.claims.get(slot.name)
+    if claim is None:
+        return _without_claim(slot, generation, facts, now, settings)
+    if claim.state is ClaimState.READY:
+        quiet = {"failures": 0, "retry_at": "", "reason": "", "message": ""}
+        return replace(slot, seen=True, ready=True, **quiet)
+    if claim.state is ClaimState.PENDING or slot.ready:
+        return replace(slot, seen=True)
+    # the last that is known of the claim, before it is gone
+    reason, message = claim.reason or slot.reason, claim.message or slot.message
+    return replace(slot, seen=True, reason=reason, message=message)
+
+
+def _without_claim(
+    slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
+) -> Slot:
+    if slot.name in facts.pending:
+        return slot
+    if slot.name in facts.conflicts:
+        message = f"{slot.name} is the name of somebody else's claim"
+        return _next(replace(slot, reason=_TAKEN, message=message), generation, facts.uid)
+    if not slot.seen or slot.name not in facts.absent:
+        return slot
+    failures = 0 if slot.ready else slot.failures + 1
+    reason = slot.reason or _DISAPPEARED
+    message = slot.message or f"{slot.name} is gone"
+    failed = replace(slot, failures=failures, reason=reason, message=message)
+    renamed = _next(failed, generation, facts.uid)
+    return renamed.delayed(now + settings.retry_after(failures)) if failures else renamed
+
+
+def _next(slot: Slot, generation: int, uid: str) -> Slot:
+    """The place with another claim."""
+    attempt = slot.attempt + 1
+    name = claim_name(uid, slot.place, generation, attempt)
+    fresh = {"sent": 0, "seen": False, "ready": False, "retry_at": ""}
+    return replace(slot, name=name, attempt=attempt, **fresh)
+
+
+def _completed(commitment: Commitment, facts: ClaimFacts) -> Commitment:
+    """The set, marked once all of its nodes are ready."""
+    if commitment.complete or len(_ready(commitment, facts)) < len(commitment.slots):
+        return commitment
+    if not frozenset(commitment.own_nodes) <= facts.ready_nodes:
+        return commitment
+    return replace(commitment, complete=True, given_back=0)
+
+
+def _ready(commitment: Commitment, facts: ClaimFacts) -> list[ObservedClaim]:
+    found = [facts.claims.get(slot.name) for slot in commitment.slots]
+    return [each for each in found if each and each.state is ClaimState.READY]
+
+
+def _held_until(
+    commitment: Commitment, facts: ClaimFacts, settings: ClaimSettings
+) -> datetime | None:
+    """When ready nodes of a set that was never complete are given back."""
+    if commitment.target < 2 or commitment.complete or facts.pending:
+        return None
+    since = [each.ready_since for each in _ready(commitment, facts) if each.ready_since]
+    return min(since) + settings.hold if since else None
+
+
+def _given_back(
+    commitment: Commitment, facts: ClaimFacts, now: datetime, settings: ClaimSettings
+) -> Commitment:
+    """Another set, later: others may need the nodes that this one holds in vain."""
+    ready, total = len(_ready(commitment, facts)), len(commitment.slots)
+    causes = [slot for slot in commitment.slots if slot.reason]
+    why = f": {causes[0].message}" if causes else ""
+    minutes = int(settings.hold.total_seconds() // 60)
+    message = f"{ready} of {total} nodes were ready for {minutes} minutes and are given back{why}"
+    times = commitment.given_back + 1
+    until = now + settings.retry_after(times)
+    replaced = commitment.replaced(facts.uid)
+    slots = [
+        replace(slot.delayed(until), reason=_GIVEN_BACK, message=message) for slot in replaced.slots
+    ]
+    return replace(replaced, slots=tuple(slots), given_back=times)
+
+
+def _steps(
+    commitment: Commitment, facts: ClaimFacts, now: datetime, held_until: datetime | None
+) -> ClaimDecision:
+    """What the set leads to."""
+    claims = facts.claims
+    missing = [slot for slot in commitment.slots if slot.name not in claims]
+    unseen = [slot for slot in missing if not slot.seen and slot.name not in facts.pending]
+    due = [slot for slot in unseen if slot.may_be_created(now)]
+    room = max(len(commitment.slots) - _existing(commitment, facts), 0)
+    created = frozenset(slot.name for slot in due[:room])
+    later = [_retry_at(slot) for slot in unseen if slot not in due]
+    wakes = [*later, *([held_until] if held_until else [])]
+    known = {*(slot.name for slot in commitment.slots), *commitment.discarded}
+    return ClaimDecision(
+        commitment=_sent(commitment, created),
+        create=tuple(slot.name for slot in due[:room]),
+        delete=tuple(_deleted(commitment, facts)),
+        confirm=tuple(_unconfirmed(commitment, facts)),
+        waits=(*_waits(commitment, facts), *_held_back(due[room:]), *_backing_off(unseen, due)),
+        wake_at=min(wakes, default=None),
+        unexpected=tuple(sorted(claims.keys() - known)),
+    )
+
+
+def _sent(commitment: Commitment, names: frozenset[str]) -> Commitment:
+    """The set, marked before claims of these names are created."""
+    slots = [
+        replace(slot, sent=slot.sent + 1) if slot.name in names else slot
+        for slot in commitment.slots
+    ]
+    return replace(commitment, slots=tuple(slots))
+
+
+def _existing(commitment: Commitment, facts: ClaimFacts) -> int:
+    """How many claims exist or may exist."""
+    unsure = {slot.name for slot in commitment.slots if slot.seen}
+    unsure |= set(commitment.discarded) - facts.absent
+    return len(facts.claims.keys() | facts.pending | unsure)
+
+
+def _deleted(commitment: Commitment, facts: ClaimFacts) -> Iterable[ObservedClaim]:
+    """Claims that have failed for good, and those of an earlier set."""
+    failed = [slot.name for slot in commitment.slots if _has_failed(slot, facts)]
+    for name in (*failed, *commitment.discarded):
+        claim = facts.claims.get(name)
+        if claim and claim.state is not ClaimState.TERMINATING and name not in facts.pending:
+            yield claim
+
+
+def _has_failed(slot: Slot, facts: ClaimFacts) -> bool:
+    claim = facts.claims.get(slot.name)
+    return claim is not None and claim.state is ClaimState.FAILED
+
+
+def _unconfirmed(commitment: Commitment, facts: ClaimFacts) -> Iterable[str]:
+    """Claims that were there, or may have been, and are not seen."""
+    seen = [slot.name for slot in commitment.slots if slot.seen]
+    for name in (*seen, *commitment.discarded):
+        if name not in facts.claims and name not in facts.pending and name not in facts.absent:
+            yield name
+
+
+def _waits(commitment: Commitment, facts: ClaimFacts) -> Iterable[Wait]:
+    for slot in commitment.slots:
+        claim = facts.claims.get(slot.name)
+        reason, message = slot.reason, slot.message
+        if slot.name in facts.pending:
+            yield Wait(slot.name, Awaited.ANSWER, None, reason, message)
+        elif claim is None:
+            if slot.seen:
+                yield Wait(slot.name, Awaited.CONFIRMATION, None, reason, message)
+        elif claim.state is ClaimState.PENDING:
+            # what the present claim says is newer than why the last one failed
+            cause = (claim.reason or reason, claim.message or message)
+            yield Wait(slot.name, Awaited.READY, None, *cause)
+        elif claim.state is not ClaimState.READY:
+            yield Wait(slot.name, Awaited.GONE, None, reason, message)
+
+
+def _held_back(slots: Iterable[Slot]) -> Iterable[Wait]:
+    for slot in slots:
+        yield Wait(slot.name, Awaited.ROOM, None, slot.reason, slot.message)
+
+
+def _backing_off(unseen: Iterable[Slot], due: list[Slot]) -> Iterable[Wait]:
+    for slot in unseen:
+        if slot not in due:
+            yield Wait(slot.name, Awaited.BACK_OFF, _retry_at(slot), slot.reason, slot.message)
+
+
+def _retry_at(slot: Slot) -> datetime:
+    return parse_rfc3339(slot.retry_at)

@@ -1,0 +1,40 @@
+"""Names of claims and pools. The same facts give the same name, so nothing is created twice."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+_LONGEST_POOL_NAME: Final = 63
+_SUFFIX: Final = 9
+_MIRROR: Final = 6
+
+
+def claim_name(uid: str, place: int, generation: int, attempt: int) -> str:
+    """The name of a NodeClaim, in Kaito's form: `ws` and nine hexadecimal digits.
+
+    Args:
+        uid: of the Workspace; one made anew under its name has other claims.
+        place: of the claim among those of its Workspace, from 0.
+        generation: how often the whole set was replaced before.
+        attempt: how often the claim of this place was replaced before in this generation.
+    """
+    parts = (uid, str(place), str(generation), str(attempt))
+    return f"ws{_digest('/'.join(parts))[:_SUFFIX]}"
+
+
+def node_pool_name(namespace: str, workspace: str) -> str:
+    """The name that Kaito gives the NodePool of a Workspace; two may have the same (KAI-9)."""
+    full = f"{namespace}-{workspace}"
+    if len(full) <= _LONGEST_POOL_NAME:
+        return full
+    return f"{full[: _LONGEST_POOL_NAME - _SUFFIX - 1]}-{_digest(full)[:_SUFFIX]}"
+
+
+def model_mirror_name(model: str) -> str:
+    """The name that Kaito gives the ModelMirror of a model."""
+    return _digest(model)[:_MIRROR]
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

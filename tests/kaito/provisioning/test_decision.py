@@ -1,0 +1,346 @@
+"""Which claims are created, deleted and waited for, case by case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import msgspec
+import pytest
+
+from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
+from controller.kaito.provisioning.commitment import (
+    Commitment,
+    Slot,
+    read_commitment,
+    write_commitment,
+)
+from controller.kaito.provisioning.decision import (
+    Awaited,
+    ClaimFacts,
+    ClaimSettings,
+    decide_claims,
+)
+from controller.kaito.provisioning.names import claim_name
+from tests.kaito.provisioning.world import START, UID, World
+
+NAMES = [claim_name(UID, place, 0, 0) for place in range(4)]
+
+
+class Always(Random):
+    """Every write is answered."""
+
+    def choice(self, seq):
+        return seq[0]
+
+
+def world(target: int = 2, **more) -> World:
+    return World(Always(0), target, **more)
+
+
+def whole(target: int = 2, **more) -> World:
+    """A world whose set is complete."""
+    found = world(target, **more)
+    found.settle()
+    for name in list(found.claims):
+        found.set_state(name, ClaimState.READY)
+    found.settle()
+    return found
+
+
+def states(found: World) -> dict[str, str]:
+    return {name: claim.state.value for name, claim in found.claims.items()}
+
+
+def test_the_target_and_the_names_are_committed_with_the_first_claims():
+    first = decide_claims(ClaimFacts(UID, 2, "a"), START)
+    assert first.create == tuple(NAMES[:2])
+    assert first.commitment == Commitment(
+        target=2,
+        template="a",
+        slots=tuple(Slot(place=place, name=NAMES[place], sent=1) for place in range(2)),
+    )
+
+
+def test_the_annotation_is_short():
+    first = decide_claims(ClaimFacts(UID, 1, "a"), START)
+    text = write_commitment(first.commitment)
+    assert (
+        text
+        == f'{{"target":1,"template":"a","slots":[{{"place":0,"name":"{NAMES[0]}","sent":1}}]}}'
+    )
+    assert read_commitment(text) == first.commitment
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "x",
+        "[]",
+        '{"target":"x"}',
+        '{"target":1,"slots":[{"place":0,"name":"a","retryAt":"x"}]}',
+    ],
+)
+def test_an_annotation_that_cannot_be_read_counts_as_none(text: str | None):
+    assert read_commitment(text) is None
+
+
+def test_a_slow_claim_is_neither_deleted_nor_doubled():
+    slow = world(1)
+    slow.settle()
+    for _ in range(100):
+        slow.pass_time(3600)
+        decision = slow.settle()
+        assert decision.waits[0].awaited is Awaited.READY
+        assert decision.wake_at is None
+    assert (len(slow.created), slow.deleted) == (1, [])
+
+
+def test_a_create_without_an_answer_is_waited_for():
+    found = world(1)
+    found.settle()
+    facts = replace(found.facts(), claims={}, pending=frozenset(NAMES))
+    decision = decide_claims(facts, START)
+    assert (decision.create, decision.confirm) == ((), ())
+    assert [wait.awaited for wait in decision.waits] == [Awaited.ANSWER]
+
+
+def test_a_claim_that_the_cache_lacks_is_looked_up_before_anything_is_done():
+    found = whole(1)
+    facts = replace(found.facts(), claims={})
+    decision = decide_claims(facts, START)
+    assert decision.confirm == (NAMES[0],)
+    assert decision.create == ()
+    assert decision.commitment == facts.commitment
+
+
+def test_a_lost_node_is_replaced_at_once():
+    found = whole()
+    found.remove(NAMES[0])
+    found.settle()
+    assert states(found) == {NAMES[1]: "ready", claim_name(UID, 0, 0, 1): "pending"}
+
+
+def test_KAI6_a_claim_that_never_became_ready_is_replaced_with_back_off_that_survives_a_restart():
+    found = world(1)
+    delays = []
+    for _ in range(7):
+        decision = found.settle()
+        name = next(iter(found.claims))
+        found.set_state(name, ClaimState.FAILED, "InsufficientCapacity")
+        found.settle()
+        assert states(found) == {name: "terminating"}
+        found.remove(name)
+        found.restart()
+        decision = found.settle()
+        assert not found.claims
+        (wait,) = decision.waits
+        assert (wait.awaited, wait.reason) == (Awaited.BACK_OFF, "InsufficientCapacity")
+        assert wait.until == decision.wake_at is not None
+        delays.append((decision.wake_at - found.now).total_seconds())
+        found.now = decision.wake_at
+    assert delays == [30, 60, 120, 240, 480, 600, 600]
+
+
+def test_a_claim_that_becomes_ready_ends_the_back_off():
+    found = world(1)
+    for _ in range(3):
+        found.settle()
+        found.remove(next(iter(found.claims)))
+        found.now = found.settle().wake_at or found.now
+    found.settle()
+    found.set_state(next(iter(found.claims)), ClaimState.READY)
+    found.settle()
+    (slot,) = found.commitment().slots
+    assert (slot.failures, slot.reason, slot.retry_at) == (0, "", "")
+    assert slot.attempt == 3
+
+
+def test_a_terminating_claim_counts_until_it_is_gone():
+    found = whole()
+    found.set_state(NAMES[0], ClaimState.TERMINATING)
+    decision = found.settle()
+    assert decision.create == ()
+    assert [wait.awaited for wait in decision.waits] == [Awaited.GONE]
+    found.remove(NAMES[0])
+    found.settle()
+    assert len(found.claims) == 2
+
+
+def test_another_machine_leads_to_another_set_when_the_first_is_gone():
+    found = whole()
+    found.template = "b"
+    decision = found.settle()
+    assert set(states(found).values()) == {"terminating"}
+    assert [wait.awaited for wait in decision.waits] == [Awaited.ROOM, Awaited.ROOM]
+    for name in list(found.claims):
+        found.remove(name)
+    found.settle()
+    assert set(found.claims) == {claim_name(UID, place, 1, 0) for place in range(2)}
+    assert found.most == 2
+    assert found.commitment().discarded == ()
+
+
+def test_a_larger_target_adds_claims_and_a_smaller_one_gives_up_the_least_worth():
+    found = whole()
+    found.target = 3
+    found.settle()
+    assert len(found.claims) == 3
+    found.target = 2
+    found.settle()
+    assert states(found) == {NAMES[0]: "ready", NAMES[1]: "ready", NAMES[2]: "terminating"}
+    found.remove(NAMES[2])
+    assert found.settle().waits == ()
+    found.target = 3
+    found.settle()
+    assert len(found.claims) == 3
+    assert NAMES[2] not in found.claims
+
+
+def test_nodes_that_are_there_need_no_claims_and_are_replaced_only_when_they_no_longer_exist():
+    facts = ClaimFacts(UID, 2, "a", ready_nodes=frozenset("x"), existing_nodes=frozenset("x"))
+    first = decide_claims(facts, START)
+    assert first.create == (NAMES[0],)
+    assert first.commitment.own_nodes == ("x",)
+    not_ready = replace(facts, commitment=first.commitment, ready_nodes=frozenset())
+    assert len(decide_claims(not_ready, START).commitment.slots) == 1
+    gone = replace(not_ready, existing_nodes=frozenset())
+    assert decide_claims(gone, START).create == (NAMES[0], NAMES[1])
+
+
+def test_further_nodes_change_nothing():
+    found = whole()
+    facts = replace(found.facts(), ready_nodes=frozenset("xyz"), existing_nodes=frozenset("xyz"))
+    decision = decide_claims(facts, START)
+    assert decision.commitment == facts.commitment
+    assert decision.delete == ()
+
+
+def adopted(name: str, state: ClaimState = ClaimState.READY, age: int = 0) -> ObservedClaim:
+    return ObservedClaim(name, f"uid-{name}", state, START - timedelta(hours=age))
+
+
+def test_claims_that_kaito_created_are_taken_over():
+    claims = {name: adopted(name) for name in ("wsb", "wsa")}
+    decision = decide_claims(ClaimFacts(UID, 2, "a", claims=claims), START)
+    assert [slot.name for slot in decision.commitment.slots] == ["wsa", "wsb"]
+    assert (decision.create, decision.delete) == ((), ())
+    assert decision.commitment.complete
+
+
+def test_surplus_claims_that_kaito_created_are_kept():
+    claims = {name: adopted(name) for name in ("wsa", "wsb", "wsc")}
+    decision = decide_claims(ClaimFacts(UID, 2, "a", claims=claims), START)
+    assert len(decision.commitment.slots) == 3
+    assert (decision.create, decision.delete) == ((), ())
+
+
+def test_a_terminating_claim_of_kaito_is_replaced_when_it_is_gone():
+    claims = {"wsa": adopted("wsa"), "wsb": adopted("wsb", ClaimState.TERMINATING, age=5)}
+    decision = decide_claims(ClaimFacts(UID, 2, "a", claims=claims), START)
+    assert [slot.name for slot in decision.commitment.slots] == ["wsa", "wsb"]
+    assert decision.create == ()
+
+
+def test_an_adopted_claim_never_has_a_namesake():
+    claims = {NAMES[1]: adopted(NAMES[1])}
+    decision = decide_claims(ClaimFacts(UID, 2, "a", claims=claims), START)
+    names = [slot.name for slot in decision.commitment.slots]
+    assert len(set(names)) == 2
+    assert decision.create == (claim_name(UID, 1, 0, 1),)
+
+
+def test_a_claim_of_no_set_counts_and_is_left_alone():
+    found = whole()
+    claims = {**found.claims, "wsx": adopted("wsx")}
+    lost = {name: claim for name, claim in claims.items() if name != NAMES[0]}
+    facts = replace(found.facts(), claims=lost, absent=frozenset({NAMES[0]}))
+    decision = decide_claims(facts, START)
+    assert decision.unexpected == ("wsx",)
+    assert (decision.create, decision.delete) == ((), ())
+
+
+def test_a_name_that_somebody_else_has_is_not_insisted_on():
+    first = decide_claims(ClaimFacts(UID, 1, "a"), START)
+    facts = ClaimFacts(UID, 1, "a", first.commitment, conflicts=frozenset(first.create))
+    decision = decide_claims(facts, START)
+    assert decision.create == (claim_name(UID, 0, 0, 1),)
+    assert decision.commitment.slots[0].reason == "NodeClaimNameTaken"
+
+
+def test_a_part_of_a_set_is_given_back_at_the_deadline_and_asked_for_again_later():
+    found = world(3)
+    found.settle()
+    found.set_state(NAMES[0], ClaimState.READY)
+    found.set_state(NAMES[1], ClaimState.FAILED, "InsufficientCapacity")
+    decision = found.settle()
+    deadline = found.now + timedelta(minutes=30)
+    assert deadline == decision.wake_at
+    found.remove(NAMES[1])
+    found.pass_time(29 * 60)
+    found.settle()
+    assert found.claims[NAMES[0]].state is ClaimState.READY
+    found.pass_time(61)
+    decision = found.settle()
+    assert set(states(found).values()) == {"terminating"}
+    assert all(wait.reason == "NodesGivenBack" for wait in decision.waits)
+    assert decision.waits[0].message.startswith(
+        "1 of 3 nodes were ready for 30 minutes and are given back: InsufficientCapacity"
+    )
+    for name in list(found.claims):
+        found.remove(name)
+    decision = found.settle()
+    assert not found.claims
+    found.now = decision.wake_at or found.now
+    found.settle()
+    assert len(found.claims) == 3
+    assert found.most == 3
+
+
+def test_a_set_that_holds_nothing_has_no_deadline():
+    found = world(3)
+    found.settle()
+    found.pass_time(1_000_000)
+    assert found.settle().wake_at is None
+    assert found.deleted == []
+
+
+def test_a_set_that_was_complete_is_never_given_back():
+    found = whole()
+    found.remove(NAMES[0])
+    found.settle()
+    found.pass_time(1_000_000)
+    assert found.settle().wake_at is None
+    assert found.claims[NAMES[1]].state is ClaimState.READY
+
+
+def test_a_single_node_is_never_given_back():
+    found = whole(1)
+    found.stored = write_commitment(msgspec.structs.replace(found.commitment(), complete=False))
+    found.pass_time(1_000_000)
+    assert found.settle().wake_at is None
+    assert found.deleted == []
+
+
+def test_an_operator_that_has_read_an_old_set_creates_nothing():
+    found = world(1)
+    found.settle()
+    found.set_state(NAMES[0], ClaimState.TERMINATING)
+    found.settle()
+    found.remove(NAMES[0])
+    found.now = found.settle().wake_at or found.now
+    found.settle()
+    found.restart()
+    found.shown = next(at for at, (_, stored) in enumerate(found.history) if stored)
+    found.reconcile()
+    assert len(found.claims) == 1
+    assert len(found.created) == 2
+
+
+def test_settings_bound_the_back_off():
+    settings = ClaimSettings()
+    waits = [settings.retry_after(failures).total_seconds() for failures in (0, 1, 2, 1000)]
+    assert waits == [0, 30, 60, 600]

@@ -1,0 +1,108 @@
+"""Whatever is late, lost or repeated: never more claims than nodes, and never one in vain."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.kaito.provisioning.claims import ClaimState
+from controller.kaito.provisioning.decision import ClaimSettings
+from tests.kaito.provisioning.world import World
+
+STEPS = 60
+PATIENT = ClaimSettings(hold=timedelta(days=1))
+"""Parts of a set are not given back, however slow the rest is."""
+
+
+def play(world: World, *, faults: bool) -> None:
+    for _ in range(STEPS):
+        match world.random.randrange(10):
+            case 0 | 1 | 2:
+                world.reconcile()
+            case 3 | 4:
+                world.deliver()
+            case 5:
+                world.resolve()
+            case 6:
+                world.restart()
+            case 7:
+                world.pass_time(world.random.choice([0.1, 5, 40, 700]))
+            case _:
+                advance(world, faults=faults)
+        assert len(world.claims) <= world.target
+
+
+def advance(world: World, *, faults: bool) -> None:
+    """The provider does something to one claim."""
+    if not world.claims:
+        return
+    name = world.random.choice(sorted(world.claims))
+    state = world.claims[name].state
+    if state is ClaimState.TERMINATING:
+        world.remove(name)
+    elif state is ClaimState.PENDING and world.random.random() < 0.5:
+        world.set_state(name, ClaimState.READY)
+    elif faults and state is not ClaimState.FAILED:
+        fault = world.random.choice(["fails", "vanishes", "is deleted"])
+        if fault == "fails" and state is ClaimState.PENDING:
+            world.set_state(name, ClaimState.FAILED, "InsufficientCapacity")
+        elif fault == "vanishes":
+            world.remove(name)
+        else:
+            world.set_state(name, ClaimState.TERMINATING)
+
+
+def make_all_ready(world: World) -> None:
+    """Until the set is whole: the provider does its work, and time passes."""
+    for _ in range(40):
+        world.settle()
+        for name, claim in list(world.claims.items()):
+            if claim.state is ClaimState.TERMINATING:
+                world.remove(name)
+            elif claim.state is ClaimState.PENDING:
+                world.set_state(name, ClaimState.READY)
+        if sum(each.state is ClaimState.READY for each in world.claims.values()) == world.target:
+            world.settle()
+            return
+        world.pass_time(660)
+    raise AssertionError("the set is never whole")
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), target=st.integers(1, 4))
+def test_without_faults_exactly_as_many_claims_are_created_and_none_is_deleted(
+    seed: int, target: int
+):
+    world = World(Random(seed), target, settings=PATIENT)
+    play(world, faults=False)
+    make_all_ready(world)
+    assert len(world.created) == target
+    assert world.deleted == []
+    assert world.commitment().complete
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32), target=st.integers(1, 4))
+def test_with_faults_there_are_never_more_claims_than_nodes_and_no_known_name_comes_back(
+    seed: int, target: int
+):
+    world = World(Random(seed), target)
+    play(world, faults=True)
+    make_all_ready(world)
+    assert world.most <= target
+    assert world.reborn == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32), target=st.integers(1, 4))
+def test_at_rest_nothing_is_written(seed: int, target: int):
+    world = World(Random(seed), target)
+    play(world, faults=True)
+    make_all_ready(world)
+    decision = world.settle()
+    assert (decision.create, decision.delete, decision.confirm, decision.waits) == ((), (), (), ())
+    assert decision.wake_at is None
+    assert decision.commitment == world.commitment()
