@@ -71,5 +71,5 @@ def as_problem(errors: tuple[FieldError, ...], reason: str = INVALID) -> Problem
     """All errors as one problem of the object, None if there are none."""
     if not errors:
         return None
-    first = next((path for error in errors for path in error.paths), "")
+    first = next((path for error in errors for path in error.paths if path), "spec")
     return Problem(first, message_of(errors), reason)
