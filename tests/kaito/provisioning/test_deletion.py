@@ -1,0 +1,41 @@
+"""The claims of a deleted Workspace."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
+from controller.kaito.provisioning.deletion import BOUND, ClaimRemoval, remove_claims
+from tests.kaito.provisioning.world import START
+
+READY = ObservedClaim("b", "uid-b", ClaimState.READY)
+PENDING = ObservedClaim("a", "uid-a", ClaimState.PENDING)
+GOING = ObservedClaim("c", "uid-c", ClaimState.TERMINATING)
+
+
+def test_without_claims_the_finalizer_goes_at_once():
+    assert remove_claims([], [], START, START) == ClaimRemoval()
+
+
+def test_all_claims_are_deleted_once_and_waited_for():
+    removal = remove_claims([READY, PENDING, GOING], [], START, START + timedelta(minutes=1))
+    assert removal.delete == (PENDING, READY)
+    assert removal.remaining == ("a", "b", "c")
+    assert not removal.is_over
+    assert removal.wake_at == START + BOUND
+
+
+def test_a_claim_whose_creation_has_no_known_outcome_is_waited_for():
+    removal = remove_claims([], ["d"], START, START)
+    assert (removal.remaining, removal.is_over) == (("d",), False)
+
+
+def test_a_claim_with_an_unknown_deletion_is_not_deleted_again():
+    assert remove_claims([READY], ["b"], START, START).delete == ()
+
+
+def test_after_the_bound_the_finalizer_goes_and_says_what_is_left():
+    removal = remove_claims([GOING], [], START, START + BOUND)
+    assert removal.is_over
+    assert removal.remaining == ("c",)
+    assert removal.wake_at is None
