@@ -1,0 +1,134 @@
+"""Ready nodes, their plugins, and the conditions about them."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.kaito.provisioning.claims import ClaimState
+from controller.kaito.provisioning.conditions import (
+    ConditionFacts,
+    claim_condition,
+    node_condition,
+    resource_condition,
+)
+from controller.kaito.provisioning.decision import ClaimFacts, decide_claims
+from controller.kaito.provisioning.nodes import NodeFacts, node_readiness, own_nodes
+from tests.kaito.provisioning.test_decision import NAMES, whole, world
+from tests.kaito.provisioning.world import START, UID
+
+TYPE = "Standard_NC24ads_A100_v4"
+
+
+def node(
+    name: str = "n",
+    type_: str = TYPE,
+    *,
+    claimed: bool = True,
+    labelled: bool = True,
+    ready: bool = True,
+    gpus: int = 1,
+    pressures: tuple[str, ...] = (),
+) -> NodeFacts:
+    labels = {"node.kubernetes.io/instance-type": type_}
+    labels |= {"karpenter.sh/nodepool": "kaito"} if claimed else {}
+    labels |= {"accelerator": "nvidia"} if labelled else {}
+    return NodeFacts(name, labels, ready, gpus, pressures)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason", "message", "to_label"),
+    [
+        ([node("a"), node("b")], "NodesReady", "Enough Nodes are ready", ()),
+        ([node("a")], "NodeNotReady", "Not enough Nodes are ready: 1 of 2", ()),
+        (
+            [node("a"), node("b", ready=False)],
+            "NodeNotReady",
+            "Not enough Nodes are ready: 1 of 2",
+            (),
+        ),
+        ([node("a"), node("b", "other")], "NodeNotReady", "Not enough Nodes are ready: 1 of 2", ()),
+        ([node("a"), node("b", TYPE.lower())], "NodesReady", "Enough Nodes are ready", ()),
+        (
+            [node("a"), node("b", gpus=0)],
+            "NodePluginsNotReady",
+            "waiting all node plugins to be ready: b",
+            (),
+        ),
+        (
+            [node("a", labelled=False), node("b")],
+            "NodePluginsNotReady",
+            "waiting all node plugins to be ready: a",
+            ("a",),
+        ),
+        ([node("a"), node("b", claimed=False, gpus=0)], "NodesReady", "Enough Nodes are ready", ()),
+        (
+            [node("a"), node("b"), node("c", gpus=0)],
+            "NodesReady",
+            "Enough Nodes are ready",
+            (),
+        ),
+        (
+            [node("a"), node("b", pressures=("DiskPressure", "PIDPressure"))],
+            "NodesReady",
+            (
+                "Enough Nodes are ready; warning: worker node(s) under resource pressure: b "
+                "(DiskPressure, PIDPressure)"
+            ),
+            (),
+        ),
+    ],
+)
+def test_two_nodes_must_be_ready_and_offer_their_gpus(
+    nodes: list[NodeFacts], reason: str, message: str, to_label: tuple[str, ...]
+):
+    found = node_readiness(nodes, 2, TYPE, has_gpus=True)
+    assert (found.reason, found.message, found.to_label) == (reason, message, to_label)
+    assert found.is_ready is (reason == "NodesReady")
+
+
+def test_plugins_are_not_asked_for_where_no_gpu_is_known():
+    assert node_readiness([node(gpus=0, labelled=False)], 1, TYPE, has_gpus=False).is_ready
+
+
+def test_KAI3_without_a_target_nothing_is_ready():
+    assert not node_readiness([node()], 0, TYPE, has_gpus=True).is_ready
+    nothing = decide_claims(ClaimFacts(UID, 0), START)
+    assert not claim_condition(nothing).is_true
+
+
+def test_nodes_of_ones_own_are_those_without_a_pool():
+    nodes = [node("a"), node("b", claimed=False), node("c", "other", claimed=False)]
+    assert [each.name for each in own_nodes(nodes, TYPE)] == ["b"]
+    assert [each.name for each in own_nodes(nodes, "")] == ["b", "c"]
+
+
+def test_the_condition_says_what_is_waited_for():
+    found = world()
+    assert claim_condition(found.settle()) == ConditionFacts(
+        "NodeClaimReady",
+        is_true=False,
+        reason="NodeClaimNotReady",
+        message="Ready NodeClaims are not enough; "
+        f"{NAMES[0]}: waiting until the claim becomes ready",
+    )
+
+
+def test_a_stock_out_is_the_first_cause_also_when_the_claim_is_gone():
+    found = world()
+    found.settle()
+    found.set_state(NAMES[1], ClaimState.FAILED, "InsufficientCapacity")
+    found.settle()
+    found.remove(NAMES[1])
+    condition = claim_condition(found.settle())
+    assert condition.reason == "InsufficientCapacity"
+    assert condition.message.endswith("waiting until the back-off is over, at 2026-01-01T00:00:30Z")
+
+
+def test_resources_are_ready_when_claims_and_nodes_are():
+    claims = claim_condition(whole().settle())
+    assert (claims.is_true, claims.reason) == (True, "NodeClaimsReady")
+    ready = node_condition(node_readiness([node("a"), node("b")], 2, TYPE, has_gpus=True))
+    lacking = node_condition(node_readiness([node("a")], 2, TYPE, has_gpus=True))
+    assert resource_condition(claims, ready).reason == "workspaceResourceStatusSuccess"
+    found = resource_condition(claims, lacking)
+    assert (found.is_true, found.reason, found.message) == (False, "NodeNotReady", lacking.message)
