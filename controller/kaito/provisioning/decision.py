@@ -233,8 +233,6 @@ def _observed(
 def _without_claim(
     slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
 ) -> Slot:
-    if slot.name in facts.pending:
-        return slot
     if slot.name in facts.conflicts:
         message = f"{slot.name} is the name of somebody else's claim"
         return _next(replace(slot, reason=_TAKEN, message=message), generation, facts.uid)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 from random import Random
+from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytest
 
 from controller.kaito.provisioning.claims import ClaimState
 from controller.kaito.provisioning.decision import ClaimSettings
 from tests.kaito.provisioning.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STEPS = 60
 PATIENT = ClaimSettings(hold=timedelta(days=1))
@@ -71,11 +74,8 @@ def make_all_ready(world: World) -> None:
     raise AssertionError("the set is never whole")
 
 
-@settings(max_examples=150, deadline=None)
-@given(seed=st.integers(0, 2**32), target=st.integers(1, 4))
-def test_without_faults_exactly_as_many_claims_are_created_and_none_is_deleted(
-    seed: int, target: int
-):
+def check_without_faults(seed: int, target: int) -> None:
+    """Exactly as many claims are created as nodes are needed, and none is deleted."""
     world = World(Random(seed), target, settings=PATIENT)
     play(world, faults=False)
     make_all_ready(world)
@@ -84,25 +84,31 @@ def test_without_faults_exactly_as_many_claims_are_created_and_none_is_deleted(
     assert world.commitment().complete
 
 
-@settings(max_examples=150, deadline=None)
-@given(seed=st.integers(0, 2**32), target=st.integers(1, 4))
-def test_with_faults_there_are_never_more_claims_than_nodes_and_no_known_name_comes_back(
-    seed: int, target: int
-):
+def check_with_faults(seed: int, target: int) -> None:
+    """There are never more claims than nodes, no known name comes back, and then there is rest."""
     world = World(Random(seed), target)
     play(world, faults=True)
     make_all_ready(world)
     assert world.most <= target
     assert world.reborn == []
-
-
-@settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 2**32), target=st.integers(1, 4))
-def test_at_rest_nothing_is_written(seed: int, target: int):
-    world = World(Random(seed), target)
-    play(world, faults=True)
-    make_all_ready(world)
     decision = world.settle()
     assert (decision.create, decision.delete, decision.confirm, decision.waits) == ((), (), (), ())
     assert decision.wake_at is None
     assert decision.commitment == world.commitment()
+
+
+@pytest.mark.parametrize("target", [1, 2, 4])
+@pytest.mark.parametrize("check", [check_without_faults, check_with_faults])
+def test_whatever_is_late_lost_or_repeated(check: Callable[[int, int], None], target: int):
+    for seed in range(12):
+        check(seed, target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [1, 2, 3, 4])
+@pytest.mark.parametrize("check", [check_without_faults, check_with_faults])
+def test_whatever_is_late_lost_or_repeated_in_many_ways(
+    check: Callable[[int, int], None], target: int
+):
+    for seed in range(100, 160):
+        check(seed, target)

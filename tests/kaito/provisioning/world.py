@@ -30,6 +30,8 @@ class World:
     Attributes:
         created: names for which the server created a claim, in order.
         deleted: names of claims that the operator deleted.
+        known: names that the stored set has marked as seen.
+        born: positions in the history at which claims were created, by name.
         reborn: names that were created again although the operator knew that they had existed.
         history: what claims and commitment were after each change; caches show one of these.
         shown: position in the history that the cache shows.
@@ -45,6 +47,7 @@ class World:
     created: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
+    born: dict[str, int] = field(default_factory=dict)
     reborn: list[str] = field(default_factory=list)
     most: int = 0
     history: list[tuple[Claims, str | None]] = field(default_factory=lambda: [({}, None)])
@@ -104,6 +107,7 @@ class World:
             self.created.append(name)
             self.reborn += [name] if name in self.known else []
             self._changed()
+            self.born[name] = len(self.history) - 1
         if answer == "answered":
             self.absent.discard(name)
             self.own[name] = self.claims[name]
@@ -179,15 +183,11 @@ class World:
         self.history.append((dict(self.claims), self.stored))
 
     def _drop_shown(self) -> None:
-        claims, stored = self.history[self.shown]
-        if stored == self.stored:
+        if self.history[self.shown][1] == self.stored:
             self.own_stored = None
         for name in list(self.own):
-            seen = claims.get(name)
-            if seen is not None or name not in self.claims:
-                shown_since = any(name in each for each, _ in self.history[: self.shown + 1])
-                if shown_since:
-                    del self.own[name]
+            if self.born[name] <= self.shown:
+                del self.own[name]
 
     def pass_time(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
