@@ -344,3 +344,16 @@ def test_settings_bound_the_back_off():
     settings = ClaimSettings()
     waits = [settings.retry_after(failures).total_seconds() for failures in (0, 1, 2, 1000)]
     assert waits == [0, 30, 60, 600]
+
+
+def test_whatever_may_exist_leaves_no_room_for_another_claim():
+    slots = (Slot(place=0, name="a", sent=1, seen=True), Slot(place=1, name="b"))
+    pair = Commitment(target=2, template="a", slots=slots)
+    facts = ClaimFacts(UID, 2, "a", pair, {"x": adopted("x")})
+    assert decide_claims(facts, START).create == ()
+    one = Commitment(target=1, template="a", slots=slots[1:], discarded=("old",))
+    assert decide_claims(ClaimFacts(UID, 1, "a", one), START).create == ()
+    unknown = ClaimFacts(UID, 1, "a", one, pending=frozenset({"old"}), absent=frozenset({"old"}))
+    assert decide_claims(unknown, START).create == ()
+    gone = replace(unknown, pending=frozenset())
+    assert decide_claims(gone, START).create == ("b",)
