@@ -1,18 +1,22 @@
-"""Controller owner references, which decide who counts, changes and deletes an object (CTL-28).
+"""Who owns an object, which decides who counts, changes and deletes it (CTL-28).
 
-The owner is the one owner reference with `controller: true`, compared by uid. Labels never express
-ownership.
+The owner is the one owner reference with `controller: true`, compared by uid. A cluster-scoped
+object cannot name a namespaced owner in a reference: its label `manta.dev/owner-uid` does. Labels
+of objects in a namespace never express ownership.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
     from controller.kube.resources import Resource
+
+OWNER_UID: Final = "manta.dev/owner-uid"
+"""Label of a cluster-scoped object that was created for a namespaced one: the uid of that."""
 
 
 def owner_reference(resource: Resource[Any], meta: ObjectMeta) -> dict[str, Any]:
@@ -27,10 +31,32 @@ def owner_reference(resource: Resource[Any], meta: ObjectMeta) -> dict[str, Any]
     }
 
 
-def is_owned_by(meta: ObjectMeta, uid: str) -> bool:
-    """Return whether the object's controller owner is the one with this uid."""
+def owner_uid(meta: ObjectMeta) -> str:
+    """The uid of the object's owner, empty if it has none."""
     controller = meta.controller
-    return controller is not None and controller.uid == uid
+    if controller is not None:
+        return controller.uid
+    return "" if meta.namespace else (meta.labels or {}).get(OWNER_UID, "")
+
+
+def requested_owner(metadata: Mapping[str, Any], namespace: str) -> str:
+    """The uid of the owner that an object to be created asks for, empty if it asks for none.
+
+    Args:
+        metadata: as they are sent.
+        namespace: in which it is created, empty if it is cluster-scoped.
+    """
+    references: list[Mapping[str, Any]] = metadata.get("ownerReferences") or []
+    for reference in references:
+        if reference.get("controller"):
+            return reference["uid"]
+    labels: Mapping[str, str] = metadata.get("labels") or {}
+    return "" if namespace else labels.get(OWNER_UID, "")
+
+
+def is_owned_by(meta: ObjectMeta, uid: str) -> bool:
+    """Return whether the object's owner is the one with this uid."""
+    return bool(uid) and owner_uid(meta) == uid
 
 
 def ownership_text(meta: ObjectMeta | None) -> str:
@@ -43,14 +69,15 @@ def ownership_text(meta: ObjectMeta | None) -> str:
         return "belongs to another owner"
     owner = meta.controller
     if owner is None:
-        return "belongs to no controller"
+        uid = owner_uid(meta)
+        return f"belongs to the object with uid {uid}" if uid else "belongs to no controller"
     return f"belongs to {owner.kind} {owner.name} (uid {owner.uid})"
 
 
 def index_by_owner(obj: KubeObject) -> Sequence[str]:
-    """Index function `owner`: uid of the controller owner, if there is one."""
-    controller = obj.metadata.controller
-    return (controller.uid,) if controller is not None else ()
+    """Index function `owner`: uid of the owner, if there is one."""
+    uid = owner_uid(obj.metadata)
+    return (uid,) if uid else ()
 
 
 def api_group(api_version: str) -> str | None:

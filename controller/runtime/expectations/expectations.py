@@ -19,6 +19,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from controller.apimachinery.ownership import owner_uid
 from controller.kube.objects import KubeObject
 from controller.runtime.expectations.create_errors import CreateErrors
 from controller.runtime.expectations.expectation import ObjectReference, is_newer
@@ -407,10 +408,10 @@ class Expectations:
 
     def _retain(self, reference: ObjectReference, last: KubeObject) -> Expectation[Any] | None:
         """Keep an object that may only have left the selector, until it has been read live."""
-        controller = last.metadata.controller
-        if controller is None or self._owners.get(controller.uid) is None:
+        uid = owner_uid(last.metadata)
+        if self._owners.get(uid) is None:
             return None
-        expectation = self._tracker.get_or_create(reference, controller.uid)
+        expectation = self._tracker.get_or_create(reference, uid)
         expectation.obj = last
         self._tracker.touch(expectation)
         self._tracker.require_live_read(expectation)

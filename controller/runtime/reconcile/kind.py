@@ -27,7 +27,7 @@ T = TypeVar("T", bound=KubeObject)
 Observation = TypeVar("Observation")
 
 OWNER_INDEX = "owner"
-"""Index by uid of the controller owner, present for every owned resource."""
+"""Index by uid of the owner (`apimachinery.ownership`), present for every owned resource."""
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.merge_patch import apply_merge_patch
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.ownership import OWNER_UID, is_owned_by, requested_owner
 from controller.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -364,10 +364,9 @@ def _namespace_terminating(error: KubeError) -> bool:
 
 
 def _lacks_owner(write: Create, obj: KubeObject) -> bool:
-    """Return whether the body has a controller owner reference that the object has not."""
-    references: list[Mapping[str, Any]] = _metadata(write).get("ownerReferences") or []
-    requested = (each["uid"] for each in references if each.get("controller"))
-    return not all(is_owned_by(obj.metadata, uid) for uid in requested)
+    """Return whether the body asks for an owner that the object has not."""
+    uid = requested_owner(_metadata(write), write.target.namespace)
+    return bool(uid) and not is_owned_by(obj.metadata, uid)
 
 
 def _body_with_secret(write: Create) -> Mapping[str, Any]:
@@ -387,7 +386,7 @@ def _admission_mismatch(write: Create, obj: KubeObject) -> str:
     what: list[str] = []
     if changed:
         what.append(f"label {changed[0]}" if len(changed) == 1 else f"labels {', '.join(changed)}")
-    if _lacks_owner(write, obj):
+    if _lacks_owner(write, obj) and OWNER_UID not in changed:
         what.append("owner reference")
     if not what:
         return ""
