@@ -58,9 +58,6 @@ NODE_CLASS_NAME: Final = "kaito.sh/node-class-name"
 NODE_CLAIMS: Final = "manta.dev/node-claims"
 """Annotation of a Workspace: the committed set of its claims."""
 
-WORKSPACE_UID: Final = "manta.dev/workspace-uid"
-"""Label of a claim: the uid of its Workspace, which a later one of the same name does not have."""
-
 _RESERVED: Final = frozenset(
     {
         WORKSPACE,

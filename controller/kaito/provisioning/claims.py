@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.timestamps import parse_rfc3339
 from controller.kaito.api import labels
 
@@ -62,10 +63,10 @@ def belongs_to(claim: NodeClaim, workspace: ObjectMeta) -> bool:
     Claims of ours have the Workspace's uid. Those that Kaito created have its name and namespace
     only; they belong to it if they are not older.
     """
-    own = claim.metadata.labels or {}
-    uid = own.get(labels.WORKSPACE_UID)
-    if uid is not None:
+    uid = owner_uid(claim.metadata)
+    if uid:
         return uid == workspace.uid
+    own = claim.metadata.labels or {}
     names = (own.get(labels.WORKSPACE), own.get(labels.WORKSPACE_NAMESPACE))
     if names != (workspace.name, workspace.namespace):
         return False

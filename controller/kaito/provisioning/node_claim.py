@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.options import KaitoOptions, image_family
@@ -104,7 +105,7 @@ def node_claim_body(
                 labels.WORKSPACE: workspace.name,
                 labels.WORKSPACE_NAMESPACE: workspace.namespace,
                 **request.node_labels,
-                labels.WORKSPACE_UID: workspace.uid,
+                OWNER_UID: workspace.uid,
             },
             "annotations": {
                 labels.DO_NOT_DISRUPT: "true",

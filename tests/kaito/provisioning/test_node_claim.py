@@ -31,7 +31,7 @@ metadata:
     kaito.sh/workspace: phi
     kaito.sh/workspacenamespace: default
     apps: phi
-    manta.dev/workspace-uid: u-1
+    manta.dev/owner-uid: u-1
   annotations:
     karpenter.sh/do-not-disrupt: "true"
     kaito.sh/node-image-family: ubuntu
@@ -171,8 +171,8 @@ OURS = {"kaito.sh/workspace": "phi", "kaito.sh/workspacenamespace": "default"}
 @pytest.mark.parametrize(
     ("labels", "created", "belongs"),
     [
-        ({**OURS, "manta.dev/workspace-uid": "u-1"}, "2025-01-01T00:00:00Z", True),
-        ({**OURS, "manta.dev/workspace-uid": "u-0"}, "2026-06-01T00:00:00Z", False),
+        ({**OURS, "manta.dev/owner-uid": "u-1"}, "2025-01-01T00:00:00Z", True),
+        ({**OURS, "manta.dev/owner-uid": "u-0"}, "2026-06-01T00:00:00Z", False),
         (OURS, "2026-01-01T00:00:00Z", True),
         (OURS, "2025-12-31T23:59:59Z", False),
         (OURS | {"kaito.sh/workspace": "other"}, "2026-06-01T00:00:00Z", False),
