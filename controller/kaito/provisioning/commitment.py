@@ -89,6 +89,11 @@ class Commitment(_Stored, frozen=True):
     complete: bool = False
     given_back: int = 0
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all claims: those of the set, and those that must go."""
+        return frozenset({*self.discarded, *(slot.name for slot in self.slots)})
+
     def with_slots(self, uid: str, count: int) -> Commitment:
         """The same set with so many further claims, in the lowest free places."""
         slots = list(self.slots)

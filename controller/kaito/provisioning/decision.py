@@ -65,6 +65,9 @@ class ClaimFacts:
         pending: names of claims with a write whose outcome is not known.
         absent: names of claims that a live look-up has not found.
         conflicts: names under which a claim of somebody else exists.
+        refused: names of claims that this process has begun to create, and the server has refused.
+            They are tried again under the same set: otherwise each attempt would change the
+            Workspace, whose event would cause the next attempt.
     """
 
     uid: str
@@ -77,6 +80,7 @@ class ClaimFacts:
     pending: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
 
 
 class Awaited(Enum):
@@ -310,7 +314,7 @@ def _steps(
     wakes = [*later, *([held_until] if held_until else [])]
     known = {*(slot.name for slot in commitment.slots), *commitment.discarded}
     return ClaimDecision(
-        commitment=_sent(commitment, created),
+        commitment=_sent(commitment, created - facts.refused),
         create=tuple(slot.name for slot in due[:room]),
         delete=tuple(_deleted(commitment, facts)),
         confirm=tuple(_unconfirmed(commitment, facts)),

@@ -21,6 +21,7 @@ class NodeFacts:
     Attributes:
         name: of the node.
         labels: of the node.
+        uid: of the node.
         is_ready: whether its kubelet says so, and it is not being deleted.
         gpus: number that its plugin offers.
         pressures: conditions of the node that warn, such as `DiskPressure`.
@@ -28,6 +29,7 @@ class NodeFacts:
 
     name: str
     labels: Mapping[str, str]
+    uid: str = ""
     is_ready: bool = True
     gpus: int = 0
     pressures: tuple[str, ...] = ()

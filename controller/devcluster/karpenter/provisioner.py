@@ -1,0 +1,171 @@
+"""A provisioner whose machines are Node objects: it does to NodeClaims what Karpenter does."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter.objects import NODE_CLAIMS, ProvisionedClaim
+from controller.devcluster.nodes.component_context import ComponentContext, LoopComponent
+from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.timestamps import timestamp
+from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.resources import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FINALIZER: Final = "karpenter.sh/termination"
+_STOCK_OUT: Final = "InsufficientCapacity"
+_STAGES: Final = ("Launched", "Registered", "Initialized", "Ready")
+_GPUS: Final = "nvidia.com/gpu"
+
+
+def node_name(claim: str) -> str:
+    """The name of the node of a claim."""
+    return f"{claim}-node"
+
+
+class SimulatedProvisioner(LoopComponent[str]):
+    """Gives claims their nodes, or not.
+
+    Args:
+        context: client, caches and time.
+        behaviour: what becomes of a claim.
+    """
+
+    def __init__(
+        self,
+        context: ComponentContext,
+        behaviour: Callable[[ProvisionedClaim], ClaimBehaviour] = lambda _claim: ClaimBehaviour(),
+    ) -> None:
+        super().__init__("provisioner", context)
+        self._client = context.client
+        self._clock = context.clock
+        self._wall = context.wall
+        self._behaviour = behaviour
+        self._since: dict[str, float] = {}
+        self._deleted: dict[str, float] = {}
+        informer = context.caches.informer(NODE_CLAIMS)
+        self._claims = informer.lister
+        informer.add_handler(
+            Enqueue[ProvisionedClaim, str](self._loop.add, lambda claim: (claim.metadata.name,)),
+            name="provisioner",
+        )
+
+    async def _sync(self, key: str, /) -> float | None:
+        claim = self._claims.get(key)
+        if claim is None:
+            await self._remove_node(key)
+            return None
+        uid, now = claim.metadata.uid, self._clock.time()
+        behaviour = self._behaviour(claim)
+        if claim.metadata.terminating:
+            left = self._deleted.setdefault(uid, now) + behaviour.gone_after - now
+            return left if left > 0 else await self._finish(claim)
+        if FINALIZER not in claim.metadata.finalizers:
+            finalizers = [*claim.metadata.finalizers, FINALIZER]
+            await self._patch(claim, {"metadata": {"finalizers": finalizers}})
+        age = now - self._since.setdefault(uid, now)
+        return await self._advance(claim, behaviour, age)
+
+    async def _advance(
+        self, claim: ProvisionedClaim, behaviour: ClaimBehaviour, age: float
+    ) -> float | None:
+        """Do what is due at that age; seconds until something else is."""
+        if age < behaviour.node_after:
+            await self._report(claim, "Unknown", "AwaitingReconciliation", "waiting for a machine")
+            return behaviour.node_after - age
+        if behaviour.stock_out:
+            message = "all requested instance types were unavailable during launch"
+            await self._report(claim, "False", _STOCK_OUT, message)
+            return await self._delete_after(claim, behaviour.gives_up_after, age)
+        await self._create_node(claim)
+        await self._report(claim, "True", "Ready", "")
+        if behaviour.plugin_after is not None:
+            left = behaviour.node_after + behaviour.plugin_after - age
+            if left > 0:
+                return left
+            await self._offer_gpus(claim, behaviour.gpus)
+        return await self._delete_after(claim, behaviour.lost_after, age)
+
+    async def _delete_after(
+        self, claim: ProvisionedClaim, limit: float | None, age: float
+    ) -> float | None:
+        if limit is None:
+            return None
+        if age < limit:
+            return limit - age
+        with suppress(NotFound):
+            await self._client.delete(NODE_CLAIMS, "", claim.metadata.name, uid=claim.metadata.uid)
+        return None
+
+    async def _finish(self, claim: ProvisionedClaim) -> None:
+        await self._remove_node(claim.metadata.name)
+        finalizers = [each for each in claim.metadata.finalizers if each != FINALIZER]
+        if len(finalizers) < len(claim.metadata.finalizers):
+            await self._patch(claim, {"metadata": {"finalizers": finalizers}})
+        self._since.pop(claim.metadata.uid, None)
+        self._deleted.pop(claim.metadata.uid, None)
+
+    async def _report(
+        self, claim: ProvisionedClaim, status: str, reason: str, message: str
+    ) -> None:
+        """Report the first stage that is not reached, or that all are; nothing is taken back."""
+        stages = _STAGES if status == "True" else _STAGES[:1]
+        present = claim.condition(stages[-1])
+        if present is not None and (present.status in {status, "True"}):
+            return
+        now = timestamp(self._wall())
+        entry = {"status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+        wanted: dict[str, Any] = {"conditions": [{"type": each, **entry} for each in stages]}
+        if status == "True":
+            wanted["nodeName"] = node_name(claim.metadata.name)
+            wanted["providerID"] = f"sim:///{claim.metadata.name}"
+        await self._patch(claim, {"status": wanted}, subresource="status")
+
+    async def _create_node(self, claim: ProvisionedClaim) -> None:
+        name, now = node_name(claim.metadata.name), timestamp(self._wall())
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "the simulation runs",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        body = {
+            "apiVersion": NODES.api_version,
+            "kind": NODES.kind,
+            "metadata": {
+                "name": name,
+                "labels": {"kubernetes.io/hostname": name, **claim.node_labels},
+            },
+            "spec": {"taints": list(claim.spec.taints)},
+            "status": {"capacity": {"pods": "110"}, "conditions": [ready]},
+        }
+        with suppress(AlreadyExists):
+            await self._client.create(NODES, "", body)
+
+    async def _offer_gpus(self, claim: ProvisionedClaim, gpus: int) -> None:
+        capacity = {_GPUS: str(gpus)}
+        await self._client.merge_patch(
+            NODES,
+            "",
+            node_name(claim.metadata.name),
+            {"status": {"capacity": capacity, "allocatable": capacity}},
+            subresource="status",
+        )
+
+    async def _remove_node(self, claim: str) -> None:
+        with suppress(NotFound):
+            await self._client.delete(NODES, "", node_name(claim))
+
+    async def _patch(
+        self, claim: ProvisionedClaim, patch: dict[str, Any], *, subresource: str = ""
+    ) -> None:
+        with suppress(NotFound):
+            await self._client.merge_patch(
+                NODE_CLAIMS, "", claim.metadata.name, patch, subresource=subresource
+            )

@@ -1,0 +1,88 @@
+"""Which Workspaces an event of a claim or a node concerns, and which nodes a Workspace may use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.custom_object import mapping
+from controller.kaito.api import labels
+from controller.kaito.provisioning.nodes import NodeFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controller.kaito.api.node import GpuNode
+    from controller.kaito.api.workspace import Workspace
+    from controller.kube.objects import KubeObject
+
+BY_WORKSPACE: Final = "workspace"
+"""Index of claims and nodes by `namespace/name` of the Workspace that their labels name."""
+
+BY_LABEL: Final = "label"
+"""Index of nodes by each of their labels, and of all nodes by the empty text."""
+
+BY_SELECTOR: Final = "node-selector"
+"""Index of Workspaces by the label of nodes under which these are looked up."""
+
+_PRESSURES: Final = ("DiskPressure", "MemoryPressure", "PIDPressure")
+
+
+def workspace_keys(obj: KubeObject) -> tuple[str, ...]:
+    """`namespace/name` of the Workspace that the labels of an object name; none if they do not."""
+    own = obj.metadata.labels or {}
+    name, namespace = own.get(labels.WORKSPACE), own.get(labels.WORKSPACE_NAMESPACE)
+    return (f"{namespace}/{name}",) if name and namespace else ()
+
+
+def selectable_by(node: GpuNode) -> tuple[str, ...]:
+    """All texts under which a node is looked up."""
+    return ("", *(_pair(key, value) for key, value in (node.metadata.labels or {}).items()))
+
+
+def looked_up_by(workspace: Workspace) -> tuple[str, ...]:
+    """The text under which the nodes of a Workspace are looked up; the object may be invalid."""
+    selector = mapping(mapping(workspace.resource).get("labelSelector"))
+    return (lookup_text(mapping(selector.get("matchLabels"))),)
+
+
+def lookup_text(selector: Mapping[str, object]) -> str:
+    """The first label of a selector, by which nodes are looked up; empty if it has none."""
+    pairs = sorted(
+        _pair(key, value)
+        for key, value in selector.items()
+        if isinstance(value, str) and labels.without_reserved({key: value})
+    )
+    return pairs[0] if pairs else ""
+
+
+def matching(nodes: Iterable[GpuNode], selector: Mapping[str, str]) -> tuple[NodeFacts, ...]:
+    """The facts about the nodes that have all labels of a selector, by name."""
+    found = [
+        node_facts(node)
+        for node in nodes
+        if selector.items() <= (node.metadata.labels or {}).items()
+    ]
+    return tuple(sorted(found, key=lambda node: node.name))
+
+
+def node_facts(node: GpuNode) -> NodeFacts:
+    """What is observed of a node."""
+    status = node.status
+    return NodeFacts(
+        name=node.metadata.name,
+        uid=node.metadata.uid,
+        labels=node.metadata.labels or {},
+        is_ready=status.is_true("Ready") and not node.metadata.terminating,
+        gpus=_number(status.capacity.gpus),
+        pressures=tuple(each for each in _PRESSURES if status.is_true(each)),
+    )
+
+
+def _pair(key: str, value: str) -> str:
+    return f"{key}={value}"
+
+
+def _number(quantity: str | int) -> int:
+    """GPUs are counted in whole ones."""
+    text = str(quantity)
+    return int(text) if text.isascii() and text.isdigit() else 0

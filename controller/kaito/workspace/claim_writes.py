@@ -1,0 +1,64 @@
+"""Writes to the NodeClaims and nodes of a Workspace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.kaito.api import labels
+from controller.kaito.api.node import NODES
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.provisioning.node_claim import node_claim_body
+from controller.kaito.provisioning.nodes import ACCELERATOR
+from controller.kaito.workspace.observe import claim_scope
+from controller.runtime.reconcile.plan import Create, Delete, Event, Lookup, MergePatch, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from controller.kaito.presets import Cloud
+    from controller.kaito.provisioning.claims import ObservedClaim
+    from controller.kaito.provisioning.node_claim import NodeRequest
+    from controller.kaito.workspace.observation import WorkspaceObservation
+    from controller.kube.objects import ObjectMeta
+
+CLAIM_CREATED: Final = "NodeClaimCreated"
+
+
+def claim_target(name: str) -> Target:
+    """A claim as the target of a write."""
+    return Target(NODE_CLAIMS, "", name, scope=claim_scope(name))
+
+
+def create_claims(
+    names: Iterable[str], request: NodeRequest, workspace: ObjectMeta, cloud: Cloud
+) -> Iterator[Create]:
+    """Creates of the claims of these names."""
+    for name in names:
+        note = f"created NodeClaim {name} for {request.instance_type}"
+        yield Create(
+            claim_target(name),
+            node_claim_body(name, request, workspace, cloud),
+            on_success=Event("Normal", CLAIM_CREATED, "Create", note),
+        )
+
+
+def delete_claims(claims: Iterable[ObservedClaim], why: str) -> Iterator[Delete]:
+    """Deletes of these claims."""
+    for claim in claims:
+        note = f"deleted NodeClaim {claim.name}: {claim.message or why}"
+        event = Event("Normal", "NodeClaimDeleted", "Delete", note)
+        yield Delete(claim_target(claim.name), claim.uid, on_success=event)
+
+
+def look_up_claims(names: Iterable[str]) -> tuple[Lookup, ...]:
+    """Live reads of the claims of these names."""
+    return tuple(Lookup(claim_target(name)) for name in names)
+
+
+def label_nodes(seen: WorkspaceObservation, names: Iterable[str]) -> Iterator[MergePatch]:
+    """Patches that label the accelerator of these nodes."""
+    by_name = {node.name: node for node in seen.nodes}
+    patch = {"metadata": {"labels": {labels.ACCELERATOR: ACCELERATOR}}}
+    for name in names:
+        target = Target(NODES, "", name, scope=f"node/{name}")
+        yield MergePatch(target, by_name[name].uid, patch)

@@ -1,0 +1,65 @@
+"""What a Workspace asks for, read from its specification once for each state of the object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.problem import Problem
+from controller.kaito.api.options import Provisioner
+from controller.kaito.api.validation.workspace import validate_workspace
+from controller.kaito.presets import DISK_OF_UNKNOWN_SIZE, disk_request, find_model
+from controller.kaito.provisioning.node_claim import node_request
+
+if TYPE_CHECKING:
+    from controller.kaito.api.options import KaitoOptions, Runtime
+    from controller.kaito.api.workspace import Preset, Workspace, WorkspaceSpec
+    from controller.kaito.presets import Model
+    from controller.kaito.provisioning.node_claim import NodeRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the user wants, read from a valid specification.
+
+    Attributes:
+        spec: the specification.
+        runtime: what serves the model.
+        model: to be served or tuned; None for a template, or if it is not known.
+        request: the nodes to be claimed; None if nodes are not claimed.
+    """
+
+    spec: WorkspaceSpec
+    runtime: Runtime
+    model: Model | None
+    request: NodeRequest | None
+
+    @property
+    def preset(self) -> Preset | None:
+        """The preset of the model, None for a template."""
+        purpose = self.spec.tuning or self.spec.inference
+        return purpose.preset if purpose else None
+
+
+def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
+    """What the Workspace asks for, or what is wrong with it."""
+    spec = validate_workspace(workspace, options)
+    if isinstance(spec, Problem):
+        return spec
+    annotations = workspace.metadata.annotations or {}
+    model = _served_model(spec)
+    request = None
+    if options.provisioner is Provisioner.NODE_CLAIMS:
+        request = node_request(
+            spec.resource.instance_type,
+            spec.resource.node_labels,
+            disk_request(model) if model and spec.inference else DISK_OF_UNKNOWN_SIZE,
+            annotations,
+            options,
+        )
+    return Goal(spec, options.runtime(annotations), model, request)
+
+
+def _served_model(spec: WorkspaceSpec) -> Model | None:
+    purpose = spec.tuning or spec.inference
+    return find_model(purpose.preset.name) if purpose and purpose.preset else None

@@ -1,0 +1,84 @@
+"""What a Workspace's plan depends on, at one moment, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.problem import Problem
+from controller.kaito.workspace.settings import WorkspaceSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kaito.api.workspace import Workspace
+    from controller.kaito.provisioning.claims import ObservedClaim
+    from controller.kaito.provisioning.commitment import Commitment
+    from controller.kaito.provisioning.nodes import NodeFacts
+    from controller.kaito.workspace.goal import Goal
+
+
+@dataclass(frozen=True, slots=True)
+class SeenClaims:
+    """The NodeClaims of a Workspace.
+
+    Attributes:
+        by_name: those that belong to it.
+        pending: names of claims with a write whose outcome is not known, or that cannot be decoded.
+        absent: committed names that a live look-up has not found.
+        conflicts: committed names under which a claim of somebody else exists.
+        refused: committed names whose creation the server has refused.
+    """
+
+    by_name: Mapping[str, ObservedClaim] = field(default_factory=dict[str, "ObservedClaim"])
+    pending: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
+    conflicts: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceObservation:
+    """A Workspace, its claims and its nodes.
+
+    Attributes:
+        workspace: the Workspace.
+        goal: what the user wants, or the `Problem` that makes it invalid.
+        settings: of the controller.
+        commitment: the stored set of claims, None if there is none.
+        claims: its claims; None if the API server has no such resource, or none are made.
+        nodes: that its selector finds.
+        consistency_warnings: sentences about writes that the cache contradicts.
+    """
+
+    workspace: Workspace
+    goal: Goal | Problem
+    settings: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    commitment: Commitment | None = None
+    claims: SeenClaims | None = None
+    nodes: tuple[NodeFacts, ...] = ()
+    consistency_warnings: tuple[str, ...] = ()
+
+    @property
+    def valid_goal(self) -> Goal:
+        """What the user wants, of a Workspace that is known to be valid."""
+        assert not isinstance(self.goal, Problem)
+        return self.goal
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The present status."""
+        return status_of(self.workspace)
+
+    @property
+    def conditions(self) -> list[dict[str, Any]]:
+        """The present conditions."""
+        return self.status.get("conditions") or []
+
+    @property
+    def committed_names(self) -> frozenset[str]:
+        """Names of the claims of the stored set, and of those that must go."""
+        if self.commitment is None:
+            return frozenset()
+        return self.commitment.names

@@ -1,0 +1,92 @@
+"""Gathers what a Workspace's plan depends on from the caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.problem import Problem
+from controller.kaito.api import labels
+from controller.kaito.api.node import NODES
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.provisioning.claims import belongs_to, observed_claim
+from controller.kaito.provisioning.commitment import read_commitment
+from controller.kaito.provisioning.selection import BY_LABEL, BY_WORKSPACE, lookup_text, matching
+from controller.kaito.workspace.observation import SeenClaims, WorkspaceObservation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from controller.kaito.api.workspace import Workspace
+    from controller.kaito.provisioning.nodes import NodeFacts
+    from controller.kaito.workspace.goal import Goal
+    from controller.kaito.workspace.settings import WorkspaceSettings
+    from controller.kube.objects import ObjectMeta
+    from controller.runtime.reconcile.kind import CacheReader
+
+_CLAIM_SCOPE: Final = "claim/"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSources:
+    """The sources of an observation besides the caches.
+
+    Attributes:
+        goal_of: gives what a Workspace wants, or what is wrong with it.
+        settings: of the controller.
+    """
+
+    goal_of: Callable[[Workspace], Goal | Problem]
+    settings: WorkspaceSettings
+
+
+def claim_scope(name: str) -> str:
+    """The scope of writes to a claim: each is on its own, so that a lost answer holds one."""
+    return f"{_CLAIM_SCOPE}{name}"
+
+
+def observe_workspace(
+    key: str, reads: CacheReader, sources: WorkspaceSources
+) -> WorkspaceObservation | None:
+    """Read the Workspace `namespace/name`, its claims and nodes; None if it does not exist."""
+    workspace = reads.get(WORKSPACES, key)
+    if workspace is None:
+        return None
+    meta, goal = workspace.metadata, sources.goal_of(workspace)
+    commitment = read_commitment((meta.annotations or {}).get(labels.NODE_CLAIMS))
+    committed = commitment.names if commitment else frozenset[str]()
+    return WorkspaceObservation(
+        workspace,
+        goal,
+        sources.settings,
+        commitment,
+        claims=_claims(meta, committed, reads) if reads.serves(NODE_CLAIMS) else None,
+        nodes=() if isinstance(goal, Problem) else _nodes(meta, goal, sources.settings, reads),
+        consistency_warnings=reads.consistency_warnings(meta.uid),
+    )
+
+
+def _claims(workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader) -> SeenClaims:
+    found = reads.by_index(NODE_CLAIMS, BY_WORKSPACE, workspace.key)
+    own = (observed_claim(each) for each in found if belongs_to(each, workspace))
+    scopes = reads.pending_scopes(workspace.uid)
+    pending = (each for each in scopes if each.startswith(_CLAIM_SCOPE))
+    unreadable = committed & reads.unreadable(NODE_CLAIMS, "").keys()
+    return SeenClaims(
+        by_name={claim.name: claim for claim in own},
+        pending=unreadable.union(each.removeprefix(_CLAIM_SCOPE) for each in pending),
+        absent=frozenset(n for n in committed if reads.looked_up_absent(NODE_CLAIMS, n)),
+        conflicts=frozenset(n for n in committed if reads.has_name_conflict(NODE_CLAIMS, n)),
+        refused=frozenset(n for n in committed if reads.create_error(NODE_CLAIMS, n)),
+    )
+
+
+def _nodes(
+    workspace: ObjectMeta, goal: Goal, settings: WorkspaceSettings, reads: CacheReader
+) -> tuple[NodeFacts, ...]:
+    """Nodes with the labels that the user asks for; claimed ones name the Workspace too."""
+    selector: Mapping[str, str] = goal.spec.resource.node_labels
+    if settings.options.has_own_nodes:
+        return matching(reads.by_index(NODES, BY_LABEL, lookup_text(selector)), selector)
+    return matching(reads.by_index(NODES, BY_WORKSPACE, workspace.key), selector)

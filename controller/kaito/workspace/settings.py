@@ -1,0 +1,21 @@
+"""Settings of the Workspace controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from controller.kaito.api.options import KaitoOptions
+from controller.kaito.provisioning.decision import ClaimSettings
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSettings:
+    """Settings of the Workspace controller.
+
+    Attributes:
+        options: what the operator is told about the cluster.
+        claims: how long is waited for nodes.
+    """
+
+    options: KaitoOptions = field(default_factory=KaitoOptions)
+    claims: ClaimSettings = field(default_factory=ClaimSettings)

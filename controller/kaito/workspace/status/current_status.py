@@ -1,0 +1,129 @@
+"""The status of a Workspace that is not being deleted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet
+from controller.apimachinery.problem import Problem
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.provisioning.conditions import NODE_CLAIM_READY, ConditionFacts
+from controller.kaito.workspace.progress import progress_of
+from controller.kaito.workspace.status.outcome import (
+    State,
+    inference_conditions,
+    inference_state,
+    tuning_conditions,
+)
+from controller.kaito.workspace.status.resources import (
+    invalid_condition,
+    resource_conditions,
+    what_failed,
+)
+from controller.runtime.reconcile.plan import Create, Event, StatusPatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from controller.kaito.workspace.observation import WorkspaceObservation
+    from controller.kaito.workspace.progress import Progress
+    from controller.runtime.reconcile.plan import Failure
+
+Status = dict[str, Any]
+
+CLAIM_FAILED: Final = "NodeClaimCreationFailed"
+
+
+def current_status(
+    seen: WorkspaceObservation, now: datetime, failures: tuple[Failure, ...] = ()
+) -> StatusPatch:
+    """The wanted status."""
+    if isinstance(seen.goal, Problem):
+        return _patch(seen, _invalid(seen, seen.goal, now), failures)
+    progress = progress_of(seen, now)
+    parts = (*resource_conditions(progress, failures), *_outcome(seen))
+    wanted = {
+        **_counts(seen, progress),
+        "state": _state(seen).value,
+        "conditions": _conditions(seen, parts, now),
+    }
+    return _patch(seen, wanted, failures)
+
+
+def _outcome(seen: WorkspaceObservation) -> Iterator[ConditionFacts]:
+    if seen.valid_goal.spec.tuning is not None:
+        return tuning_conditions(_state(seen))
+    return inference_conditions(is_ready=False)
+
+
+def _state(seen: WorkspaceObservation) -> State:
+    present = seen.status.get("state", "")
+    if seen.valid_goal.spec.tuning is not None:
+        return State.PENDING
+    return inference_state(present, is_ready=False)
+
+
+def _counts(seen: WorkspaceObservation, progress: Progress) -> Status:
+    names = sorted(node.name for node in seen.nodes if node.is_ready)
+    wanted: Status = {"workerNodes": names or None}
+    if progress.target.count:
+        wanted["targetNodeCount"] = progress.target.count
+    return wanted
+
+
+def _conditions(
+    seen: WorkspaceObservation, parts: Iterable[ConditionFacts], now: datetime
+) -> list[dict[str, Any]]:
+    """The present conditions with these parts; those that nobody sets any more are removed."""
+    conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
+    conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
+    types: set[str] = set()
+    for part in parts:
+        conditions.set(part.type, "True" if part.is_true else "False", part.reason, part.message)
+        types.add(part.type)
+    if NODE_CLAIM_READY not in types:
+        conditions.remove(NODE_CLAIM_READY)
+    doubt = "; ".join(seen.consistency_warnings)
+    conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
+    return conditions.as_list()
+
+
+def _invalid(seen: WorkspaceObservation, problem: Problem, now: datetime) -> Status:
+    """The status of a Workspace that its validation refuses; what it has is left alone."""
+    part = invalid_condition(problem.reason, problem.message)
+    conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
+    conditions.remove(READY)
+    conditions.set(part.type, "False", part.reason, part.message)
+    return {"conditions": conditions.as_list()}
+
+
+def _patch(
+    seen: WorkspaceObservation, wanted: Status, failures: tuple[Failure, ...]
+) -> StatusPatch:
+    events = tuple(_events(seen, failures))
+    urgent = bool(events) or _verdicts(seen.status) != _verdicts(wanted)
+    return StatusPatch(wanted, urgent=urgent, events=events)
+
+
+def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterator[Event]:
+    """Events about what no stored condition has told yet."""
+    told = [each.get("message", "") for each in seen.conditions]
+    if isinstance(seen.goal, Problem):
+        if seen.goal.message not in told:
+            yield Event("Warning", seen.goal.reason, "Validate", seen.goal.message)
+        return
+    for failure in failures:
+        refused = isinstance(failure.write, Create) and not failure.unknown
+        if refused and failure.write.target.resource is NODE_CLAIMS:
+            note = what_failed(failure)
+            if note not in told:
+                yield Event("Warning", CLAIM_FAILED, "Create", note, quotes=True)
+            return
+
+
+def _verdicts(status: Status) -> list[tuple[Any, ...]]:
+    """State, types, statuses and reasons: changed messages alone are not urgent."""
+    found = status.get("conditions") or ()
+    verdicts = [(each.get("type"), each.get("status"), each.get("reason")) for each in found]
+    return [(status.get("state"), status.get("targetNodeCount")), *verdicts]

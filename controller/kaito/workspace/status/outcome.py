@@ -1,0 +1,99 @@
+"""How far the workload of a Workspace is: the conditions besides those of nodes, and `state`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from controller.kaito.provisioning.conditions import ConditionFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+INFERENCE_READY: Final = "InferenceReady"
+JOB_STARTED: Final = "JobStarted"
+WORKSPACE_SUCCEEDED: Final = "WorkspaceSucceeded"
+
+
+class State(Enum):
+    """`status.state`."""
+
+    PENDING = "Pending"
+    READY = "Ready"
+    NOT_READY = "NotReady"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+def inference_conditions(
+    *, is_ready: bool, reason: str = "", message: str = ""
+) -> Iterator[ConditionFacts]:
+    """`InferenceReady` and `WorkspaceSucceeded` of a model that is served.
+
+    Args:
+        is_ready: whether all pods of the server are ready, on nodes that are.
+        reason: why not, in one word; empty while it is merely waited for.
+        message: the same in words.
+    """
+    if is_ready:
+        yield ConditionFacts(
+            INFERENCE_READY,
+            is_true=True,
+            reason="WorkspaceInferenceStatusSuccess",
+            message="Inference has been deployed successfully",
+        )
+        yield _succeeded()
+        return
+    yield ConditionFacts(
+        INFERENCE_READY,
+        is_true=False,
+        reason=reason or "WorkspaceInferenceStatusPending",
+        message=message or "Inference workload is not ready",
+    )
+    yield _pending("workspace is waiting for inference workload readiness")
+
+
+def tuning_conditions(state: State, message: str = "") -> Iterator[ConditionFacts]:
+    """`JobStarted` and `WorkspaceSucceeded` of a model that is tuned."""
+    started = state in {State.RUNNING, State.SUCCEEDED}
+    if state is State.FAILED:
+        reason, text = "WorkspaceTuningJobStatusFailed", message or "tuning job failed"
+    elif started:
+        reason, text = "WorkspaceTuningJobStatusStarted", "Tuning job has started"
+    else:
+        reason, text = "WorkspaceTuningJobStatusPending", message or "Tuning job has not started"
+    yield ConditionFacts(JOB_STARTED, is_true=started, reason=reason, message=text)
+    match state:
+        case State.SUCCEEDED:
+            yield _succeeded()
+        case State.FAILED:
+            yield ConditionFacts(
+                WORKSPACE_SUCCEEDED, is_true=False, reason="workspaceFailed", message=text
+            )
+        case State.RUNNING:
+            yield _pending("workspace has not completed yet, tuning job is running")
+        case _:
+            yield _pending("workspace is initializing, tuning job has not started")
+
+
+def inference_state(present: str, *, is_ready: bool) -> State:
+    """`Pending` until it was ready once, and never again."""
+    if is_ready:
+        return State.READY
+    return State.NOT_READY if present in {"Ready", "NotReady"} else State.PENDING
+
+
+def _succeeded() -> ConditionFacts:
+    return ConditionFacts(
+        WORKSPACE_SUCCEEDED,
+        is_true=True,
+        reason="workspaceSucceeded",
+        message="workspace succeeds",
+    )
+
+
+def _pending(message: str) -> ConditionFacts:
+    return ConditionFacts(
+        WORKSPACE_SUCCEEDED, is_true=False, reason="workspacePending", message=message
+    )

@@ -1,0 +1,77 @@
+"""The conditions that say how far the nodes of a Workspace are, and why no further."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.provisioning.conditions import (
+    NODE_CLAIM_READY,
+    NODES_READY,
+    RESOURCE_READY,
+    ConditionFacts,
+    claim_condition,
+    node_condition,
+    resource_condition,
+)
+from controller.runtime.reconcile.plan import verb_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kaito.workspace.progress import Progress
+    from controller.runtime.reconcile.plan import Failure
+
+_NOT_SERVED: Final = (
+    "the API server has no NodeClaims: install the definitions of the provisioner, or run the "
+    "operator with nodes of your own"
+)
+
+
+def resource_conditions(
+    progress: Progress, failures: tuple[Failure, ...]
+) -> tuple[ConditionFacts, ...]:
+    """`NodeClaimReady` if nodes are claimed, `NodesReady`, and `ResourceReady` for both."""
+    if not progress.target.count:
+        unknown = progress.target
+        parts = (_false(NODES_READY, unknown.reason, unknown.message),)
+    else:
+        claims = tuple(_claims(progress, failures))
+        parts = (*claims, _nodes(progress, failures))
+    return (*parts, resource_condition(*parts))
+
+
+def invalid_condition(reason: str, message: str) -> ConditionFacts:
+    """`ResourceReady` of a Workspace whose specification is refused."""
+    return _false(RESOURCE_READY, reason, message)
+
+
+def _claims(progress: Progress, failures: tuple[Failure, ...]) -> Iterator[ConditionFacts]:
+    failure = next((each for each in failures if each.write.target.resource is NODE_CLAIMS), None)
+    if failure is not None:
+        yield _false(NODE_CLAIM_READY, failure.reason, what_failed(failure))
+    elif progress.claims is not None:
+        yield claim_condition(progress.claims)
+    elif progress.lacks_claims:
+        yield _false(NODE_CLAIM_READY, "NodeClaimsNotServed", _NOT_SERVED)
+
+
+def _nodes(progress: Progress, failures: tuple[Failure, ...]) -> ConditionFacts:
+    failure = next((each for each in failures if each.write.target.resource.kind == "Node"), None)
+    if failure is not None and not progress.nodes.is_ready:
+        return _false(NODES_READY, progress.nodes.reason, what_failed(failure))
+    return node_condition(progress.nodes)
+
+
+def what_failed(failure: Failure) -> str:
+    """A sentence about a write that failed, with the server's words."""
+    target = failure.write.target
+    doubt = "; it is not known whether it was carried out" if failure.unknown else ""
+    return (
+        f"cannot {verb_of(failure.write)} {target.resource.kind} {target.name}: "
+        f"{failure.message}{doubt}"
+    )
+
+
+def _false(type_: str, reason: str, message: str) -> ConditionFacts:
+    return ConditionFacts(type_, is_true=False, reason=reason, message=message)

@@ -1,0 +1,195 @@
+"""Workspaces on an API server: from a manifest to nodes, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.kaito.api import labels
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.workspace import WORKSPACES
+from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.integration.workspaces import Cloud, Workspaces, opened
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.integration.harness import World
+
+embedded_only = pytest.mark.embedded_only
+PENDING_FOR_EVER = ClaimBehaviour(node_after=1e6)
+
+
+@pytest.fixture
+async def spaces(world: World) -> AsyncIterator[Workspaces]:
+    async with opened(world) as workspaces:
+        yield workspaces
+
+
+async def test_a_workspace_gets_its_nodes(spaces: Workspaces):
+    spaces.start_operator()
+    created = await spaces.create()
+    await spaces.has_nodes()
+    (claim,) = await spaces.claims()
+    assert (claim.metadata.labels or {})["manta.dev/owner-uid"] == created.metadata.uid
+    workspace = await spaces.workspace()
+    assert workspace.metadata.finalizers == (labels.WORKSPACE_FINALIZER,)
+    assert workspace.status["targetNodeCount"] == 1
+    assert workspace.status["workerNodes"] == [claim.status.node_name]
+    assert workspace.status["state"] == "Pending"
+    assert (await spaces.condition("NodeClaimReady"))[:2] == ("True", "NodeClaimsReady")
+    assert (await spaces.condition("NodesReady"))[:2] == ("True", "NodesReady")
+    await spaces.world.settle(5)
+    events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
+    assert events == ["NodeClaimCreated"]
+
+
+async def test_while_a_claim_is_pending_the_condition_says_for_what_it_waits(spaces: Workspaces):
+    spaces.cloud.behaviour = PENDING_FOR_EVER
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.reaches("NodeClaimReady", "False", "NodeClaimNotReady")
+    (claim,) = await spaces.claims()
+    await spaces.world.settle(2)
+    message = (await spaces.condition("ResourceReady"))[2]
+    assert message == (
+        f"Ready NodeClaims are not enough; {claim.metadata.name}: waiting until the claim becomes "
+        "ready"
+    )
+
+
+async def test_a_stock_out_is_the_first_cause_and_the_claim_is_replaced_later(spaces: Workspaces):
+    def first_is_out(_workspace: str, number: int) -> ClaimBehaviour | None:
+        return ClaimBehaviour(node_after=2, stock_out=True) if number == 0 else None
+
+    spaces.cloud.of = first_is_out
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.reaches("ResourceReady", "False", "InsufficientCapacity")
+    assert "unavailable during launch" in (await spaces.condition("ResourceReady"))[2]
+    await spaces.has_nodes()
+    if spaces.world.server is not None:
+        assert (spaces.referee.created["phi"], spaces.referee.most["phi"]) == (2, 1)
+
+
+async def test_a_node_without_its_plugin_is_named(spaces: Workspaces):
+    spaces.cloud.behaviour = ClaimBehaviour(node_after=1, plugin_after=20)
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.reaches("ResourceReady", "False", "NodePluginsNotReady")
+    (claim,) = await spaces.claims()
+    assert claim.status.node_name in (await spaces.condition("ResourceReady"))[2]
+    await spaces.has_nodes()
+
+
+async def test_a_claim_that_is_lost_is_confirmed_and_replaced(spaces: Workspaces):
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    (lost,) = await spaces.claims()
+    await spaces.world.user.delete(NODE_CLAIMS, "", lost.metadata.name)
+    await spaces.reaches("NodeClaimReady", "False", "NodeClaimNotReady")
+    await spaces.has_nodes()
+    (claim,) = await spaces.claims()
+    assert claim.metadata.name != lost.metadata.name
+    if spaces.world.server is not None:
+        assert spaces.referee.most["phi"] == 1
+
+
+async def test_several_claims_are_created_at_once(spaces: Workspaces):
+    spaces.start_operator()
+    await spaces.create(count=3)
+    await spaces.has_nodes()
+    assert len(await spaces.claims()) == 3
+    assert (await spaces.workspace()).status["targetNodeCount"] == 3
+
+
+async def test_a_deleted_workspace_stays_until_its_claims_are_gone(spaces: Workspaces):
+    spaces.start_operator()
+    await spaces.create(count=2)
+    await spaces.has_nodes()
+    await spaces.delete()
+    await spaces.reaches("WorkspaceDeleting", "True", "workspaceDeleted")
+    await spaces.world.eventually(spaces.is_gone)
+    assert await spaces.claims() == []
+
+
+async def test_an_invalid_workspace_gets_a_condition_and_no_claim(spaces: Workspaces):
+    spaces.start_operator()
+    await spaces.create(resource={"instanceType": "x1", "labelSelector": {}})
+    await spaces.reaches("ResourceReady", "False", "InvalidWorkspaceSpec")
+    assert "Unsupported instance type x1" in (await spaces.condition("ResourceReady"))[2]
+    assert await spaces.claims() == []
+    await spaces.world.settle(5)
+    events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
+    assert events == ["InvalidWorkspaceSpec"]
+
+
+@embedded_only
+async def test_KAI4_a_refused_claim_is_tried_again_with_back_off(spaces: Workspaces):
+    refusal = ErrorResponse(403, "Forbidden", "exceeded quota {n}")
+    rule = Rule(refusal, str(NODE_CLAIMS), frozenset({"create"}), times=5)
+    operator = spaces.start_operator(rules=[rule])
+    await spaces.create()
+    await spaces.reaches("NodeClaimReady", "False", "Forbidden")
+    assert "exceeded quota" in (await spaces.condition("NodeClaimReady"))[2]
+    await spaces.has_nodes()
+    await spaces.world.settle(5)
+    events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
+    assert events.count("NodeClaimCreationFailed") == 1
+    patches = [each for each in operator.transport.journal.writes if is_commit(each)]
+    assert len(patches) < 6  # not one for each attempt
+
+
+def is_commit(entry: object) -> bool:
+    about = entry.attributes  # type: ignore[attr-defined]
+    return about.resource == str(WORKSPACES) and about.subresource != "status"
+
+
+@embedded_only
+async def test_without_the_definition_of_claims_a_workspace_waits_and_can_be_deleted(world: World):
+    spaces = Workspaces(world, Cloud())
+    await spaces.install()
+    await spaces.uninstall_claims()
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.reaches("ResourceReady", "False", "NodeClaimsNotServed")
+    await spaces.delete()
+    await world.eventually(spaces.is_gone)
+
+
+@embedded_only
+async def test_a_workspace_goes_on_when_the_definition_of_claims_is_installed(world: World):
+    spaces = Workspaces(world, Cloud())
+    await spaces.install()
+    await spaces.uninstall_claims()
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.reaches("ResourceReady", "False", "NodeClaimsNotServed")
+    await spaces.install()
+    async with spaces.provisioner():
+        await spaces.has_nodes()
+
+
+@embedded_only
+async def test_KAI20_one_made_anew_takes_no_claim_of_the_one_before(spaces: Workspaces):
+    spaces.cloud.behaviour = ClaimBehaviour(gone_after=10)
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    (old,) = await spaces.claims()
+    name, meta = spaces.world.namespace, (await spaces.workspace()).metadata
+    await spaces.delete()
+    patch = {"metadata": {"finalizers": None, "uid": meta.uid}}
+    await spaces.world.user.merge_patch(WORKSPACES, name, "phi", patch)
+    await spaces.create()
+    await spaces.has_nodes()
+    claims = await spaces.claims()
+    assert old.metadata.uid not in {each.metadata.uid for each in claims if live(each)}
+    assert len([each for each in claims if live(each)]) == 1
+
+
+def live(claim: object) -> bool:
+    return not claim.metadata.terminating  # type: ignore[attr-defined]

@@ -1,0 +1,231 @@
+"""Workspaces in a world: what a user does, a simulated cloud, and a referee over the claims."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter.definitions import node_claim_definition
+from controller.devcluster.karpenter.provisioner import SimulatedProvisioner
+from controller.devcluster.nodes.caches import NodeCaches
+from controller.devcluster.nodes.component_context import ComponentContext
+from controller.devcluster.nodes.settings import NodeSettings
+from controller.kaito.api import labels
+from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.nodeclaim import NODE_CLAIMS, NodeClaim
+from controller.kaito.api.workspace import WORKSPACES, Workspace
+from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+from controller.kube.errors import NotFound, PathNotFound
+from controller.kube.resources import CRDS
+from tests.integration.harness import install_crds
+from tests.kaito.support import inference
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+    from controller.devcluster.apiserver import StoredEvent
+    from controller.devcluster.karpenter.objects import ProvisionedClaim
+    from tests.integration.harness import RunningOperator, World
+
+INSTANCE = "Standard_NC24ads_A100_v4"
+CLAIMS = str(NODE_CLAIMS)
+
+
+def manifest(name: str = "phi", count: int = 1, **changes: Any) -> dict[str, Any]:
+    """A Workspace; one of several nodes has a template, whose number of nodes is not estimated."""
+    template = {"spec": {"containers": [{"name": "server", "image": "example.com/server:1"}]}}
+    return {
+        "apiVersion": "kaito.sh/v1beta1",
+        "kind": "Workspace",
+        "metadata": {"name": name},
+        "resource": {
+            "count": count,
+            "instanceType": INSTANCE,
+            "labelSelector": {"matchLabels": {"apps": name}},
+        },
+        "inference": inference() if count == 1 else {"template": template},
+        **changes,
+    }
+
+
+class ClaimReferee:
+    """Counts what happens to claims at every write to the store.
+
+    Attributes:
+        created: how many claims were created for each Workspace, by its name.
+        deleted: how many were marked for deletion.
+        most: the most that a Workspace had at a time.
+    """
+
+    def __init__(self) -> None:
+        self.created: Counter[str] = Counter()
+        self.deleted: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self._present: dict[str, str] = {}
+        self._known: set[str] = set()
+        self._marked: set[str] = set()
+
+    def __call__(self, event: StoredEvent) -> None:
+        if event.table != CLAIMS:
+            return
+        metadata = event.current.object["metadata"]
+        uid, workspace = metadata["uid"], metadata["labels"][labels.WORKSPACE]
+        if uid not in self._known:
+            self._known.add(uid)
+            self.created[workspace] += 1
+        if "deletionTimestamp" in metadata and uid not in self._marked:
+            self._marked.add(uid)
+            self.deleted[workspace] += 1
+        if event.type == "DELETED":
+            self._present.pop(uid, None)
+        else:
+            self._present[uid] = workspace
+        now = sum(each == workspace for each in self._present.values())
+        self.most[workspace] = max(self.most[workspace], now)
+
+
+@dataclass
+class Cloud:
+    """What becomes of claims; `of` may say so for each claim, by the order of its creation.
+
+    Attributes:
+        behaviour: of all claims for which `of` says nothing.
+        of: takes the name of the Workspace and how many claims it had before.
+    """
+
+    behaviour: ClaimBehaviour = field(default_factory=ClaimBehaviour)
+    of: Callable[[str, int], ClaimBehaviour | None] = lambda _workspace, _number: None
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _counts: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, claim: ProvisionedClaim) -> ClaimBehaviour:
+        workspace = (claim.metadata.labels or {}).get(labels.WORKSPACE, "")
+        number = self._numbers.get(claim.metadata.uid)
+        if number is None:
+            number = self._numbers[claim.metadata.uid] = self._counts[workspace]
+            self._counts[workspace] += 1
+        return self.of(workspace, number) or self.behaviour
+
+
+class Workspaces:
+    """The Workspaces of a world, as their user sees them."""
+
+    def __init__(self, world: World, cloud: Cloud | None = None) -> None:
+        self.world = world
+        self.cloud = cloud or Cloud()
+        self.referee = ClaimReferee()
+        if world.server is not None:
+            world.server.on_write.append(self.referee)
+
+    async def install(self, *definitions: dict[str, Any]) -> None:
+        """Have Workspaces and NodeClaims served."""
+        wanted = definitions or (workspace_definition(), node_claim_definition())
+        await install_crds(self.world, *wanted)
+        await self.world.eventually(lambda: self._are_served(*wanted))
+
+    async def _are_served(self, *wanted: dict[str, Any]) -> bool:
+        for each in wanted:
+            resource = next(r for r in (WORKSPACES, NODE_CLAIMS) if str(r) == _name(each))
+            try:
+                await self.world.user.list(resource, "", limit=1)
+            except (NotFound, PathNotFound):
+                return False
+        return True
+
+    async def uninstall_claims(self) -> None:
+        await self.world.user.delete(CRDS, "", CLAIMS)
+
+    @asynccontextmanager
+    async def provisioner(self) -> AsyncIterator[None]:
+        """A simulated provisioner, as long as the block runs."""
+        tasks: list[asyncio.Task[None]] = []
+
+        def spawn(work: Coroutine[Any, Any, None]) -> None:
+            tasks.append(asyncio.create_task(work))
+
+        client, rng = self.world.client("provisioner"), random.Random(3)
+        caches = NodeCaches(client, clock=self.world.loop, rng=rng, spawn=spawn)
+        context = ComponentContext(
+            client, caches, NodeSettings(), self.world.loop, self.world.wall, rng
+        )
+        component = SimulatedProvisioner(context, self.cloud)
+        try:
+            caches.start()
+            await caches.wait_for_sync()
+            spawn(component.run())
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def start_operator(
+        self, settings: WorkspaceSettings | None = None, **more: Any
+    ) -> RunningOperator:
+        return self.world.start_operator(kinds=[WorkspaceKind(settings)], **more)
+
+    async def create(self, name: str = "phi", count: int = 1, **changes: Any) -> Workspace:
+        body = manifest(name, count, **changes)
+        return await self.world.user.create(WORKSPACES, self.world.namespace, body)
+
+    async def delete(self, name: str = "phi") -> None:
+        await self.world.user.delete(WORKSPACES, self.world.namespace, name)
+
+    async def workspace(self, name: str = "phi") -> Workspace:
+        return await self.world.user.get(WORKSPACES, self.world.namespace, name)
+
+    async def claims(self, name: str = "phi") -> list[NodeClaim]:
+        selector = f"{labels.WORKSPACE}={name}"
+        return (await self.world.user.list(NODE_CLAIMS, "", label_selector=selector)).items
+
+    async def condition(self, type_: str, name: str = "phi") -> tuple[str, str, str]:
+        """Status, reason and message; empty if there is no such condition."""
+        for each in (await self.workspace(name)).status.get("conditions", ()):
+            if each["type"] == type_:
+                return each["status"], each["reason"], each["message"]
+        return "", "", ""
+
+    async def has(self, type_: str, status: str, reason: str, name: str = "phi") -> bool:
+        return (await self.condition(type_, name))[:2] == (status, reason)
+
+    async def reaches(
+        self, type_: str, status: str, reason: str, name: str = "phi", *, seconds: float = 120
+    ) -> None:
+        """Wait for a condition."""
+        try:
+            await self.world.eventually(
+                lambda: self.has(type_, status, reason, name), seconds=seconds, pause=0.2
+            )
+        except AssertionError:
+            found = (await self.workspace(name)).status
+            raise AssertionError(f"{type_} is not {status} {reason}: {found}") from None
+
+    async def has_nodes(self, name: str = "phi", *, seconds: float = 120) -> None:
+        await self.reaches(
+            "ResourceReady", "True", "workspaceResourceStatusSuccess", name, seconds=seconds
+        )
+
+    async def is_gone(self, name: str = "phi") -> bool:
+        try:
+            await self.workspace(name)
+        except NotFound:
+            return True
+        return False
+
+
+def _name(definition: dict[str, Any]) -> str:
+    return definition["metadata"]["name"]
+
+
+@asynccontextmanager
+async def opened(world: World, cloud: Cloud | None = None) -> AsyncIterator[Workspaces]:
+    """A world with all definitions, and a cloud."""
+    workspaces = Workspaces(world, cloud)
+    await workspaces.install()
+    async with workspaces.provisioner():
+        yield workspaces
