@@ -400,6 +400,7 @@ class BatchJobStatus(View, frozen=True):
     """`status` of a Job."""
 
     active: int = 0
+    ready: int | None = None
     succeeded: int = 0
     failed: int = 0
     start_time: str | None = None
@@ -412,6 +413,70 @@ class Job(KubeObject, frozen=True):
 
     spec: BatchJobSpec = BatchJobSpec()
     status: BatchJobStatus = BatchJobStatus()
+
+
+class ExecAction(View, frozen=True):
+    """`exec` of a probe."""
+
+    command: tuple[str, ...] = ()
+
+
+class Probe(View, frozen=True):
+    """A probe, as far as it runs a command."""
+
+    exec: ExecAction | None = None
+
+
+class ServerContainer(View, frozen=True):
+    """`spec.template.spec.containers[]` of a StatefulSet: what an update of the server needs."""
+
+    name: str = ""
+    image: str = ""
+    command: tuple[str, ...] = ()
+    startup_probe: Probe | None = None
+
+
+class ServerPodSpec(View, frozen=True):
+    """`spec.template.spec` of a StatefulSet."""
+
+    containers: tuple[ServerContainer, ...] = ()
+
+
+class ServerTemplate(View, frozen=True):
+    """`spec.template` of a StatefulSet."""
+
+    spec: ServerPodSpec = ServerPodSpec()
+
+
+class StatefulSetSelector(View, frozen=True):
+    """`spec.selector` of a StatefulSet."""
+
+    match_labels: dict[str, str] | None = None
+
+
+class StatefulSetSpec(View, frozen=True):
+    """`spec` of a StatefulSet."""
+
+    replicas: int | None = None
+    selector: StatefulSetSelector = StatefulSetSelector()
+    template: ServerTemplate = ServerTemplate()
+    volume_claim_templates: tuple[KubeObject, ...] = ()
+
+
+class StatefulSetStatus(View, frozen=True):
+    """`status` of a StatefulSet."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+
+
+class StatefulSet(KubeObject, frozen=True):
+    """A StatefulSet."""
+
+    spec: StatefulSetSpec = StatefulSetSpec()
+    status: StatefulSetStatus = StatefulSetStatus()
 
 
 class Endpoint(View, frozen=True):

@@ -23,6 +23,7 @@ from controller.kube.objects import (
     RoleBinding,
     Route,
     Service,
+    StatefulSet,
 )
 
 T = TypeVar("T", bound=KubeObject)
@@ -81,6 +82,8 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", Namespace, namespaced
 NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", KubeObject)
 JOBS = Resource("batch", "v1", "jobs", "Job", Job)
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", StatefulSet)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", KubeObject)
 ENDPOINT_SLICES = Resource(
     "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", EndpointSlice
 )

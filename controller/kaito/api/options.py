@@ -43,6 +43,8 @@ class KaitoOptions:
         accelerators: whether some of a node's GPUs may be asked for.
         node_classes: names of Karpenter's node classes that users may choose from.
         node_image_family: of nodes whose Workspace names none.
+        preset_registry: registry and folder of the images that serve and tune models, Kaito's
+            `PRESET_REGISTRY_NAME`.
     """
 
     cloud: Cloud = Cloud.AZURE
@@ -52,6 +54,7 @@ class KaitoOptions:
     accelerators: bool = False
     node_classes: tuple[str, ...] = ()
     node_image_family: str = "ubuntu"
+    preset_registry: str = "mcr.microsoft.com/aks/kaito"
 
     @property
     def has_own_nodes(self) -> bool:

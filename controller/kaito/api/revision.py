@@ -41,9 +41,9 @@ def is_revision_hash(workspace: Workspace, stored: str) -> bool:
     return any(_hash(_parts(workspace, writer)) == stored for writer in writers)
 
 
-def revision_name(workspace_name: str, hash_: str) -> str:
-    """The name of the ControllerRevision."""
-    return f"{workspace_name}-{hash_[:_SUFFIX_LENGTH]}"
+def revision_name(workspace_name: str, hash_: str, digits: int = _SUFFIX_LENGTH) -> str:
+    """The name of the ControllerRevision, with so many digits of the hash."""
+    return f"{workspace_name}-{hash_[:digits]}"
 
 
 def revision_data(workspace: Workspace) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from controller.kaito.presets.catalogue import (
     is_preset_name,
     model_id,
 )
+from controller.kaito.presets.command_line import in_shell, with_flags
 from controller.kaito.presets.estimator import DoesNotFit, estimate_nodes
 from controller.kaito.presets.gpus import NodeGPUs, UnknownGPUs, gpus_of_node, gpus_of_slice
 from controller.kaito.presets.instance_types import (
@@ -19,18 +20,29 @@ from controller.kaito.presets.instance_types import (
     may_be_provisioned,
 )
 from controller.kaito.presets.model import Model
+from controller.kaito.presets.serving_options import needs_cuda_toolkit, needs_deep_gemm
 from controller.kaito.presets.sizing import DISK_OF_UNKNOWN_SIZE, disk_request, startup_seconds
 from controller.kaito.presets.transformers import (
     TunableModel,
+    find_tunable_model,
     serves_with_transformers,
     transformers_command,
     tunable_models,
     tuning_command,
 )
-from controller.kaito.presets.vllm import VllmSettings, vllm_command, vllm_flags
+from controller.kaito.presets.vllm import (
+    RAY_PORT,
+    WEIGHTS_PATH,
+    VllmSettings,
+    vllm_command,
+    vllm_flags,
+    with_optional_flags,
+)
 
 __all__ = [
     "DISK_OF_UNKNOWN_SIZE",
+    "RAY_PORT",
+    "WEIGHTS_PATH",
     "Cloud",
     "DoesNotFit",
     "InstanceType",
@@ -44,13 +56,17 @@ __all__ = [
     "estimate_nodes",
     "find_instance_type",
     "find_model",
+    "find_tunable_model",
     "gpus_of_node",
     "gpus_of_slice",
+    "in_shell",
     "instance_type_names",
     "is_deprecated",
     "is_preset_name",
     "may_be_provisioned",
     "model_id",
+    "needs_cuda_toolkit",
+    "needs_deep_gemm",
     "serves_with_transformers",
     "startup_seconds",
     "transformers_command",
@@ -58,4 +74,6 @@ __all__ = [
     "tuning_command",
     "vllm_command",
     "vllm_flags",
+    "with_flags",
+    "with_optional_flags",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from controller.kaito.presets.catalogue import model_id
 from controller.kaito.presets.command_line import in_shell, with_flags
 from controller.kaito.presets.tables import Row, read_table
 
@@ -82,6 +83,11 @@ def transformers_command(model: Model) -> list[str]:
 def tuning_command(gpus: int) -> list[str]:
     """`command` of the container that tunes a model on so many GPUs."""
     return in_shell(f"{with_flags(_LAUNCH_TUNING, {'num_processes': str(gpus)})} {_TUNE}")
+
+
+def find_tunable_model(preset: str) -> TunableModel | None:
+    """The model that the name of a preset stands for, None if it cannot be tuned."""
+    return tunable_models().get(model_id(preset).rpartition("/")[2])
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,7 @@ _UTILIZATION_OF: Final = {"NVIDIA A10": "0.82"}
 """The A10 has too little memory beside what vLLM accounts for."""
 
 _NO_HOST_CACHE: Final = "kaito-kv-cache-cpu-memory-utilization"
+_OPTIONAL: Final = re.compile(r" --(enable-lora|kaito-config-file=[^ ;]+)(?=[ ;]|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,21 @@ def vllm_flags(model: Model, settings: VllmSettings) -> dict[str, str]:
         flags[_NO_HOST_CACHE] = "0"
     _take_weights(flags, model, settings)
     return flags | _parallelism(model, settings)
+
+
+def with_optional_flags(line: str, *, with_adapters: bool, with_config: bool) -> str:
+    """The command line with the flags that an edit of the specification adds or removes.
+
+    The rest stays as it is: it belongs to the image that it was written for (KAI-23). A line that
+    has these flags already, or does not start vLLM as Kaito does, stays the same text.
+    """
+    program, found, arguments = line.partition(_SERVE)
+    config = [f"kaito-config-file={CONFIG_FILE}"] if with_config else []
+    wanted = [*(["enable-lora"] if with_adapters else []), *config]
+    if not found or sorted(_OPTIONAL.findall(arguments)) == wanted:
+        return line
+    flags = "".join(f" --{flag}" for flag in wanted)
+    return f"{program}{found}{flags}{_OPTIONAL.sub('', arguments)}"
 
 
 def _flags_of_model(model: Model) -> dict[str, str]:

@@ -25,7 +25,7 @@ def image_problem(image: str) -> str:
         return "invalid reference format"
     if _HEXADECIMAL_ID.fullmatch(image):
         return f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
-    domain, remainder = _split_domain(image)
+    domain, remainder = split_domain(image)
     repository = remainder.partition(":")[0]
     if repository != repository.lower():
         return f"invalid reference format: repository name ({repository}) must be lowercase"
@@ -37,7 +37,7 @@ def image_problem(image: str) -> str:
     return ""
 
 
-def _split_domain(image: str) -> tuple[str, str]:
+def split_domain(image: str) -> tuple[str, str]:
     """The registry, which is Docker's if none is named, and the rest."""
     first, slash, rest = image.partition("/")
     is_domain = "." in first or ":" in first or first == "localhost" or first != first.lower()

@@ -10,7 +10,7 @@ from controller.kaito.api.validation.sources import (
     image_errors,
     source_errors,
 )
-from controller.kaito.presets import is_preset_name, model_id, tunable_models
+from controller.kaito.presets import find_tunable_model, is_preset_name, tunable_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
         yield missing_field("Preset")
     elif not is_preset_name(tuning.preset.name):
         yield invalid_value(f"Unsupported tuning preset name {tuning.preset.name}", "presetName")
-    elif model_id(tuning.preset.name).rpartition("/")[2] not in tunable_models():
+    elif find_tunable_model(tuning.preset.name) is None:
         yield _not_tunable(tuning.preset.name)
 
 

@@ -1,0 +1,51 @@
+"""The bodies of everything that a Workspace creates besides nodes, as pure functions.
+
+docs/design.md says what of an existing workload is changed, and when a model server restarts.
+"""
+
+from __future__ import annotations
+
+from controller.kaito.workloads.changes import (
+    image_upgrade,
+    is_benchmarked,
+    is_on_local_disk,
+    preset_changes,
+    template_changes,
+)
+from controller.kaito.workloads.gpus import workload_gpus
+from controller.kaito.workloads.history import HistoryStep, next_revision
+from controller.kaito.workloads.preset import preset_stateful_set
+from controller.kaito.workloads.revision import Revision, RevisionState
+from controller.kaito.workloads.server import Serving
+from controller.kaito.workloads.services import services
+from controller.kaito.workloads.template import template_stateful_set
+from controller.kaito.workloads.tuning_config import (
+    config_name,
+    default_config_map,
+    results_folder,
+)
+from controller.kaito.workloads.tuning_job import Tuning, tuning_job
+from controller.kaito.workloads.volumes import LOCAL_DISK_CLASS
+
+__all__ = [
+    "LOCAL_DISK_CLASS",
+    "HistoryStep",
+    "Revision",
+    "RevisionState",
+    "Serving",
+    "Tuning",
+    "config_name",
+    "default_config_map",
+    "image_upgrade",
+    "is_benchmarked",
+    "is_on_local_disk",
+    "next_revision",
+    "preset_changes",
+    "preset_stateful_set",
+    "results_folder",
+    "services",
+    "template_changes",
+    "template_stateful_set",
+    "tuning_job",
+    "workload_gpus",
+]

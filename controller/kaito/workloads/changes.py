@@ -1,0 +1,153 @@
+"""What is changed of a StatefulSet that exists: a JSON patch, empty if nothing is due.
+
+A model server restarts only for another revision of its Workspace, or when an upgrade of its image
+is asked for. What others have changed stays: replicas, resources, images, affinity, probes, the
+strategy of updates, labels. Of a preset, a new revision replaces what follows from the fields that
+may be edited (adapters, configuration); of a template, the pods' template.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.kaito.api import labels
+from controller.kaito.presets import with_optional_flags
+from controller.kaito.workloads.probes import BENCHMARK
+from controller.kaito.workloads.revision import RevisionState
+from controller.kaito.workloads.volumes import WEIGHTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kaito.api.workspace import InferenceSpec
+    from controller.kaito.workloads.pod_parts import Body
+    from controller.kaito.workloads.revision import Revision
+    from controller.kube.objects import ObjectMeta, ServerContainer, StatefulSet
+
+Operations = tuple[dict[str, Any], ...]
+_POD: Final = "/spec/template/spec"
+
+
+def preset_changes(
+    present: StatefulSet, desired: Body, inference: InferenceSpec, revision: Revision
+) -> Operations:
+    """The changes to the server of a preset.
+
+    Args:
+        present: the StatefulSet.
+        desired: the body that would be created, with weights where the present one has them.
+        inference: the specification.
+        revision: the present one.
+    """
+    position = _main_container(present)
+    if revision.state_of(present.metadata) is not RevisionState.OUTDATED or position is None:
+        return _mark(present, revision)
+    command = _command_change(present.spec.template.spec.containers[position], inference, position)
+    pod: Body = desired["spec"]["template"]["spec"]
+    main: Body = pod["containers"][0]
+    container = f"{_POD}/containers/{position}"
+    return (
+        *_mark(present, revision),
+        *command,
+        _set(f"{container}/env", main.get("env", [])),
+        _set(f"{container}/volumeMounts", main.get("volumeMounts", [])),
+        _set(f"{_POD}/initContainers", pod.get("initContainers", [])),
+        _set(f"{_POD}/volumes", pod["volumes"]),
+    )
+
+
+def template_changes(present: StatefulSet, desired: Body, revision: Revision) -> Operations:
+    """The changes to the server of a template."""
+    if revision.state_of(present.metadata) is not RevisionState.OUTDATED:
+        return _mark(present, revision)
+    return (*_mark(present, revision), _set("/spec/template", _template(present, desired)))
+
+
+def image_upgrade(
+    workspace: ObjectMeta, present: StatefulSet, desired: Body, revision: Revision
+) -> Operations:
+    """The changes that bring the server of a preset to the present image, if that is asked for.
+
+    A label of the Workspace names the version, so that a label that was forgotten does nothing
+    later.
+    """
+    main: Body = desired["spec"]["template"]["spec"]["containers"][0]
+    version = (workspace.labels or {}).get(labels.UPGRADE_TO, "")
+    position = _main_container(present) or 0
+    containers = present.spec.template.spec.containers
+    image = containers[position].image if containers else ""
+    if not version or not main["image"].endswith(f":{version}") or image == main["image"]:
+        return ()
+    retention = "persistentVolumeClaimRetentionPolicy"
+    return (
+        *(_mark(present, revision) or _precondition(present)),
+        _set("/spec/template", _template(present, desired)),
+        _set("/spec/replicas", desired["spec"]["replicas"]),
+        _set(f"/spec/{retention}", desired["spec"][retention]),
+    )
+
+
+def is_on_local_disk(present: StatefulSet) -> bool:
+    """Whether the weights of its pods are on a disk of the machine."""
+    return any(each.metadata.name == WEIGHTS for each in present.spec.volume_claim_templates)
+
+
+def is_benchmarked(present: StatefulSet) -> bool:
+    """Whether its pods measure their throughput when they start."""
+    probes = [each.startup_probe for each in present.spec.template.spec.containers]
+    commands = [probe.exec.command for probe in probes if probe is not None and probe.exec]
+    return any(BENCHMARK in word for command in commands for word in command)
+
+
+def _template(present: StatefulSet, desired: Body) -> Body:
+    """The desired template with the labels that the StatefulSet selects, which never change."""
+    template: Body = desired["spec"]["template"]
+    selected = present.spec.selector.match_labels or {}
+    metadata: Body = template["metadata"]
+    return {**template, "metadata": {**metadata, "labels": {**metadata["labels"], **selected}}}
+
+
+def _main_container(present: StatefulSet) -> int | None:
+    """The position of the server's container: the one with its name, else the first."""
+    names = [each.name for each in present.spec.template.spec.containers]
+    if present.metadata.name in names:
+        return names.index(present.metadata.name)
+    return 0 if names else None
+
+
+def _command_change(
+    container: ServerContainer, inference: InferenceSpec, position: int
+) -> Iterator[dict[str, Any]]:
+    for number, word in enumerate(container.command):
+        changed = with_optional_flags(
+            word, with_adapters=bool(inference.adapters), with_config=bool(inference.config)
+        )
+        if changed != word:
+            yield _set(f"{_POD}/containers/{position}/command/{number}", changed, op="replace")
+
+
+def _mark(present: StatefulSet, revision: Revision) -> Operations:
+    """The annotations of a revision, if they differ."""
+    found = present.metadata.annotations
+    wanted = revision.annotations
+    if found is not None and found.get(labels.REVISION) == wanted[labels.REVISION]:
+        return ()
+    new = (
+        [_set("/metadata/annotations", wanted)]
+        if found is None
+        else [_set(f"/metadata/annotations/{_escaped(key)}", wanted[key]) for key in wanted]
+    )
+    return (*_precondition(present), *new)
+
+
+def _precondition(present: StatefulSet) -> Operations:
+    revision = present.metadata.resource_version
+    return ({"op": "test", "path": "/metadata/resourceVersion", "value": revision},)
+
+
+def _set(path: str, value: Any, op: str = "add") -> dict[str, Any]:
+    return {"op": op, "path": path, "value": value}
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

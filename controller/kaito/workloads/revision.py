@@ -1,0 +1,55 @@
+"""The revision that a workload is made from, and whether it is still the present one.
+
+Kaito compares numbers only, so that a history that begins anew replaces every tuning job. The hash
+beside the number shows that nothing has changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from controller.kaito.api import labels
+
+if TYPE_CHECKING:
+    from controller.kube.objects import ObjectMeta
+
+
+class RevisionState(Enum):
+    """How a workload relates to the present revision."""
+
+    PRESENT = "made from it"
+    UNMARKED = "made from the same specification, or nobody knows: only the mark is missing"
+    OUTDATED = "made from another specification"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A revision of a Workspace.
+
+    Attributes:
+        number: of its ControllerRevision.
+        hash: of the specification.
+    """
+
+    number: int
+    hash: str
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The annotations of a workload that is made from it."""
+        return {labels.REVISION: str(self.number), labels.HASH: self.hash}
+
+    def state_of(self, workload: ObjectMeta) -> RevisionState:
+        """Whether a workload is made from this revision.
+
+        A workload without a number is taken for up to date, so that taking over restarts nothing.
+        """
+        found = workload.annotations or {}
+        number = found.get(labels.REVISION)
+        if number == str(self.number):
+            return RevisionState.PRESENT
+        if number is None or found.get(labels.HASH) == self.hash:
+            return RevisionState.UNMARKED
+        return RevisionState.OUTDATED

@@ -1,0 +1,73 @@
+"""The StatefulSet of a Workspace that brings a pod template of its own."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, cast
+
+from controller.apimachinery.custom_object import mapping
+from controller.kaito.workloads.identity import child, pod_labels
+from controller.kaito.workloads.scheduling import (
+    default_tolerations,
+    node_affinity,
+    node_requirements,
+    own_node_requirements,
+)
+from controller.kube.resources import STATEFUL_SETS
+
+if TYPE_CHECKING:
+    from controller.kaito.api.options import KaitoOptions
+    from controller.kaito.api.workspace import ResourceSpec, WorkspaceSpec
+    from controller.kaito.workloads.pod_parts import Body
+    from controller.kaito.workloads.revision import Revision
+    from controller.kube.objects import ObjectMeta
+
+
+def template_stateful_set(
+    workspace: ObjectMeta,
+    spec: WorkspaceSpec,
+    nodes: int,
+    revision: Revision,
+    options: KaitoOptions,
+) -> Body:
+    """The body that is created for a Workspace with a template.
+
+    The user's affinity is replaced and the tolerations are added to, as in Kaito. Kaito writes no
+    revision here, because it never applies an edit.
+    """
+    assert spec.inference is not None
+    selected = pod_labels(workspace)
+    return {
+        **child(STATEFUL_SETS, workspace, workspace.name, annotations=revision.annotations),
+        "spec": {
+            "replicas": nodes,
+            "selector": {"matchLabels": selected},
+            "template": _template(workspace, spec, options),
+        },
+    }
+
+
+def _template(workspace: ObjectMeta, spec: WorkspaceSpec, options: KaitoOptions) -> Body:
+    assert spec.inference is not None
+    template: Body = copy.deepcopy(spec.inference.template or {})
+    metadata = mapping(template.get("metadata"))
+    own_labels = {**mapping(metadata.get("labels")), **pod_labels(workspace)}
+    return {
+        **template,
+        "metadata": {**metadata, "labels": own_labels},
+        "spec": _pod_spec(mapping(template.get("spec")), workspace, spec.resource, options),
+    }
+
+
+def _pod_spec(
+    given: Body, workspace: ObjectMeta, resource: ResourceSpec, options: KaitoOptions
+) -> Body:
+    requirements = [*node_requirements(resource), *own_node_requirements(workspace, options)]
+    rest = {key: value for key, value in given.items() if key != "affinity"}
+    tolerations = given.get("tolerations")
+    own = cast("list[Any]", tolerations) if isinstance(tolerations, list) else []
+    return {
+        **rest,
+        **node_affinity(requirements),
+        "tolerations": [*own, *default_tolerations(options)],
+    }

@@ -1,0 +1,41 @@
+"""What the services of a model server expose."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.kaito.api.options import KaitoOptions
+from controller.kaito.workloads import services
+from tests.kaito.support import workspace
+
+ALWAYS = ["http", "ray", "dashboard"]
+
+
+@pytest.mark.parametrize(
+    ("runtime", "balanced", "kind", "ports"),
+    [
+        ("vllm", "", "ClusterIP", [*ALWAYS, "kv-events"]),
+        ("vllm", "True", "LoadBalancer", ALWAYS),
+        ("vllm", "true", "ClusterIP", [*ALWAYS, "kv-events"]),
+        ("transformers", "", "ClusterIP", ALWAYS),
+        ("transformers", "True", "LoadBalancer", ALWAYS),
+    ],
+)
+def test_events_of_the_cache_are_for_the_cluster_only(
+    runtime: str, balanced: str, kind: str, ports: list[str]
+):
+    annotations = {"kaito.sh/runtime": runtime, "kaito.sh/enablelb": balanced}
+    meta = workspace(annotations=annotations).metadata
+    request, _ = services(meta, KaitoOptions())
+    assert request["spec"]["type"] == kind
+    assert [port["name"] for port in request["spec"]["ports"]] == ports
+
+
+def test_KAI24_requests_go_to_the_first_pod_and_names_are_for_all():
+    request, headless = services(workspace().metadata, KaitoOptions())
+    assert request["spec"]["selector"] == {
+        "kaito.sh/workspace": "phi",
+        "statefulset.kubernetes.io/pod-name": "phi-0",
+    }
+    assert headless["spec"]["selector"] == {"kaito.sh/workspace": "phi"}
+    assert headless["metadata"]["name"] == "phi-headless"
