@@ -1,0 +1,100 @@
+"""The order of maps plays no part in a body, and odd specifications have one too."""
+
+from __future__ import annotations
+
+import copy
+import random
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from controller.apimachinery.problem import Problem
+from controller.kaito.api.options import KaitoOptions
+from controller.kaito.api.validation.workspace import validate_workspace
+from tests.kaito.workloads.given import Given, golden_names, read_golden
+
+
+def shuffled(value: Any, draw: random.Random) -> Any:
+    """The same data with the keys of each map in another order."""
+    if isinstance(value, dict):
+        items = list(cast("dict[str, Any]", value).items())
+        draw.shuffle(items)
+        return {key: shuffled(each, draw) for key, each in items}
+    if isinstance(value, list):
+        return [shuffled(each, draw) for each in cast("list[Any]", value)]
+    return value
+
+
+@pytest.mark.parametrize("name", list(golden_names()))
+def test_the_order_of_maps_plays_no_part(name: str):
+    given, _ = read_golden(name)
+    made = given.bodies()
+    for seed in range(3):
+        draw = random.Random(seed)
+        fields = ("resource", "inference", "tuning", "labels", "annotations", "node")
+        other = replace(given, **{each: shuffled(getattr(given, each), draw) for each in fields})
+        assert other.bodies() == made
+
+
+def test_a_body_shares_nothing_with_the_specification():
+    given, _ = read_golden("template-everything")
+    before = copy.deepcopy(given.inference)
+    body = given.stateful_set()
+    body["spec"]["template"]["spec"]["containers"][0]["image"] = "changed"
+    body["spec"]["template"]["spec"]["tolerations"].append({})
+    assert given.inference == before
+
+
+RESOURCE = {"instanceType": "Standard_NC24ads_A100_v4", "labelSelector": {}}
+PHI = {"name": "phi-4"}
+ODD_INFERENCE: list[dict[str, Any]] = [
+    {"preset": PHI, "adapters": [{}]},
+    {"preset": PHI, "adapters": [{"source": None, "strength": None}]},
+    {"preset": PHI, "adapters": [{"source": {"name": "a'; exit", "image": "'$(x)'"}}]},
+    {"preset": PHI, "adapters": [{"source": {"name": "a", "volumeSource": {"name": "b"}}}]},
+    {"preset": PHI, "adapters": [{"source": {"name": "a", "urls": ["https://example.com"]}}]},
+    {"preset": {"name": "phi-4", "presetOptions": None}},
+    {"preset": {"name": "Microsoft/PHI-4"}, "config": ""},
+    {"template": {}},
+    {"template": {"metadata": None, "spec": None}},
+    {"template": {"metadata": 5, "spec": "text"}},
+    {"template": {"metadata": {"labels": "x"}, "spec": {"tolerations": "x", "containers": 3}}},
+    {"template": {"spec": {"containers": [None, 5, {"name": 3}]}}},
+]
+
+
+@pytest.mark.parametrize("inference", ODD_INFERENCE)
+@pytest.mark.parametrize("vllm", [True, False])
+def test_an_odd_model_server_has_a_body(inference: dict[str, Any], vllm: bool):
+    given = Given("odd", RESOURCE, inference=inference, options={"vllm": vllm})
+    body = given.stateful_set()
+    assert body["metadata"]["name"] == "phi"
+    assert body["spec"]["template"]["metadata"]["labels"] == {"kaito.sh/workspace": "phi"}
+
+
+ODD_TUNING: list[dict[str, Any]] = [
+    {"input": {"volumeSource": {}}, "output": {"volumeSource": {"name": "other"}}},
+    {"input": {"image": "UPPER.example/a"}, "output": {"volumeSource": {}}},
+    {"method": "LoRA", "input": {"urls": ["https://example.com/a b"]}},
+    {"preset": {"name": "mistral-7b"}, "config": "own"},
+]
+
+
+@pytest.mark.parametrize("tuning", ODD_TUNING)
+def test_an_odd_tuning_has_a_body(tuning: dict[str, Any]):
+    whole = {
+        "preset": {"name": "phi-4"},
+        "method": "lora",
+        "input": {"volumeSource": {}},
+        "output": {"volumeSource": {}},
+        **tuning,
+    }
+    job = Given("odd", RESOURCE, tuning=whole).job()
+    volumes = [each["name"] for each in job["spec"]["template"]["spec"]["volumes"]]
+    assert {"results-volume", "data-volume"} <= set(volumes)
+
+
+def test_what_is_not_valid_never_reaches_a_body():
+    both = Given("both", RESOURCE, inference={"preset": PHI, "template": {}})
+    assert isinstance(validate_workspace(both.workspace, KaitoOptions()), Problem)
