@@ -40,6 +40,8 @@ class Resource(Generic[T]):
         kind: the object's `kind`, `Pod`.
         view: the partial Struct into which objects are decoded.
         namespaced: whether objects live in namespaces.
+        part: names a part of the objects that is watched on its own, such as those with a label
+            that objects of the same resource in another watch do not have. Requests are the same.
     """
 
     group: str
@@ -48,6 +50,7 @@ class Resource(Generic[T]):
     kind: str
     view: type[T]
     namespaced: bool = True
+    part: str = ""
 
     @property
     def api_version(self) -> str:
@@ -71,8 +74,12 @@ class Resource(Generic[T]):
         return hash(self.plural)
 
     def __str__(self) -> str:
-        """Return the name that kubectl and metrics use: `pods`, `rayclusters.ray.io`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        """Return the name that kubectl and metrics use: `pods`, `rayclusters.ray.io`.
+
+        A part is named behind it.
+        """
+        name = f"{self.plural}.{self.group}" if self.group else self.plural
+        return f"{name} ({self.part})" if self.part else name
 
 
 PODS = Resource("", "v1", "pods", "Pod", Pod)

@@ -50,11 +50,11 @@ def late() -> list[Rule]:
 
 @asynccontextmanager
 async def one_operator() -> AsyncIterator[tuple[Workspaces, RunningOperator]]:
-    async with embedded_world() as world:
-        async with opened(world, Cloud(ClaimBehaviour(node_after=5))) as spaces:
-            operator = spaces.start_operator(rules=late())
-            await world.settle(30)
-            yield spaces, operator
+    cloud = Cloud(ClaimBehaviour(node_after=5))
+    async with embedded_world() as world, opened(world, cloud) as spaces:
+        operator = spaces.start_operator(rules=late())
+        await world.settle(30)
+        yield spaces, operator
 
 
 def outcome(spaces: Workspaces) -> Outcome:

@@ -95,9 +95,9 @@ class Crowd:
 
 @asynccontextmanager
 async def crowd(**options: Any) -> AsyncIterator[Crowd]:
-    async with embedded_world() as world:
-        async with opened(world, Cloud(ClaimBehaviour(node_after=PENDING))) as spaces:
-            yield Crowd(spaces, **options)
+    cloud = Cloud(ClaimBehaviour(node_after=PENDING))
+    async with embedded_world() as world, opened(world, cloud) as spaces:
+        yield Crowd(spaces, **options)
 
 
 async def test_a_hundred_workspaces_wait_for_nodes_and_hold_no_worker():

@@ -10,7 +10,7 @@ from controller.kaito.presets.catalogue import (
     model_id,
 )
 from controller.kaito.presets.command_line import in_shell, with_flags
-from controller.kaito.presets.estimator import DoesNotFit, estimate_nodes
+from controller.kaito.presets.estimator import DEFAULT_CONTEXT, DoesNotFit, estimate_nodes
 from controller.kaito.presets.gpus import NodeGPUs, UnknownGPUs, gpus_of_node, gpus_of_slice
 from controller.kaito.presets.instance_types import (
     Cloud,
@@ -40,6 +40,7 @@ from controller.kaito.presets.vllm import (
 )
 
 __all__ = [
+    "DEFAULT_CONTEXT",
     "DISK_OF_UNKNOWN_SIZE",
     "RAY_PORT",
     "WEIGHTS_PATH",

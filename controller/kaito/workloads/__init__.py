@@ -14,6 +14,7 @@ from controller.kaito.workloads.changes import (
 )
 from controller.kaito.workloads.gpus import workload_gpus
 from controller.kaito.workloads.history import HistoryStep, next_revision
+from controller.kaito.workloads.identity import headless_service_name
 from controller.kaito.workloads.preset import preset_stateful_set
 from controller.kaito.workloads.revision import Revision, RevisionState
 from controller.kaito.workloads.server import Serving
@@ -36,6 +37,7 @@ __all__ = [
     "Tuning",
     "config_name",
     "default_config_map",
+    "headless_service_name",
     "image_upgrade",
     "is_benchmarked",
     "is_on_local_disk",

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
+from controller.kaito.api import labels
 from controller.kaito.api.options import Provisioner
+from controller.kaito.api.revision import is_revision_hash, revision_hash
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.presets import DISK_OF_UNKNOWN_SIZE, disk_request, find_model
 from controller.kaito.provisioning.node_claim import node_request
@@ -27,12 +29,14 @@ class Goal:
         runtime: what serves the model.
         model: to be served or tuned; None for a template, or if it is not known.
         request: the nodes to be claimed; None if nodes are not claimed.
+        hash: of the specification, by which its revisions are told apart.
     """
 
     spec: WorkspaceSpec
     runtime: Runtime
     model: Model | None
     request: NodeRequest | None
+    hash: str = ""
 
     @property
     def preset(self) -> Preset | None:
@@ -57,7 +61,13 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
             annotations,
             options,
         )
-    return Goal(spec, options.runtime(annotations), model, request)
+    return Goal(spec, options.runtime(annotations), model, request, _hash(workspace))
+
+
+def _hash(workspace: Workspace) -> str:
+    """The stored hash as long as it is that of the specification, by whichever version (KAI-2)."""
+    stored = (workspace.metadata.annotations or {}).get(labels.HASH, "")
+    return stored if stored and is_revision_hash(workspace, stored) else revision_hash(workspace)
 
 
 def _served_model(spec: WorkspaceSpec) -> Model | None:

@@ -6,24 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
-from controller.kaito.api import labels
-from controller.kaito.api.node import NODES
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.provisioning.selection import (
-    BY_LABEL,
-    BY_SELECTOR,
-    BY_WORKSPACE,
-    looked_up_by,
-    selectable_by,
-    workspace_keys,
-)
 from controller.kaito.workspace.goal import Goal, read_goal
 from controller.kaito.workspace.observe import WorkspaceSources, observe_workspace
 from controller.kaito.workspace.plan import plan_workspace
 from controller.kaito.workspace.settings import WorkspaceSettings
 from controller.kaito.workspace.status.current_status import current_status
-from controller.runtime.reconcile.kind import Owned, References
+from controller.kaito.workspace.watches import watches
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -31,28 +20,8 @@ if TYPE_CHECKING:
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.reconcile.kind import CacheReader, Owned
     from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
-
-_CLAIMS = Owned(
-    NODE_CLAIMS,
-    label_selector=labels.WORKSPACE,
-    indexes={BY_WORKSPACE: workspace_keys},
-    also_enqueues=workspace_keys,
-    optional=True,
-)
-_CLAIMED_NODES = Owned(
-    NODES,
-    label_selector=labels.WORKSPACE,
-    indexes={BY_WORKSPACE: workspace_keys},
-    also_enqueues=workspace_keys,
-)
-_OWN_NODES = Owned(
-    NODES,
-    indexes={BY_LABEL: selectable_by},
-    references=References(BY_SELECTOR, looked_up_by, selectable_by),
-)
-"""Nodes of one's own may have any labels, so that all nodes are watched."""
 
 
 class WorkspaceKind:
@@ -75,9 +44,7 @@ class WorkspaceKind:
     @property
     def owned(self) -> tuple[Owned[Any], ...]:
         """What is watched depends on where nodes come from."""
-        if self._settings.options.has_own_nodes:
-            return (_OWN_NODES,)
-        return (_CLAIMS, _CLAIMED_NODES)
+        return watches(self._settings.options)
 
     def observe(self, key: str, reads: CacheReader) -> WorkspaceObservation | None:
         """Everything the plan depends on; None if the Workspace is gone."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.commitment import Commitment
     from controller.kaito.provisioning.nodes import NodeFacts
     from controller.kaito.workspace.goal import Goal
+    from controller.kube.objects import ControllerRevision, Job, StatefulSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,31 @@ class SeenClaims:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenWorkload:
+    """What a Workspace has besides nodes.
+
+    Attributes:
+        revisions: that it controls.
+        services: names of those of its services that exist.
+        server: its StatefulSet.
+        job: its Job.
+        config: the options of its ConfigMap, None if that does not exist.
+        has_local_disks: whether there is a class of disks that are part of the machine.
+        has_pending_writes: whether the outcome of a write to one of these is unknown.
+        foreign: sentences about objects of others that have a name that it needs, by kind and name.
+    """
+
+    revisions: tuple[ControllerRevision, ...] = ()
+    services: frozenset[str] = frozenset()
+    server: StatefulSet | None = None
+    job: Job | None = None
+    config: Mapping[str, str] | None = None
+    has_local_disks: bool = False
+    has_pending_writes: bool = False
+    foreign: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
 class WorkspaceObservation:
     """A Workspace, its claims and its nodes.
 
@@ -49,6 +75,7 @@ class WorkspaceObservation:
         commitment: the stored set of claims, None if there is none.
         claims: its claims; None if the API server has no such resource, or none are made.
         nodes: that its selector finds.
+        workload: what else it has.
         consistency_warnings: sentences about writes that the cache contradicts.
     """
 
@@ -58,6 +85,7 @@ class WorkspaceObservation:
     commitment: Commitment | None = None
     claims: SeenClaims | None = None
     nodes: tuple[NodeFacts, ...] = ()
+    workload: SeenWorkload = field(default_factory=SeenWorkload)
     consistency_warnings: tuple[str, ...] = ()
 
     @property

@@ -13,7 +13,12 @@ from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.claims import belongs_to, observed_claim
 from controller.kaito.provisioning.commitment import read_commitment
 from controller.kaito.provisioning.selection import BY_LABEL, BY_WORKSPACE, lookup_text, matching
-from controller.kaito.workspace.observation import SeenClaims, WorkspaceObservation
+from controller.kaito.workspace.observation import (
+    SeenClaims,
+    SeenWorkload,
+    WorkspaceObservation,
+)
+from controller.kaito.workspace.observe_workload import observe_workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,6 +68,9 @@ def observe_workspace(
         commitment,
         claims=_claims(meta, committed, reads) if reads.serves(NODE_CLAIMS) else None,
         nodes=() if isinstance(goal, Problem) else _nodes(meta, goal, sources.settings, reads),
+        workload=SeenWorkload()
+        if isinstance(goal, Problem)
+        else observe_workload(meta, goal, reads),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )
 

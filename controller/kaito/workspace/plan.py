@@ -20,13 +20,16 @@ from controller.kaito.workspace.claim_writes import (
 from controller.kaito.workspace.commit import commit_patch
 from controller.kaito.workspace.deletion import plan_deletion
 from controller.kaito.workspace.progress import progress_of
+from controller.kaito.workspace.revisions import history_of, write_history
 from controller.kaito.workspace.status.current_status import current_status
+from controller.kaito.workspace.workload import workload_step
 from controller.runtime.reconcile.plan import Plan, stages_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kaito.provisioning.decision import ClaimDecision
+    from controller.kaito.workloads import HistoryStep
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.runtime.reconcile.plan import Create
 
@@ -43,10 +46,14 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     claims = progress.claims
     if claims is not None and claims.confirm:
         return Plan(lookups=look_up_claims(claims.confirm))
+    history = history_of(seen)
+    workload = workload_step(seen, progress, history)
     return Plan(
-        commit=commit_patch(meta, _annotations(claims)),
-        stages=stages_of(_creates(seen, claims)),
+        commit=commit_patch(meta, _annotations(claims, history)),
+        stages=stages_of(_creates(seen, claims), *workload.stages),
         independent=(
+            *write_history(seen, history),
+            *workload.changes,
             *(delete_claims(claims.delete, "it is no longer wanted") if claims else ()),
             *label_nodes(seen, progress.nodes.to_label),
         ),
@@ -55,8 +62,12 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     )
 
 
-def _annotations(claims: ClaimDecision | None) -> dict[str, str]:
-    return {} if claims is None else {labels.NODE_CLAIMS: write_commitment(claims.commitment)}
+def _annotations(claims: ClaimDecision | None, history: HistoryStep) -> dict[str, str]:
+    """What the Workspace is marked with; the revision once it is stored."""
+    marks = history.revision.annotations if history.create is None else {}
+    if claims is None:
+        return marks
+    return {**marks, labels.NODE_CLAIMS: write_commitment(claims.commitment)}
 
 
 def _creates(seen: WorkspaceObservation, claims: ClaimDecision | None) -> tuple[Create, ...]:

@@ -6,16 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api.options import Runtime
-from controller.kaito.presets import (
-    DoesNotFit,
-    UnknownGPUs,
-    estimate_nodes,
-    find_instance_type,
-    gpus_of_node,
-)
+from controller.kaito.presets import DEFAULT_CONTEXT, DoesNotFit, UnknownGPUs, estimate_nodes
+from controller.kaito.workloads import workload_gpus
+from controller.kaito.workspace.config import context_of
 
 if TYPE_CHECKING:
-    from controller.kaito.presets import NodeGPUs
     from controller.kaito.workspace.observation import WorkspaceObservation
 
 _UNKNOWN_MODEL: Final = "ModelMetadataPending"
@@ -63,28 +58,12 @@ def _estimated(seen: WorkspaceObservation) -> NodeTarget:
     if goal.model is None:
         message = f"the size of the model {goal.preset.name} is not known"
         return NodeTarget(reason=_UNKNOWN_MODEL, message=message)
+    ready = ((node.name, node.labels) for node in seen.nodes if node.is_ready)
+    context = context_of(seen.workload.config)
     try:
-        return NodeTarget(estimate_nodes(goal.model, _gpus(seen)))
+        gpus = workload_gpus(spec.resource, seen.settings.options, next(ready, None))
+        return NodeTarget(estimate_nodes(goal.model, gpus, context or DEFAULT_CONTEXT))
     except UnknownGPUs as error:
         return NodeTarget(reason=_UNKNOWN_GPUS, message=str(error))
     except DoesNotFit as error:
         return NodeTarget(reason=_DOES_NOT_FIT, message=str(error))
-
-
-def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
-    """The GPUs of each node.
-
-    Raises:
-        UnknownGPUs: no node is ready yet, or its labels do not tell, or the type is not known.
-    """
-    options = seen.settings.options
-    if options.has_own_nodes:
-        for node in seen.nodes:
-            if node.is_ready:
-                return gpus_of_node(node.name, node.labels)
-        raise UnknownGPUs("no ready nodes found, unable to determine GPU configuration")
-    instance_type = seen.valid_goal.spec.resource.instance_type
-    known = find_instance_type(options.cloud, instance_type)
-    if known is None:
-        raise UnknownGPUs(f"the GPUs of the instance type {instance_type} are not known")
-    return known.gpus

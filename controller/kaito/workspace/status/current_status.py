@@ -8,18 +8,25 @@ from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, Cond
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.provisioning.conditions import NODE_CLAIM_READY, ConditionFacts
+from controller.kaito.workspace.config import Blocked
 from controller.kaito.workspace.progress import progress_of
+from controller.kaito.workspace.revisions import SCOPE as HISTORY_SCOPE
+from controller.kaito.workspace.revisions import history_of
 from controller.kaito.workspace.status.outcome import (
     State,
     inference_conditions,
     inference_state,
+    serves,
     tuning_conditions,
+    tuning_state,
 )
 from controller.kaito.workspace.status.resources import (
     invalid_condition,
     resource_conditions,
     what_failed,
 )
+from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
+from controller.kaito.workspace.workload import workload_step
 from controller.runtime.reconcile.plan import Create, Event, StatusPatch
 
 if TYPE_CHECKING:
@@ -42,26 +49,49 @@ def current_status(
     if isinstance(seen.goal, Problem):
         return _patch(seen, _invalid(seen, seen.goal, now), failures)
     progress = progress_of(seen, now)
-    parts = (*resource_conditions(progress, failures), *_outcome(seen))
+    resources = resource_conditions(progress, failures)
+    has_nodes = resources[-1].is_true
     wanted = {
         **_counts(seen, progress),
-        "state": _state(seen).value,
-        "conditions": _conditions(seen, parts, now),
+        "state": _state(seen, has_nodes=has_nodes).value,
+        "conditions": _conditions(
+            seen, (*resources, *_outcome(seen, progress, failures, has_nodes=has_nodes)), now
+        ),
     }
     return _patch(seen, wanted, failures)
 
 
-def _outcome(seen: WorkspaceObservation) -> Iterator[ConditionFacts]:
+def _outcome(
+    seen: WorkspaceObservation,
+    progress: Progress,
+    failures: tuple[Failure, ...],
+    *,
+    has_nodes: bool,
+) -> Iterator[ConditionFacts]:
+    state, cause = _state(seen, has_nodes=has_nodes), _workload_cause(seen, progress, failures)
     if seen.valid_goal.spec.tuning is not None:
-        return tuning_conditions(_state(seen))
-    return inference_conditions(is_ready=False)
+        return tuning_conditions(state, cause.message)
+    return inference_conditions(
+        is_ready=state is State.READY, reason=cause.reason, message=cause.message
+    )
 
 
-def _state(seen: WorkspaceObservation) -> State:
-    present = seen.status.get("state", "")
+def _workload_cause(
+    seen: WorkspaceObservation, progress: Progress, failures: tuple[Failure, ...]
+) -> Blocked:
+    """Why the workload gets no further; empty while it is merely waited for."""
+    for failure in failures:
+        if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
+            return Blocked(failure.reason, what_failed(failure))
+    blocked = workload_step(seen, progress, history_of(seen)).blocked
+    return blocked or Blocked("", "")
+
+
+def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> State:
     if seen.valid_goal.spec.tuning is not None:
-        return State.PENDING
-    return inference_state(present, is_ready=False)
+        return tuning_state(seen.workload.job)
+    is_ready = has_nodes and serves(seen.workload.server)
+    return inference_state(seen.status.get("state", ""), is_ready=is_ready)
 
 
 def _counts(seen: WorkspaceObservation, progress: Progress) -> Status:

@@ -10,6 +10,8 @@ from controller.kaito.provisioning.conditions import ConditionFacts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from controller.kube.objects import Job, StatefulSet
+
 INFERENCE_READY: Final = "InferenceReady"
 JOB_STARTED: Final = "JobStarted"
 WORKSPACE_SUCCEEDED: Final = "WorkspaceSucceeded"
@@ -75,6 +77,29 @@ def tuning_conditions(state: State, message: str = "") -> Iterator[ConditionFact
             yield _pending("workspace has not completed yet, tuning job is running")
         case _:
             yield _pending("workspace is initializing, tuning job has not started")
+
+
+def serves(server: StatefulSet | None) -> bool:
+    """Whether all pods of a model server are ready."""
+    if server is None:
+        return False
+    wanted = 1 if server.spec.replicas is None else server.spec.replicas
+    return server.status.ready_replicas == wanted > 0
+
+
+def tuning_state(job: Job | None) -> State:
+    """How far a tuning is.
+
+    Kaito calls it failed as soon as one pod has failed, also if the next one succeeds (KAI-13).
+    """
+    if job is None:
+        return State.PENDING
+    ended = {each.type for each in job.status.conditions if each.status == "True"}
+    if "Complete" in ended:
+        return State.SUCCEEDED
+    if "Failed" in ended:
+        return State.FAILED
+    return State.RUNNING if job.status.active or job.status.ready else State.PENDING
 
 
 def inference_state(present: str, *, is_ready: bool) -> State:

@@ -1,0 +1,60 @@
+"""Gathers what a Workspace has besides nodes from the caches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.kaito.api.options_map import OPTIONS_MAPS
+from controller.kaito.workloads import LOCAL_DISK_CLASS, headless_service_name
+from controller.kaito.workspace.config import wanted_config
+from controller.kaito.workspace.observation import SeenWorkload
+from controller.kaito.workspace.watches import JOBS, REVISIONS, STORAGE_CLASSES
+from controller.kaito.workspace.workload import SCOPE
+from controller.kube.objects import KubeObject
+from controller.kube.resources import SERVICES, STATEFUL_SETS
+from controller.runtime.reconcile.kind import OWNER_INDEX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kaito.workspace.goal import Goal
+    from controller.kube.objects import ObjectMeta
+    from controller.kube.resources import Resource
+    from controller.runtime.reconcile.kind import CacheReader
+
+T = TypeVar("T", bound=KubeObject)
+
+
+def observe_workload(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> SeenWorkload:
+    """Read the revisions, the services, the server or the job, and the options."""
+    names = (workspace.name, headless_service_name(workspace.name))
+    config = wanted_config(goal)
+    options = reads.get(OPTIONS_MAPS, f"{workspace.namespace}/{config}") if config else None
+    has_classes = reads.serves(STORAGE_CLASSES)
+    return SeenWorkload(
+        revisions=tuple(reads.by_index(REVISIONS, OWNER_INDEX, workspace.uid)),
+        services=frozenset(n for n in names if reads.get(SERVICES, f"{workspace.namespace}/{n}")),
+        server=_own(STATEFUL_SETS, workspace, reads),
+        job=_own(JOBS, workspace, reads),
+        config=options.texts if options is not None else None,
+        has_local_disks=has_classes and reads.get(STORAGE_CLASSES, LOCAL_DISK_CLASS) is not None,
+        has_pending_writes=SCOPE in reads.pending_scopes(workspace.uid),
+        foreign=dict(_foreign(workspace, goal, reads)),
+    )
+
+
+def _own(resource: Resource[T], workspace: ObjectMeta, reads: CacheReader) -> T | None:
+    found = reads.get(resource, workspace.key)
+    return found if found is not None and is_owned_by(found.metadata, workspace.uid) else None
+
+
+def _foreign(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[tuple[str, str]]:
+    """Workloads of others under the name of the Workspace; services may be anybody's."""
+    resource: Resource[Any] = JOBS if goal.spec.tuning is not None else STATEFUL_SETS
+    found = reads.get(resource, workspace.key)
+    taken = found is not None and not is_owned_by(found.metadata, workspace.uid)
+    if taken or (found is None and reads.has_name_conflict(resource, workspace.key)):
+        name = f"{resource.kind} {workspace.name}"
+        owner = ownership_text(found.metadata if found is not None else None)
+        yield name, f"there is a {name} that {owner}: delete or rename one of the two"

@@ -1,0 +1,92 @@
+"""What Workspaces watch besides themselves.
+
+Jobs and ControllerRevisions are parts of their resources, selected by Kaito's labels: other kinds
+of the same process watch other parts. Kaito's StatefulSets and services have no labels (KAI-16), so
+these are watched whole, and little is read of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.custom_object import dig
+from controller.kaito.api import labels
+from controller.kaito.api.node import NODES
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.options_map import OPTIONS_MAPS
+from controller.kaito.provisioning.selection import (
+    BY_LABEL,
+    BY_SELECTOR,
+    BY_WORKSPACE,
+    looked_up_by,
+    selectable_by,
+    workspace_keys,
+)
+from controller.kube import resources
+from controller.kube.objects import KubeObject
+from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
+from controller.runtime.reconcile.kind import Owned, References
+
+if TYPE_CHECKING:
+    from controller.kaito.api.options import KaitoOptions
+    from controller.kaito.api.workspace import Workspace
+
+JOBS: Final = replace(resources.JOBS, part="workspaces")
+REVISIONS: Final = replace(resources.CONTROLLER_REVISIONS, part="workspaces")
+STORAGE_CLASSES: Final = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", KubeObject, namespaced=False
+)
+
+_BY_CONFIG: Final = "config"
+_DEFAULT_CONFIGS: Final = ("lora-params-template", "qlora-params-template")
+
+_CLAIMS: Final = Owned(
+    NODE_CLAIMS,
+    label_selector=labels.WORKSPACE,
+    indexes={BY_WORKSPACE: workspace_keys},
+    also_enqueues=workspace_keys,
+    optional=True,
+)
+_CLAIMED_NODES: Final = Owned(
+    NODES,
+    label_selector=labels.WORKSPACE,
+    indexes={BY_WORKSPACE: workspace_keys},
+    also_enqueues=workspace_keys,
+)
+_OWN_NODES: Final = Owned(
+    NODES,
+    indexes={BY_LABEL: selectable_by},
+    references=References(BY_SELECTOR, looked_up_by, selectable_by),
+)
+"""Nodes of one's own may have any labels, so that all nodes are watched."""
+
+
+def config_keys(workspace: Workspace) -> tuple[str, ...]:
+    """Keys of the ConfigMaps that a Workspace may refer to; the object may be invalid."""
+    names = [dig(workspace.inference, "config"), dig(workspace.tuning, "config")]
+    if workspace.tuning is not None:
+        names.extend(_DEFAULT_CONFIGS)
+    namespace = workspace.metadata.namespace
+    return tuple(f"{namespace}/{name}" for name in names if isinstance(name, str) and name)
+
+
+def _own_key(obj: KubeObject) -> tuple[str, ...]:
+    return (obj.metadata.key,)
+
+
+_WORKLOADS: Final[tuple[Owned[Any], ...]] = (
+    Owned(REVISIONS, label_selector=labels.REVISION_OF),
+    Owned(SERVICES),
+    Owned(STATEFUL_SETS),
+    Owned(JOBS, label_selector=labels.WORKSPACE),
+    Owned(OPTIONS_MAPS, references=References(_BY_CONFIG, config_keys, _own_key)),
+    Owned(STORAGE_CLASSES, optional=True),
+)
+
+
+def watches(options: KaitoOptions) -> tuple[Owned[Any], ...]:
+    """What is watched depends on where nodes come from."""
+    if options.has_own_nodes:
+        return (_OWN_NODES, *_WORKLOADS)
+    return (_CLAIMS, _CLAIMED_NODES, *_WORKLOADS)

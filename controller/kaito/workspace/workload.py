@@ -1,0 +1,216 @@
+"""What a Workspace creates and changes besides nodes: services first, then the workload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.kaito.api.options_map import OPTIONS_MAPS
+from controller.kaito.presets import UnknownGPUs, find_tunable_model
+from controller.kaito.workloads import (
+    HistoryStep,
+    RevisionState,
+    Serving,
+    Tuning,
+    default_config_map,
+    image_upgrade,
+    is_on_local_disk,
+    preset_changes,
+    preset_stateful_set,
+    results_folder,
+    services,
+    template_changes,
+    template_stateful_set,
+    tuning_job,
+    workload_gpus,
+)
+from controller.kaito.workspace.config import Blocked, config_problem
+from controller.kaito.workspace.watches import JOBS
+from controller.kube.resources import SERVICES, STATEFUL_SETS
+from controller.runtime.reconcile.plan import (
+    Create,
+    Delete,
+    Event,
+    JsonPatch,
+    MergePatch,
+    Target,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kaito.presets import NodeGPUs
+    from controller.kaito.workspace.observation import WorkspaceObservation
+    from controller.kaito.workspace.progress import Progress
+    from controller.kube.resources import Resource
+    from controller.runtime.reconcile.plan import Write
+
+SCOPE: Final = "workload"
+"""While the outcome of a write to the workload is unknown, nothing of it is written."""
+
+_UNKNOWN_GPUS: Final = "NodeNotReady"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadStep:
+    """The next writes.
+
+    Attributes:
+        stages: creates, one group after the other.
+        changes: patches and deletes of what is there.
+        blocked: why nothing is created although the nodes are ready; None if nothing hinders it.
+    """
+
+    stages: tuple[tuple[Write, ...], ...] = ()
+    changes: tuple[Write, ...] = ()
+    blocked: Blocked | None = None
+
+
+def workload_step(
+    seen: WorkspaceObservation, progress: Progress, history: HistoryStep
+) -> WorkloadStep:
+    """The next step of a valid Workspace; nothing before its revision is stored."""
+    if history.create is not None or seen.workload.has_pending_writes or not progress.target.count:
+        return WorkloadStep()
+    foreign = next(iter(seen.workload.foreign.values()), None)
+    if foreign is not None:
+        return WorkloadStep(blocked=Blocked("NameTaken", foreign))
+    goal, namespace = seen.valid_goal, seen.workspace.metadata.namespace
+    exists = seen.workload.server is not None or seen.workload.job is not None
+    problem = config_problem(goal, seen.workload.config, namespace)
+    if problem is not None and not exists:
+        return WorkloadStep(blocked=problem)
+    try:
+        if goal.spec.tuning is not None:
+            return _tuning(seen, progress, history)
+        return _inference(seen, progress, history)
+    except UnknownGPUs as error:
+        return (
+            WorkloadStep() if exists else WorkloadStep(blocked=Blocked(_UNKNOWN_GPUS, str(error)))
+        )
+
+
+def _inference(
+    seen: WorkspaceObservation, progress: Progress, history: HistoryStep
+) -> WorkloadStep:
+    present = seen.workload.server
+    if present is not None:
+        missing = tuple(_missing_services(seen))
+        return WorkloadStep((missing,) if missing else (), tuple(_changes(seen, progress, history)))
+    if not progress.is_ready:
+        return WorkloadStep()
+    body = _server_body(seen, progress, history)
+    if body is None:
+        return WorkloadStep()
+    note = f"created StatefulSet {seen.workspace.metadata.name}"
+    create = Create(
+        _target(seen, STATEFUL_SETS, seen.workspace.metadata.name),
+        body,
+        on_success=Event("Normal", "CreatedStatefulSet", "Create", note),
+    )
+    return WorkloadStep((tuple(_missing_services(seen)), (create,)))
+
+
+def _missing_services(seen: WorkspaceObservation) -> Iterator[Create]:
+    for body in services(seen.workspace.metadata, seen.settings.options):
+        name: str = body["metadata"]["name"]
+        if name not in seen.workload.services:
+            yield Create(_target(seen, SERVICES, name), body)
+
+
+def _server_body(
+    seen: WorkspaceObservation, progress: Progress, history: HistoryStep
+) -> dict[str, Any] | None:
+    """The body of the StatefulSet; None while the model is not known.
+
+    Raises:
+        UnknownGPUs: the GPUs of the nodes cannot be told yet.
+    """
+    goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.settings.options
+    nodes, revision = progress.target.count, history.revision
+    if goal.preset is None:
+        return template_stateful_set(meta, goal.spec, nodes, revision, options)
+    if goal.model is None:
+        return None
+    gpus, present = _gpus(seen), seen.workload.server
+    local = is_on_local_disk(present) if present else gpus.nvme and seen.workload.has_local_disks
+    serving = Serving(goal.model, gpus, nodes, revision, on_local_disk=local)
+    return preset_stateful_set(meta, goal.spec, serving, options)
+
+
+def _changes(
+    seen: WorkspaceObservation, progress: Progress, history: HistoryStep
+) -> Iterator[JsonPatch]:
+    """What a server that exists lacks; one that is going is left to go."""
+    present, inference = seen.workload.server, seen.valid_goal.spec.inference
+    if present is None or inference is None or present.metadata.terminating:
+        return
+    desired = _server_body(seen, progress, history)
+    if desired is None:
+        return
+    revision = history.revision
+    if inference.preset is None:
+        operations = template_changes(present, desired, revision)
+    else:
+        meta = seen.workspace.metadata
+        operations = image_upgrade(meta, present, desired, revision) or preset_changes(
+            present, desired, inference, revision
+        )
+    if operations:
+        target = _target(seen, STATEFUL_SETS, present.metadata.name)
+        note = f"updated StatefulSet {present.metadata.name}"
+        event = Event("Normal", "UpdatedStatefulSet", "Update", note)
+        yield JsonPatch(target, present.metadata.uid, operations, on_success=event)
+
+
+def _tuning(seen: WorkspaceObservation, progress: Progress, history: HistoryStep) -> WorkloadStep:
+    """The job is replaced in the background: deleted, and created when its DELETE event came."""
+    present, revision = seen.workload.job, history.revision
+    if present is None:
+        return _new_job(seen, history) if progress.is_ready else WorkloadStep()
+    meta = present.metadata
+    state = revision.state_of(meta)
+    if meta.terminating or state is RevisionState.PRESENT:
+        return WorkloadStep()
+    target = _target(seen, JOBS, meta.name)
+    if state is RevisionState.UNMARKED:
+        patch = {"metadata": {"annotations": revision.annotations}}
+        return WorkloadStep(changes=(MergePatch(target, meta.uid, patch),))
+    note = f"deleted Job {meta.name}, which was made from another specification"
+    event = Event("Normal", "DeletedJob", "Delete", note)
+    delete = Delete(target, meta.uid, propagation="Foreground", on_success=event)
+    return WorkloadStep(changes=(delete,))
+
+
+def _new_job(seen: WorkspaceObservation, history: HistoryStep) -> WorkloadStep:
+    goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.settings.options
+    tuning = goal.spec.tuning
+    model = find_tunable_model(tuning.preset.name) if tuning and tuning.preset else None
+    if tuning is None or model is None:
+        return WorkloadStep()
+    facts = Tuning(model, _gpus(seen), results_folder(seen.workload.config), history.revision)
+    job = Create(
+        _target(seen, JOBS, meta.name),
+        tuning_job(meta, goal.spec, facts, options),
+        on_success=Event("Normal", "CreatedJob", "Create", f"created Job {meta.name}"),
+    )
+    if seen.workload.config is not None:
+        return WorkloadStep(((job,),))
+    body = default_config_map(tuning, meta.namespace)
+    config = Create(_target(seen, OPTIONS_MAPS, body["metadata"]["name"]), body)
+    return WorkloadStep(((config,), (job,)))
+
+
+def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
+    """The GPUs of each node.
+
+    Raises:
+        UnknownGPUs: they cannot be told yet.
+    """
+    ready = ((node.name, node.labels) for node in seen.nodes if node.is_ready)
+    resource = seen.valid_goal.spec.resource
+    return workload_gpus(resource, seen.settings.options, next(ready, None))
+
+
+def _target(seen: WorkspaceObservation, resource: Resource[Any], name: str) -> Target:
+    return Target(resource, seen.workspace.metadata.namespace, name, scope=SCOPE)
