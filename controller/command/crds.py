@@ -1,4 +1,7 @@
-"""`manta crds`: the CustomResourceDefinitions that Manta serves, ready for `kubectl apply -f -`."""
+"""`manta crds`: the CustomResourceDefinitions that Manta serves, ready for `kubectl apply -f -`.
+
+Those of Workspaces are printed on request: few clusters have these, and Kaito's own fit too.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,18 @@ import sys
 import msgspec
 import yaml
 
+from controller.kaito.api.definitions.crds import workspace_definition
 from controller.ray.api import custom_resource_definitions
 
 
-def crds(output: str) -> int:
-    """Print the definitions as `yaml` or `json` (one List)."""
-    definitions = custom_resource_definitions()
+def crds(output: str, kind: str = "ray") -> int:
+    """Print the definitions as `yaml` or `json` (one List).
+
+    Args:
+        output: the format.
+        kind: `ray` for all kinds of Ray, or `workspace`.
+    """
+    definitions = [workspace_definition()] if kind == "workspace" else custom_resource_definitions()
     if output == "json":
         listed = {"apiVersion": "v1", "kind": "List", "items": definitions}
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode() + "\n")

@@ -6,8 +6,10 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.kaito.api.options import KaitoOptions
+from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.ray.api import FeatureGates
-from controller.ray.api.feature_gates import CLUSTER_FLEET, CRON_JOB
+from controller.ray.api.feature_gates import CLUSTER_FLEET, CRON_JOB, WORKSPACE
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.ray.fleet import FleetSettings, RayClusterFleetKind
@@ -32,6 +34,7 @@ class KindSettings:
     cron_job: CronJobSettings = field(default_factory=CronJobSettings)
     service: ServiceSettings = field(default_factory=ServiceSettings)
     fleet: FleetSettings = field(default_factory=FleetSettings)
+    workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
 
     @classmethod
     def from_environment(
@@ -39,7 +42,11 @@ class KindSettings:
         feature_gates: FeatureGates | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> KindSettings:
-        """Read KubeRay's environment variables."""
+        """Read KubeRay's environment variables, and Kaito's.
+
+        Raises:
+            ValueError: one has a value that it must not have; the message names it.
+        """
         gates = feature_gates or FeatureGates()
         return cls(
             replace(ClusterSettings.from_environment(environment), feature_gates=gates),
@@ -47,6 +54,7 @@ class KindSettings:
             replace(CronJobSettings.from_environment(environment), feature_gates=gates),
             replace(ServiceSettings.from_environment(environment), feature_gates=gates),
             FleetSettings(gates),
+            WorkspaceSettings(KaitoOptions.from_environment(environment)),
         )
 
     def without_batches(self) -> KindSettings:
@@ -58,7 +66,7 @@ class KindSettings:
 
 
 def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list[Kind[Any]]:
-    """Every kind, RayCronJobs and RayClusterFleets only if their feature gates are on.
+    """Every kind; RayCronJobs, RayClusterFleets and Workspaces if their feature gates are on.
 
     Args:
         settings: of the kinds.
@@ -73,6 +81,8 @@ def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list
         kinds.append(RayCronJobKind(settings.cron_job))
     if settings.fleet.feature_gates.enabled(CLUSTER_FLEET):
         kinds.append(RayClusterFleetKind(settings.fleet))
+    if settings.fleet.feature_gates.enabled(WORKSPACE):
+        kinds.append(WorkspaceKind(settings.workspace))
     return kinds
 
 

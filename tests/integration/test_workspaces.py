@@ -43,7 +43,7 @@ async def test_a_workspace_gets_its_nodes(spaces: Workspaces):
     assert (await spaces.condition("NodesReady"))[:2] == ("True", "NodesReady")
     await spaces.world.settle(5)
     events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
-    assert events == ["NodeClaimCreated"]
+    assert events == ["NodeClaimCreated", "CreatedStatefulSet"]
 
 
 async def test_while_a_claim_is_pending_the_condition_says_for_what_it_waits(spaces: Workspaces):

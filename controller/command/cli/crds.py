@@ -19,6 +19,12 @@ def add(commands: Commands) -> None:
         help="print the CustomResourceDefinitions",
         description="Print the definitions for `manta crds | kubectl apply -f -`.",
     )
+    crds.add_argument(
+        "--kind",
+        choices=["ray", "workspace"],
+        default="ray",
+        help="which definitions: those of Ray's kinds, or that of Workspaces (default: ray)",
+    )
     add_output(crds, "yaml", "json")
     crds.set_defaults(start=_start)
 
@@ -26,4 +32,4 @@ def add(commands: Commands) -> None:
 def _start(options: argparse.Namespace) -> int:
     from controller.command.crds import crds  # noqa: PLC0415
 
-    return crds(options.output)
+    return crds(options.output, options.kind)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from controller.kaito.api import labels
 from controller.kaito.presets import Cloud
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+E = TypeVar("E", bound=Enum)
 
 IMAGE_FAMILIES: Final = ("azurelinux", "ubuntu")
 PERFORMANCE_MODES: Final = ("balanced", "interactivity", "throughput")
@@ -56,6 +58,20 @@ class KaitoOptions:
     node_image_family: str = "ubuntu"
     preset_registry: str = "mcr.microsoft.com/aks/kaito"
 
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> KaitoOptions:
+        """Read Kaito's environment variables, and `NODE_PROVISIONER` for its flag.
+
+        Raises:
+            ValueError: one has an unknown value; the message names it.
+        """
+        default = cls()
+        return cls(
+            cloud=_chosen(Cloud, "CLOUD_PROVIDER", environment, default.cloud),
+            provisioner=_chosen(Provisioner, "NODE_PROVISIONER", environment, default.provisioner),
+            preset_registry=environment.get("PRESET_REGISTRY_NAME") or default.preset_registry,
+        )
+
     @property
     def has_own_nodes(self) -> bool:
         """Whether no node is ever provisioned."""
@@ -66,6 +82,17 @@ class KaitoOptions:
         if not self.vllm or annotations.get(labels.RUNTIME) == Runtime.TRANSFORMERS.value:
             return Runtime.TRANSFORMERS
         return Runtime.VLLM
+
+
+def _chosen(kind: type[E], name: str, environment: Mapping[str, str], default: E) -> E:
+    text = environment.get(name, "")
+    if not text:
+        return default
+    try:
+        return kind(text)
+    except ValueError:
+        known = ", ".join(each.value for each in kind)
+        raise ValueError(f"{name} is {text!r}, and must be one of {known}") from None
 
 
 def image_family(value: str) -> str | None:

@@ -55,6 +55,11 @@ class NodeRequest:
         return sorted(self.node_labels)
 
 
+def can_claim(cloud: Cloud) -> bool:
+    """Whether nodes can be claimed in a cloud at all."""
+    return cloud in _NODE_CLASSES
+
+
 def node_request(
     instance_type: str,
     node_labels: Mapping[str, str],

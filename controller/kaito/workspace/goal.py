@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
+from controller.kaito.api.field_errors import INVALID
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.revision import is_revision_hash, revision_hash
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.presets import DISK_OF_UNKNOWN_SIZE, disk_request, find_model
-from controller.kaito.provisioning.node_claim import node_request
+from controller.kaito.provisioning.node_claim import can_claim, node_request
 
 if TYPE_CHECKING:
     from controller.kaito.api.options import KaitoOptions, Runtime
@@ -50,6 +51,9 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
     spec = validate_workspace(workspace, options)
     if isinstance(spec, Problem):
         return spec
+    problem = _provisioner_problem(options)
+    if problem is not None:
+        return problem
     annotations = workspace.metadata.annotations or {}
     model = _served_model(spec)
     request = None
@@ -62,6 +66,17 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
             options,
         )
     return Goal(spec, options.runtime(annotations), model, request, _hash(workspace))
+
+
+def _provisioner_problem(options: KaitoOptions) -> Problem | None:
+    """Why no Workspace gets nodes, as the operator is set up; None if they do."""
+    if options.provisioner is Provisioner.NODE_POOLS:
+        message = "NodePools of Karpenter are not supported yet; bring your own nodes"
+    elif options.provisioner is Provisioner.NODE_CLAIMS and not can_claim(options.cloud):
+        message = f"nodes cannot be claimed on {options.cloud.value}; bring your own nodes"
+    else:
+        return None
+    return Problem("resource", message, INVALID)
 
 
 def _hash(workspace: Workspace) -> str:

@@ -66,13 +66,18 @@ def observe_workspace(
         goal,
         sources.settings,
         commitment,
-        claims=_claims(meta, committed, reads) if reads.serves(NODE_CLAIMS) else None,
+        claims=_claims(meta, committed, reads) if _has_claims(sources, reads) else None,
         nodes=() if isinstance(goal, Problem) else _nodes(meta, goal, sources.settings, reads),
         workload=SeenWorkload()
         if isinstance(goal, Problem)
         else observe_workload(meta, goal, reads),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )
+
+
+def _has_claims(sources: WorkspaceSources, reads: CacheReader) -> bool:
+    """Whether nodes are claimed, and the API server has claims."""
+    return not sources.settings.options.has_own_nodes and reads.serves(NODE_CLAIMS)
 
 
 def _claims(workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader) -> SeenClaims:

@@ -20,6 +20,7 @@ INCREMENTAL_UPGRADE: Final = "RayServiceIncrementalUpgrade"
 JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
 MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
 SIDECAR_SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
+WORKSPACE: Final = "Workspace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         MULTI_HOST_INDEXING: Gate("Beta", default=True),
         INCREMENTAL_UPGRADE: Gate("Beta", default=True),
         SIDECAR_SUBMITTER_RESTART: Gate("Alpha", default=False),
+        WORKSPACE: Gate("Alpha", default=False),
     }
 )
 _STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}

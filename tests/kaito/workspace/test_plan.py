@@ -1,0 +1,370 @@
+"""The plans of Workspaces, from plain observations."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controller.kaito.api import labels
+from controller.kaito.api.field_errors import INVALID
+from controller.kaito.api.node import NODES
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.options import KaitoOptions, Provisioner
+from controller.kaito.presets import Cloud
+from controller.kaito.provisioning.commitment import read_commitment
+from controller.kaito.workspace import WorkspaceSettings
+from controller.kaito.workspace.watches import STORAGE_CLASSES
+from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import STATEFUL_SETS
+from controller.runtime.reconcile.plan import Create, Delete
+from tests.kaito.support import inference, tuning, workspace
+from tests.kaito.workspace.given import INSTANCE, Given, claim, job, kinds, node, server, writes
+
+OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
+TUNING: dict[str, Any] = {"tuning": tuning()}
+CONFIG = "inference_config.yaml"
+LLAMA = "deepseek-ai/DeepSeek-R1-Distill-Llama-8B"
+
+
+def committed(given: Given) -> dict[str, Any]:
+    commit = given.plan().commit
+    assert commit is not None
+    return dict(commit.patch["metadata"])  # type: ignore[union-attr]
+
+
+# nodes
+
+
+def test_finalizer_and_claims_are_committed_under_the_revision_that_was_read():
+    given = Given()
+    plan = given.plan()
+    metadata = committed(given)
+    assert metadata["finalizers"] == [labels.WORKSPACE_FINALIZER]
+    commitment = read_commitment(metadata["annotations"][labels.NODE_CLAIMS])
+    assert commitment is not None
+    (create,) = given.creates(plan, "NodeClaim")
+    assert [slot.name for slot in commitment.slots] == [create.target.name]
+    assert plan.commit.resource_version == given.workspace.metadata.resource_version  # type: ignore[union-attr]
+
+
+def test_KAI1_the_claim_never_expires():
+    (create,) = Given.creates(Given().plan(), "NodeClaim")
+    assert create.body["spec"]["expireAfter"] == "Never"
+
+
+def test_an_invalid_workspace_gets_a_condition_and_nothing_else():
+    given = Given(workspace(resource={"instanceType": "x1"}))
+    plan = given.plan()
+    assert (plan.commit, writes(plan), plan.requeue_after) == (None, [], None)
+    assert given.condition("ResourceReady")[:2] == ("False", INVALID)
+
+
+def test_the_first_revision_is_stored_beside_the_first_claims():
+    assert kinds(Given().plan()) == [["create NodeClaim"], ["create ControllerRevision"]]
+
+
+def test_the_workspace_is_marked_with_its_revision_once_that_is_stored():
+    given = Given()
+    assert labels.REVISION not in committed(given)["annotations"]
+    given.with_revision(4)
+    found = committed(given)["annotations"]
+    assert (found[labels.REVISION], len(found[labels.HASH])) == ("4", 64)
+
+
+def test_an_unknown_model_is_waited_for_without_a_timer():
+    given = Given(workspace(inference=inference("somebody/some-model")))
+    assert kinds(given.plan()) == [["create ControllerRevision"]]
+    assert given.plan().requeue_after is None
+    assert given.condition("ResourceReady")[:2] == ("False", "ModelMetadataPending")
+
+
+def test_KAI3_without_a_number_of_nodes_nothing_is_ready():
+    given = Given(workspace(inference=inference("somebody/some-model"))).with_nodes()
+    assert given.condition("ResourceReady")[0] == "False"
+    assert given.condition("NodesReady")[0] == "False"
+
+
+def test_KAI8_the_number_that_kaito_has_stored_is_kept():
+    given = Given(workspace(status={"targetNodeCount": 3}))
+    assert len(given.creates(given.plan(), "NodeClaim")) == 3
+
+
+def test_claims_of_kaito_are_adopted():
+    given = Given(workspace(status={"targetNodeCount": 1})).with_nodes()
+    assert given.creates(given.plan(), "NodeClaim") == []
+    commitment = read_commitment(committed(given)["annotations"][labels.NODE_CLAIMS])
+    assert commitment is not None
+    assert [slot.name for slot in commitment.slots] == ["wsaaaaaaaaa"]
+
+
+def test_the_label_of_the_accelerator_is_set_once_nodes_are_ready():
+    given = Given().with_nodes()
+    given.reads.add(NODES, node(**{labels.ACCELERATOR: ""}))
+    (patch,) = [each for each in writes(given.plan()) if each.target.resource.kind == "Node"]
+    assert patch.patch == {"metadata": {"labels": {"accelerator": "nvidia"}}}  # type: ignore[union-attr]
+    assert given.condition("NodesReady")[:2] == ("False", "NodePluginsNotReady")
+
+
+def test_a_longer_context_needs_more_nodes():
+    given = Given(workspace(inference=inference(LLAMA, config="long"), **a10())).with_config(
+        "long", **{CONFIG: "vllm: {max-model-len: '32768'}"}
+    )
+    many = len(given.creates(given.plan(), "NodeClaim"))
+    short = Given(workspace(inference=inference(LLAMA), **a10()))
+    assert many > len(short.creates(short.plan(), "NodeClaim"))
+
+
+def a10() -> dict[str, Any]:
+    return {"resource": {"instanceType": "Standard_NV36ads_A10_v5"}}
+
+
+# nodes of one's own
+
+
+def own_workspace(**changes: Any) -> Any:
+    return workspace(resource={"instanceType": None}, **changes)
+
+
+def gpu_labels() -> dict[str, str]:
+    product = {"product": "NVIDIA-A100-SXM4-80GB", "count": "1", "memory": "81920"}
+    return {f"nvidia.com/gpu.{key}": value for key, value in product.items()}
+
+
+def test_with_own_nodes_no_claim_is_made_and_nothing_polls():
+    given = Given(own_workspace(), OWN_NODES)
+    plan = given.plan()
+    assert kinds(plan) == [["create ControllerRevision"]]
+    assert plan.requeue_after is None
+    status, _, message = given.condition("ResourceReady")
+    assert (status, message) == (
+        "False",
+        "no ready nodes found matching the workspace's label selector",
+    )
+    assert given.condition("NodeClaimReady") == ("", "", "")
+
+
+def test_with_own_nodes_the_workload_is_created_once_they_are_ready():
+    given = Given(own_workspace(), OWN_NODES).with_revision()
+    given.reads.add(NODES, node(**gpu_labels()))
+    assert kinds(given.plan())[:2] == [["create Service", "create Service"], ["create StatefulSet"]]
+    assert given.condition("ResourceReady")[0] == "True"
+
+
+# the model server
+
+
+def test_services_come_before_the_server_and_both_after_the_nodes():
+    given = Given().with_revision()
+    assert given.creates(given.plan(), "StatefulSet") == []
+    given.with_nodes()
+    assert kinds(given.plan())[:2] == [["create Service", "create Service"], ["create StatefulSet"]]
+
+
+def test_nothing_is_created_before_the_revision_is_stored():
+    given = Given().with_nodes()
+    assert given.creates(given.plan(), "StatefulSet") == []
+
+
+def test_nothing_is_created_while_a_node_lacks_its_plugin():
+    given = Given().with_revision().with_nodes()
+    given.reads.add(NODES, node(gpus=0))
+    assert given.creates(given.plan(), "StatefulSet") == []
+
+
+def test_while_the_outcome_of_a_create_is_unknown_nothing_is_written():
+    given = Given().with_revision().with_nodes()
+    given.reads.unsettled = frozenset({"workload"})
+    assert given.creates(given.plan(), "StatefulSet") == []
+
+
+def test_weights_are_on_a_disk_of_the_machine_where_there_is_one():
+    given = Given().with_revision().with_nodes()
+    (create,) = given.creates(given.plan(), "StatefulSet")
+    assert "volumeClaimTemplates" not in create.body["spec"]
+    given.reads.add(STORAGE_CLASSES, KubeObject(metadata=ObjectMeta(name="kaito-local-nvme-disk")))
+    (create,) = given.creates(given.plan(), "StatefulSet")
+    assert "volumeClaimTemplates" in create.body["spec"]
+
+
+def test_a_template_is_served():
+    template = {"spec": {"containers": [{"name": "s", "image": "example.com/s:1"}]}}
+    given = Given(workspace(inference={"template": template})).with_revision().with_nodes()
+    (create,) = given.creates(given.plan(), "StatefulSet")
+    assert create.body["spec"]["template"]["spec"]["containers"] == template["spec"]["containers"]
+
+
+def test_a_server_of_kaito_is_taken_over_without_a_write():
+    given = Given(workspace(status={"targetNodeCount": 1}))
+    given.with_nodes().with_revision(1).with_services().with_server(server())
+    assert writes(given.plan()) == []
+    assert given.state == "Ready"
+    assert given.condition("InferenceReady")[:2] == ("True", "WorkspaceInferenceStatusSuccess")
+    assert given.condition("WorkspaceSucceeded")[:2] == ("True", "workspaceSucceeded")
+
+
+def test_KAI2_the_hash_of_an_old_version_stays():
+    first = Given().with_revision()
+    stored = committed(first)["annotations"][labels.HASH]
+    given = Given(workspace(annotations={labels.HASH: stored}))
+    assert given.observe().valid_goal.hash == stored
+    other = Given(workspace(annotations={labels.HASH: "of something else"}))
+    assert other.observe().valid_goal.hash == stored
+
+
+def test_another_revision_changes_the_server():
+    given = Given().with_nodes().with_revision(2).with_services().with_server(server())
+    assert kinds(given.plan()) == [["patch StatefulSet"]]
+
+
+def test_a_server_stays_while_its_nodes_are_lost():
+    given = Given().with_revision().with_services().with_server(server())
+    assert given.creates(given.plan(), "StatefulSet") == []
+    assert not any(isinstance(each, Delete) for each in writes(given.plan()))
+
+
+@pytest.mark.parametrize(
+    ("before", "ready", "after"),
+    [
+        ("", 0, "Pending"),
+        ("Pending", 0, "Pending"),
+        ("Pending", 1, "Ready"),
+        ("Ready", 0, "NotReady"),
+        ("NotReady", 0, "NotReady"),
+        ("NotReady", 1, "Ready"),
+    ],
+)
+def test_once_it_was_ready_a_server_is_never_pending_again(before: str, ready: int, after: str):
+    status = {"state": before, "targetNodeCount": 1}
+    given = Given(workspace(status=status)).with_nodes().with_revision().with_services()
+    given.with_server(server(ready))
+    assert given.state == after
+
+
+def test_a_name_that_is_taken_is_said():
+    given = Given().with_nodes().with_revision()
+    foreign = {"name": "phi", "namespace": "default", "uid": "x"}
+    given.reads.add(STATEFUL_SETS, KubeObject(metadata=ObjectMeta(**foreign)))
+    assert given.creates(given.plan(), "StatefulSet") == []
+    status, reason, message = given.condition("InferenceReady")
+    assert (status, reason) == ("False", "NameTaken")
+    assert "belongs to no controller" in message
+
+
+def test_options_that_are_missing_are_waited_for():
+    given = Given(workspace(inference=inference(config="options"))).with_nodes().with_revision()
+    assert given.creates(given.plan(), "StatefulSet") == []
+    assert given.condition("InferenceReady")[:2] == ("False", "ConfigMapNotFound")
+    given.with_config("options", **{CONFIG: "vllm: {}"})
+    assert len(given.creates(given.plan(), "StatefulSet")) == 1
+
+
+def test_options_that_cannot_be_read_are_said():
+    given = Given(workspace(inference=inference(config="options"))).with_nodes().with_revision()
+    given.with_config("options", **{CONFIG: "["})
+    assert given.creates(given.plan(), "StatefulSet") == []
+    assert given.condition("InferenceReady")[:2] == ("False", INVALID)
+
+
+# tuning
+
+
+def test_a_tuning_gets_its_default_options_and_then_its_job():
+    given = Given(workspace(**TUNING)).with_nodes().with_revision()
+    assert kinds(given.plan())[:2] == [["create ConfigMap"], ["create Job"]]
+    assert given.condition("JobStarted")[:2] == ("False", "WorkspaceTuningJobStatusPending")
+    assert given.state == "Pending"
+
+
+def test_KAI12_a_job_of_another_revision_is_deleted_and_created_when_it_is_gone():
+    given = Given(workspace(**TUNING)).with_nodes().with_revision(2)
+    given.with_job(job(active=1))
+    assert kinds(given.plan()) == [["delete Job"]]
+    given.with_job(job(**{labels.REVISION: "1"}))
+    (delete,) = writes(given.plan())
+    assert isinstance(delete, Delete)
+    assert (delete.uid, delete.propagation) == ("uid-phi", "Foreground")
+
+
+def test_KAI12_a_job_that_is_going_is_waited_for():
+    given = Given(workspace(**TUNING)).with_nodes().with_revision(2)
+    given.with_job(changed(job(active=1), deletion_timestamp="2026-01-01T00:00:00Z"))
+    assert writes(given.plan()) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (job(), "Pending"),
+        (job(active=1), "Running"),
+        (job(active=1, failed=2), "Running"),
+        (job(condition="Complete", failed=1), "Succeeded"),
+        (job(condition="Failed", failed=7), "Failed"),
+    ],
+)
+def test_KAI13_the_state_of_a_tuning_is_that_of_its_job(found: Any, state: str):
+    given = Given(workspace(**TUNING)).with_nodes().with_revision().with_job(found)
+    assert given.state == state
+
+
+# the end
+
+
+def changed(obj: Any, **metadata: Any) -> Any:
+    return replace(obj, metadata=replace(obj.metadata, **metadata))
+
+
+def deleted(**changes: Any) -> Any:
+    return changed(
+        workspace(**changes),
+        deletion_timestamp="2026-01-01T00:59:00Z",
+        finalizers=(labels.WORKSPACE_FINALIZER,),
+    )
+
+
+def test_committed_claims_that_are_not_seen_are_looked_up_before_the_finalizer_goes():
+    slots = [{"place": 0, "name": "wsbbbbbbbbb", "sent": 1}]
+    text = json.dumps({"target": 1, "slots": slots})
+    given = Given(deleted(annotations={labels.NODE_CLAIMS: text}))
+    (lookup,) = given.plan().lookups
+    assert lookup.target.name == "wsbbbbbbbbb"  # type: ignore[union-attr]
+    assert given.plan().commit is None
+    given.reads.absent.add("wsbbbbbbbbb")
+    assert given.plan().commit.patch == {"metadata": {"finalizers": []}}  # type: ignore[union-attr]
+
+
+def test_the_finalizer_stays_until_the_claims_are_gone_or_the_bound_has_passed():
+    given = Given(deleted()).with_nodes()
+    plan = given.plan()
+    assert kinds(plan) == [["delete NodeClaim"]]
+    assert (plan.commit, plan.requeue_after) == (None, 14 * 60.0)
+
+
+def test_without_the_resource_of_claims_the_finalizer_goes():
+    given = Given(deleted())
+    given.reads.served.discard(NODE_CLAIMS)
+    assert given.plan().commit is not None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [KaitoOptions(cloud=Cloud.ARC), KaitoOptions(provisioner=Provisioner.NODE_POOLS)],
+    ids=["no class of nodes", "node pools"],
+)
+def test_what_gets_no_nodes_in_this_version_says_so(options: KaitoOptions):
+    instance = "Standard_NC4_A2" if options.cloud is Cloud.ARC else INSTANCE
+    found = workspace(resource={"instanceType": instance})
+    given = Given(found, WorkspaceSettings(options))
+    assert writes(given.plan()) == []
+    status, reason, message = given.condition("ResourceReady")
+    assert (status, reason) == ("False", INVALID)
+    assert "bring your own nodes" in message
+
+
+def test_another_claim_of_the_label_belongs_to_nobody_here():
+    given = Given()
+    given.reads.add(NODE_CLAIMS, claim(**{"manta.dev/owner-uid": "another"}))
+    assert given.observe().claims.by_name == {}  # type: ignore[union-attr]
+    assert isinstance(given.creates(given.plan(), "NodeClaim")[0], Create)
