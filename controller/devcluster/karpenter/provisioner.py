@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FINALIZER: Final = "karpenter.sh/termination"
 _STOCK_OUT: Final = "InsufficientCapacity"
 _STAGES: Final = ("Launched", "Registered", "Initialized", "Ready")
+_INSTANT: Final = 1e-6  # seconds; to wait for less than rounding errors would never end
 _GPUS: Final = "nvidia.com/gpu"
 
 
@@ -63,11 +64,11 @@ class SimulatedProvisioner(LoopComponent[str]):
         behaviour = self._behaviour(claim)
         if claim.metadata.terminating:
             left = self._deleted.setdefault(uid, now) + behaviour.gone_after - now
-            return left if left > 0 else await self._finish(claim)
+            return left if left > _INSTANT else await self._finish(claim)
         if FINALIZER not in claim.metadata.finalizers:
             finalizers = [*claim.metadata.finalizers, FINALIZER]
             await self._patch(claim, {"metadata": {"finalizers": finalizers}})
-        age = now - self._since.setdefault(uid, now)
+        age = now - self._since.setdefault(uid, now) + _INSTANT
         return await self._advance(claim, behaviour, age)
 
     async def _advance(
