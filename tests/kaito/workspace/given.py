@@ -116,10 +116,12 @@ class Given:
         self.reads.add(NODE_CLAIMS, claim()).add(NODES, node())
         return self
 
-    def with_revision(self, number: int = 1) -> Given:
-        """The present specification's ControllerRevision."""
+    def with_revision(self, number: int = 1, *, name: str = "") -> Given:
+        """The present specification's ControllerRevision, or with a name that of another one."""
         (create,) = self.creates(self.plan(), "ControllerRevision")
-        metadata = {**create.body["metadata"], "uid": "uid-revision", "resourceVersion": "5"}
+        metadata = {**create.body["metadata"], "uid": f"uid-revision-{number}"}
+        if name:
+            metadata |= {"name": name, "annotations": {}}
         raw = {"metadata": metadata, "revision": number}
         self.reads.add(REVISIONS, msgspec.convert(raw, ControllerRevision))
         return self

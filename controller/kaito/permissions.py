@@ -1,0 +1,37 @@
+"""What the operator may do on the API server for Workspaces, as data.
+
+A test compares it with what plans write and what is watched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.resources import Resource
+
+_WATCH: Final = frozenset({"get", "list", "watch"})
+
+PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
+    "workspaces.kaito.sh": _WATCH | {"patch"},
+    "workspaces/status.kaito.sh": frozenset({"patch"}),
+    "workspaces/finalizers.kaito.sh": frozenset({"update"}),  # on OpenShift, of owners (KAI-25)
+    "nodeclaims.karpenter.sh": _WATCH | {"create", "delete"},
+    "nodes": _WATCH | {"patch"},
+    "controllerrevisions.apps": _WATCH | {"create", "delete"},
+    "statefulsets.apps": _WATCH | {"create", "patch"},
+    "services": _WATCH | {"create"},
+    "jobs.batch": _WATCH | {"create", "delete", "patch"},
+    "configmaps": _WATCH | {"create"},
+    "storageclasses.storage.k8s.io": _WATCH,
+}
+"""Verbs by resource, written `plural/subresource.group`."""
+
+
+def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
+    """The verbs on a resource; none if the table does not know it."""
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    name = f"{plural}.{resource.group}" if resource.group else plural
+    return PERMISSIONS.get(name, frozenset())

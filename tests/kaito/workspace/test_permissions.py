@@ -1,0 +1,73 @@
+"""Plans write only what the operator may write, and nothing is granted that none needs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from controller.kaito.api import labels
+from controller.kaito.api.node import NODES
+from controller.kaito.api.options import KaitoOptions, Provisioner
+from controller.kaito.permissions import PERMISSIONS, granted
+from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+from controller.runtime.reconcile.plan import subresource_of
+from tests.fakes.verbs import needed
+from tests.kaito.support import workspace
+from tests.kaito.workspace.given import Given, job, node, server, writes
+from tests.kaito.workspace.test_plan import TUNING, deleted
+
+if TYPE_CHECKING:
+    from controller.runtime.reconcile.plan import Plan
+
+WATCHING = frozenset({"get", "list", "watch"})
+OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
+
+
+def plans() -> list[Plan]:
+    """At least one with each kind of write."""
+    history = Given()
+    for number in range(1, 13):
+        history.with_revision(number, name=f"phi-{number}")
+    tuning = Given(workspace(**TUNING)).with_nodes().with_revision(2)
+    return [
+        Given().plan(),
+        history.plan(),
+        Given().with_nodes().with_revision().plan(),
+        Given().with_nodes().with_revision(2).with_server(server()).plan(),
+        relabelled().plan(),
+        tuning.plan(),
+        tuning.with_job(job(active=1)).plan(),
+        tuning.with_job(job(**{labels.HASH: tuning.observe().valid_goal.hash})).plan(),
+        Given(deleted()).with_nodes().plan(),
+    ]
+
+
+def relabelled() -> Given:
+    given = Given().with_nodes()
+    given.reads.add(NODES, node(**{labels.ACCELERATOR: ""}))
+    return given
+
+
+def used() -> dict[str, set[str]]:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for plan in plans():
+        for write in (*writes(plan), *((plan.commit,) if plan.commit else ())):
+            resource = write.target.resource
+            assert needed(write) <= granted(resource, subresource_of(write)), write.target
+            name = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+            found[name] |= needed(write)
+    return found
+
+
+def test_plans_write_what_is_granted_and_no_more_is_granted():
+    found = used()
+    for name, verbs in PERMISSIONS.items():
+        if "/" not in name:
+            assert verbs - WATCHING == found.get(name, set()) - WATCHING, name
+
+
+def test_what_is_watched_may_be_watched():
+    for settings in (None, OWN_NODES):
+        kind = WorkspaceKind(settings)
+        for resource in (kind.primary, *(owned.resource for owned in kind.owned)):
+            assert granted(resource) >= WATCHING, resource
