@@ -15,6 +15,7 @@ from controller.kaito.workloads.changes import (
 from controller.kaito.workloads.gpus import workload_gpus
 from controller.kaito.workloads.history import HistoryStep, next_revision
 from controller.kaito.workloads.identity import headless_service_name
+from controller.kaito.workloads.images import engine_metadata
 from controller.kaito.workloads.preset import preset_stateful_set
 from controller.kaito.workloads.revision import Revision, RevisionState
 from controller.kaito.workloads.server import Serving
@@ -37,6 +38,7 @@ __all__ = [
     "Tuning",
     "config_name",
     "default_config_map",
+    "engine_metadata",
     "headless_service_name",
     "image_upgrade",
     "is_benchmarked",

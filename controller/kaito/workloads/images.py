@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from controller.kaito.api.options import Runtime
 from controller.kaito.api.validation.image_reference import image_problem, split_domain
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 BASE_TAG: Final = "0.5.0"
 """Tag of the image that serves and tunes all models."""
 
+_ENGINE_VERSIONS: Final = {Runtime.VLLM: "0.25.1", Runtime.TRANSFORMERS: "5.14.1"}
+
 PULLER: Final = "mcr.microsoft.com/aks/skopeo:1.14.4-6"
 PUSHER: Final = "ghcr.io/oras-project/oras:v1.2.2"
 DOWNLOADER: Final = "curlimages/curl"
@@ -22,6 +25,15 @@ WEIGHTS_DOWNLOADER: Final = "mcr.microsoft.com/oss/v2/oras-project/oras:v1.2.3"
 ROUTING_SIDECAR: Final = "mcr.microsoft.com/oss/v2/llm-d/llm-d-routing-sidecar:v0.8.0"
 
 _TAG_BESIDE_DIGEST: Final = re.compile(r"(:[\w][\w.-]*)(?=@)", re.ASCII)
+
+
+def engine_metadata(runtime: Runtime) -> dict[str, str]:
+    """What a measurement says about the engine. Kaito knows the quantization of no model here."""
+    return {
+        "engine": runtime.value,
+        "engineVersion": _ENGINE_VERSIONS[runtime],
+        "quantization": "",
+    }
 
 
 def base_image(options: KaitoOptions) -> str:

@@ -1,0 +1,217 @@
+"""The Workspaces of an InferenceSet, and what its status says of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from controller.apimachinery.problem import Problem
+from controller.kaito.api.options import KaitoOptions, Provisioner
+from controller.kaito.api.validation.inferenceset import validate_inference_set
+from controller.kaito.api.validation.workspace import validate_workspace
+from controller.kaito.api.workspace import Workspace
+from controller.kaito.inferenceset import (
+    Replica,
+    label_changes,
+    replica,
+    report,
+    workspace_body,
+)
+from tests.kaito.support import inference, inference_set, workspace
+
+if TYPE_CHECKING:
+    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
+
+OPTIONS = KaitoOptions()
+OWN_NODES = KaitoOptions(provisioner=Provisioner.OWN_NODES, mig=True)
+TEMPLATE = {
+    "metadata": {
+        "labels": {"own": "label", "inferenceset.kaito.sh/created-by": "forged"},
+        "annotations": {"kaito.sh/performance-mode": "throughput"},
+    },
+    "resource": {"instanceType": "Standard_NC24ads_A100_v4"},
+    "inference": inference(adapters=[{"source": {"name": "one", "image": "example.com/one:1"}}]),
+}
+
+
+def made(found: InferenceSet, options: KaitoOptions = OPTIONS) -> dict[str, Any]:
+    return workspace_body(found, spec_of(found, options), "models-bcdfg", options)
+
+
+def spec_of(found: InferenceSet, options: KaitoOptions = OPTIONS) -> InferenceSetSpec:
+    spec = validate_inference_set(found, options)
+    assert not isinstance(spec, Problem), spec
+    return spec
+
+
+def labelled(found: InferenceSet, **metadata: Any) -> InferenceSet:
+    changed = msgspec.structs.replace(found.metadata, **metadata)
+    return msgspec.structs.replace(found, metadata=changed)
+
+
+def test_a_replica_is_the_workspace_that_kaito_creates():
+    assert made(inference_set(template=TEMPLATE)) == {
+        "apiVersion": "kaito.sh/v1beta1",
+        "kind": "Workspace",
+        "metadata": {
+            "name": "models-bcdfg",
+            "namespace": "default",
+            "labels": {"own": "label", "inferenceset.kaito.sh/created-by": "models"},
+            "annotations": {"kaito.sh/performance-mode": "throughput"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "kaito.sh/v1beta1",
+                    "kind": "InferenceSet",
+                    "name": "models",
+                    "uid": "s-1",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "resource": {
+            "labelSelector": {"matchLabels": {"apps": "phi"}},
+            "instanceType": "Standard_NC24ads_A100_v4",
+        },
+        "inference": TEMPLATE["inference"],
+    }
+
+
+def test_a_replica_of_a_valid_set_is_a_valid_workspace():
+    body = made(inference_set(template=TEMPLATE))
+    found = validate_workspace(msgspec.convert(body, Workspace), OPTIONS)
+    assert not isinstance(found, Problem)
+
+
+def test_a_replica_on_own_nodes_has_its_part_of_a_gpu_and_no_instance_type():
+    partition = {"mode": "mig", "profile": "2g.20gb"}
+    template = {"resource": {"partition": partition}, "inference": inference()}
+    body = made(inference_set(template=template), OWN_NODES)
+    assert body["resource"] == {
+        "labelSelector": {"matchLabels": {"apps": "phi"}},
+        "partition": partition,
+    }
+    assert "annotations" not in body["metadata"]
+
+
+def test_labels_of_roles_and_the_end_of_measuring_come_from_the_set():
+    found = labelled(
+        inference_set(),
+        labels={"kaito.sh/inference-role": "decode", "other": "label"},
+        annotations={"kaito.sh/disable-benchmark": "true", "other": "note"},
+    )
+    metadata = made(found)["metadata"]
+    assert metadata["labels"] == {
+        "kaito.sh/inference-role": "decode",
+        "inferenceset.kaito.sh/created-by": "models",
+    }
+    assert metadata["annotations"] == {"kaito.sh/disable-benchmark": "true"}
+
+
+def test_a_body_shares_nothing_with_the_set():
+    found = inference_set(template=TEMPLATE)
+    body = made(found)
+    body["inference"]["preset"]["name"] = "changed"
+    body["resource"]["labelSelector"]["matchLabels"]["apps"] = "changed"
+    assert made(found)["inference"] == TEMPLATE["inference"]
+    assert made(found)["resource"]["labelSelector"] == {"matchLabels": {"apps": "phi"}}
+
+
+def test_labels_that_come_later_are_added_and_none_is_removed():
+    found = labelled(inference_set(template=TEMPLATE), labels={"kaito.sh/inference-role": "decode"})
+    spec = spec_of(found)
+    present = workspace(labels={"own": "old", "others": "label"})
+    assert label_changes(found, spec, present) == {
+        "metadata": {"labels": {"own": "label", "kaito.sh/inference-role": "decode"}}
+    }
+    after = workspace(labels={"own": "label", "kaito.sh/inference-role": "decode"})
+    assert label_changes(found, spec, after) == {}
+
+
+def with_status(status: str, value: object = None) -> Workspace:
+    metrics = {"peakTokensPerMinute": {"value": value}} if value is not None else None
+    condition = {"type": "WorkspaceSucceeded", "status": status}
+    return workspace(
+        status={"conditions": [condition], "performance": {"metrics": metrics} if metrics else None}
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "ready", "peak"),
+    [
+        (with_status("True", "1234.5"), True, 1234.5),
+        (with_status("False", "10"), False, 10),
+        (with_status("True"), True, 0),
+        (with_status("True", "much"), True, 0),
+        (with_status("True", "-1"), True, 0),
+        (with_status("True", "nan"), True, 0),
+        (with_status("True", 5), True, 0),
+        (workspace(), False, 0),
+    ],
+)
+def test_a_replica_serves_when_its_workspace_has_succeeded(
+    found: Workspace, ready: bool, peak: float
+):
+    assert (replica(found).ready, replica(found).peak) == (ready, peak)
+
+
+def test_a_replica_that_is_being_deleted_does_not_serve():
+    found = with_status("True")
+    meta = msgspec.structs.replace(found.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+    gone = replica(msgspec.structs.replace(found, metadata=meta))
+    assert (gone.terminating, gone.ready) == (True, False)
+
+
+def measured(*peaks: float) -> list[Replica]:
+    return [Replica(f"r-{number}", ready=True, peak=peak) for number, peak in enumerate(peaks)]
+
+
+@pytest.mark.parametrize(
+    ("desired", "replicas", "total", "benchmark"),
+    [
+        (2, measured(100000, 200000), "300000.00", ("True", "2/2 replicas benchmarked")),
+        (2, measured(100000, 0), "100000.00", ("False", "1/2 replicas benchmarked")),
+        (2, measured(0, 0), None, ("False", "0/2 replicas benchmarked")),
+        (3, measured(100000, 200000), "300000.00", ("False", "2/3 replicas benchmarked")),
+        (0, [], None, ("False", "0/0 replicas benchmarked")),
+        (1, [Replica("r", peak=5)], None, ("False", "0/1 replicas benchmarked")),
+    ],
+)
+def test_measurements_are_added_up_as_kaito_does(
+    desired: int, replicas: list[Replica], total: str | None, benchmark: tuple[str, str]
+):
+    found = inference_set(replicas=desired)
+    status = report(found, spec_of(found), replicas, OPTIONS)
+    metric = status.metrics.get("aggregatedPeakTokensPerMinute")
+    assert (metric["value"] if metric else None) == total
+    condition = status.conditions[1]
+    assert (condition.type, condition.status, condition.message) == (
+        "BenchmarkCompleted",
+        *benchmark,
+    )
+
+
+def test_a_set_that_is_not_measured_reports_no_measurement():
+    disabled = labelled(inference_set(), annotations={"kaito.sh/disable-benchmark": "true"})
+    status = report(disabled, spec_of(disabled), measured(5, 5), OPTIONS)
+    assert [each.type for each in status.conditions] == ["InferenceSetReady"]
+    assert status.metrics == {}
+
+
+def test_a_set_is_ready_when_all_replicas_are():
+    found = inference_set()
+    spec = spec_of(found)
+    waiting = report(found, spec, measured(1), OPTIONS)
+    assert (waiting.replicas, waiting.ready_replicas) == (2, 1)
+    assert waiting.selector == "inferenceset.kaito.sh/created-by=models"
+    condition = waiting.conditions[0]
+    assert (condition.status, condition.reason) == ("False", "inferencesetNotReady")
+    assert condition.message == "inferenceset is not ready, 1/2 replicas are ready"
+    done = report(found, spec, measured(1, 1), OPTIONS).conditions[0]
+    assert (done.status, done.reason, done.message) == (
+        "True",
+        "inferencesetReady",
+        "inferenceset is ready",
+    )

@@ -1,0 +1,143 @@
+"""Which Workspaces of an InferenceSet are created and deleted."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from controller.kaito.inferenceset import Replica, SetDecision, next_changes, replica_names
+from controller.kube.objects import ObjectMeta
+
+META = ObjectMeta(name="models", namespace="default", uid="s-1")
+NAMES = tuple(islice(replica_names(META), 8))
+
+
+def replicas(*given: str) -> list[Replica]:
+    """Replicas in words: `old ready`, `new`, `old terminating`."""
+    return [
+        Replica(
+            f"{words.split()[0]}-{number}",
+            ready="ready" in words,
+            terminating="terminating" in words,
+            on_old_image="old" in words,
+        )
+        for number, words in enumerate(given)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "desired", "deleted"),
+    [
+        (["old ready", "old ready", "old ready", "new"], 3, []),
+        (["old ready", "old ready", "old ready", "new ready"], 3, ["old-0"]),
+        (["old ready", "old ready", "new ready", "new ready"], 2, ["old-0", "old-1"]),
+        (
+            ["old ready", "new ready", "new ready", "new ready"],
+            1,
+            ["old-0", "new-1", "new-2"],
+        ),
+        (["old terminating", "old ready", "old ready"], 2, []),
+        (["old", "new ready", "new ready"], 2, ["old-0"]),
+        (["old ready", "new ready"], 0, ["old-0", "new-1"]),
+    ],
+    ids=[
+        "waits for the newcomer",
+        "retires an old one when the newcomer serves",
+        "prefers old ones",
+        "deletes new ones if there are not old ones enough",
+        "counts what is being deleted",
+        "deletes what does not serve first",
+        "scales to zero",
+    ],
+)
+def test_what_is_deleted_is_what_kaito_deletes(given: list[str], desired: int, deleted: list[str]):
+    decision = next_changes(META, desired, replicas(*given))
+    assert [each.name for each in decision.delete] == deleted
+    assert decision.create == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "desired", "deleted"),
+    [
+        (["new ready", "new"], 1, ["new-1"]),
+        (["new", "new ready", "new"], 2, ["new-0"]),
+        (["new terminating", "new ready", "new"], 1, ["new-2"]),
+        (["new terminating", "new terminating", "new ready"], 0, ["new-2"]),
+    ],
+)
+def test_scaling_down_keeps_what_serves(given: list[str], desired: int, deleted: list[str]):
+    decision = next_changes(META, desired, replicas(*given))
+    assert [each.name for each in decision.delete] == deleted
+
+
+def test_missing_replicas_are_created_under_the_names_of_their_indexes():
+    assert next_changes(META, 3, []) == SetDecision(create=NAMES[:3])
+    present = [Replica(NAMES[1])]
+    assert next_changes(META, 3, present).create == (NAMES[0], NAMES[2])
+    assert next_changes(META, 3, [Replica(name) for name in NAMES[:3]]) == SetDecision()
+
+
+def test_replicas_that_kaito_has_named_count():
+    present = [Replica("models-abcde"), Replica("models-fghij")]
+    assert next_changes(META, 3, present).create == (NAMES[0],)
+    assert next_changes(META, 2, present) == SetDecision()
+
+
+def test_a_replica_that_is_being_deleted_is_replaced_when_it_is_gone():
+    present = [Replica(NAMES[0], terminating=True), Replica(NAMES[1])]
+    assert next_changes(META, 2, present) == SetDecision()
+    assert next_changes(META, 2, present[1:]).create == (NAMES[0],)
+
+
+def test_a_name_of_another_owner_is_waited_for():
+    assert next_changes(META, 2, [], taken={NAMES[0]}).create == (NAMES[1],)
+
+
+def test_no_decision_creates_thousands():
+    assert len(next_changes(META, 2**31 - 1, []).create) == 64
+
+
+def test_names_are_those_of_the_set_and_never_the_same_twice():
+    names = list(islice(replica_names(META), 2000))
+    assert len(set(names)) == 2000
+    assert all(name.startswith("models-") and len(name) == len("models-") + 5 for name in names)
+    other = ObjectMeta(name="models", namespace="default", uid="s-2")
+    assert not set(islice(replica_names(other), 100)) & set(names[:100])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_KAI5_late_views_and_repeated_creates_never_make_one_too_many(seed: int):
+    """However late the view is, and whichever answers are lost, the replicas are N at most."""
+    draw = random.Random(seed)
+    desired = draw.randrange(1, 6)
+    foreign = draw.randrange(desired + 1)
+    world = frozenset(f"models-kaito{number}" for number in range(foreign))
+    seen: list[frozenset[str]] = [world]
+    for _ in range(120):
+        view = draw.choice(seen[-draw.randrange(1, 12) :])
+        decision = next_changes(META, desired, [Replica(name) for name in sorted(view)])
+        assert not decision.delete
+        for name in decision.create:
+            if draw.random() < 0.8:
+                world |= {name}
+                seen.append(world)
+        if world and draw.random() < 0.3:
+            world -= {draw.choice(sorted(world))}
+            seen.append(world)
+        assert len(world) <= desired
+    for _ in range(3):
+        decision = next_changes(META, desired, [Replica(name) for name in sorted(world)])
+        world |= set(decision.create)
+    assert len(world) == desired
+
+
+def test_the_order_in_which_replicas_are_seen_plays_no_part():
+    given = replicas("old ready", "new", "new ready", "old", "new terminating")
+    expected: Any = {each.name for each in next_changes(META, 2, given).delete}
+    draw = random.Random(1)
+    for _ in range(20):
+        draw.shuffle(given)
+        assert {each.name for each in next_changes(META, 2, given).delete} == expected
