@@ -37,6 +37,15 @@ def test_the_order_of_maps_plays_no_part(name: str):
         assert other.bodies() == made
 
 
+@pytest.mark.parametrize("name", list(golden_names()))
+def test_a_workspace_is_the_controller_of_all_that_it_creates(name: str):
+    given, _ = read_golden(name)
+    for kind, body in given.bodies().items():
+        owner = body["metadata"]["ownerReferences"][0]
+        assert (owner["uid"], owner["controller"]) == ("u-1", True)
+        assert ("labels" in body["metadata"]) is (kind == "job")
+
+
 def test_a_body_shares_nothing_with_the_specification():
     given, _ = read_golden("template-everything")
     before = copy.deepcopy(given.inference)
