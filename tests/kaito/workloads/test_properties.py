@@ -64,7 +64,7 @@ ODD_INFERENCE: list[dict[str, Any]] = [
     {"preset": PHI, "adapters": [{"source": {"name": "a", "volumeSource": {"name": "b"}}}]},
     {"preset": PHI, "adapters": [{"source": {"name": "a", "urls": ["https://example.com"]}}]},
     {"preset": {"name": "phi-4", "presetOptions": None}},
-    {"preset": {"name": "Microsoft/PHI-4"}, "config": ""},
+    {"preset": {"name": "MICROSOFT/Phi-4"}, "config": ""},
     {"template": {}},
     {"template": {"metadata": None, "spec": None}},
     {"template": {"metadata": 5, "spec": "text"}},
