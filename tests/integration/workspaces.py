@@ -60,12 +60,14 @@ class ClaimReferee:
         created: how many claims were created for each Workspace, by its name.
         deleted: how many were marked for deletion.
         most: the most that a Workspace had at a time.
+        times: when claims were created, in seconds of the running loop.
     """
 
     def __init__(self) -> None:
         self.created: Counter[str] = Counter()
         self.deleted: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
+        self.times: list[float] = []
         self._present: dict[str, str] = {}
         self._known: set[str] = set()
         self._marked: set[str] = set()
@@ -78,6 +80,7 @@ class ClaimReferee:
         if uid not in self._known:
             self._known.add(uid)
             self.created[workspace] += 1
+            self.times.append(asyncio.get_running_loop().time())
         if "deletionTimestamp" in metadata and uid not in self._marked:
             self._marked.add(uid)
             self.deleted[workspace] += 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FINALIZER: Final = "karpenter.sh/termination"
 _STOCK_OUT: Final = "InsufficientCapacity"
 _STAGES: Final = ("Launched", "Registered", "Initialized", "Ready")
-_INSTANT: Final = 1e-6  # seconds; to wait for less than rounding errors would never end
+_INSTANT: Final = 1e-3  # seconds; to wait for less than rounding errors would never end
 _GPUS: Final = "nvidia.com/gpu"
 
 
@@ -64,11 +64,11 @@ class SimulatedProvisioner(LoopComponent[str]):
         behaviour = self._behaviour(claim)
         if claim.metadata.terminating:
             left = self._deleted.setdefault(uid, now) + behaviour.gone_after - now
-            return left if left > _INSTANT else await self._finish(claim)
+            return _at_least(left) if left > 0 else await self._finish(claim)
         if FINALIZER not in claim.metadata.finalizers:
             finalizers = [*claim.metadata.finalizers, FINALIZER]
             await self._patch(claim, {"metadata": {"finalizers": finalizers}})
-        age = now - self._since.setdefault(uid, now) + _INSTANT
+        age = now - self._since.setdefault(uid, now)
         return await self._advance(claim, behaviour, age)
 
     async def _advance(
@@ -77,7 +77,7 @@ class SimulatedProvisioner(LoopComponent[str]):
         """Do what is due at that age; seconds until something else is."""
         if age < behaviour.node_after:
             await self._report(claim, "Unknown", "AwaitingReconciliation", "waiting for a machine")
-            return behaviour.node_after - age
+            return _at_least(behaviour.node_after - age)
         if behaviour.stock_out:
             message = "all requested instance types were unavailable during launch"
             await self._report(claim, "False", _STOCK_OUT, message)
@@ -87,7 +87,7 @@ class SimulatedProvisioner(LoopComponent[str]):
         if behaviour.plugin_after is not None:
             left = behaviour.node_after + behaviour.plugin_after - age
             if left > 0:
-                return left
+                return _at_least(left)
             await self._offer_gpus(claim, behaviour.gpus)
         return await self._delete_after(claim, behaviour.lost_after, age)
 
@@ -97,7 +97,7 @@ class SimulatedProvisioner(LoopComponent[str]):
         if limit is None:
             return None
         if age < limit:
-            return limit - age
+            return _at_least(limit - age)
         with suppress(NotFound):
             await self._client.delete(NODE_CLAIMS, "", claim.metadata.name, uid=claim.metadata.uid)
         return None
@@ -170,3 +170,7 @@ class SimulatedProvisioner(LoopComponent[str]):
             await self._client.merge_patch(
                 NODE_CLAIMS, "", claim.metadata.name, patch, subresource=subresource
             )
+
+
+def _at_least(seconds: float) -> float:
+    return max(seconds, _INSTANT)

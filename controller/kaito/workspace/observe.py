@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.node import NODES
@@ -98,8 +99,13 @@ def _claims(workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader
 def _nodes(
     workspace: ObjectMeta, goal: Goal, settings: WorkspaceSettings, reads: CacheReader
 ) -> tuple[NodeFacts, ...]:
-    """Nodes with the labels that the user asks for; claimed ones name the Workspace too."""
+    """Nodes with the labels that the user asks for; claimed ones name the Workspace too.
+
+    Nodes have the labels of their claims. Those of an earlier Workspace of this name go (KAI-20).
+    """
     selector: Mapping[str, str] = goal.spec.resource.node_labels
     if settings.options.has_own_nodes:
         return matching(reads.by_index(NODES, BY_LABEL, lookup_text(selector)), selector)
-    return matching(reads.by_index(NODES, BY_WORKSPACE, workspace.key), selector)
+    found = reads.by_index(NODES, BY_WORKSPACE, workspace.key)
+    own = (each for each in found if owner_uid(each.metadata) in {"", workspace.uid})
+    return matching(own, selector)

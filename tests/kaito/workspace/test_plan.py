@@ -363,6 +363,14 @@ def test_what_gets_no_nodes_in_this_version_says_so(options: KaitoOptions):
     assert "bring your own nodes" in message
 
 
+def test_KAI20_nodes_of_an_earlier_workspace_of_this_name_do_not_count():
+    given = Given()
+    given.reads.add(NODES, node(**{"manta.dev/owner-uid": "another"}))
+    assert given.observe().nodes == ()
+    given.reads.add(NODES, node(**{"manta.dev/owner-uid": "u-1"}))
+    assert len(given.observe().nodes) == 1
+
+
 def test_another_claim_of_the_label_belongs_to_nobody_here():
     given = Given()
     given.reads.add(NODE_CLAIMS, claim(**{"manta.dev/owner-uid": "another"}))
