@@ -55,7 +55,7 @@ def test_a_body_shares_nothing_with_the_specification():
     assert given.inference == before
 
 
-RESOURCE = {"instanceType": "Standard_NC24ads_A100_v4", "labelSelector": {}}
+RESOURCE: dict[str, Any] = {"instanceType": "Standard_NC24ads_A100_v4", "labelSelector": {}}
 PHI = {"name": "phi-4"}
 ODD_INFERENCE: list[dict[str, Any]] = [
     {"preset": PHI, "adapters": [{}]},
@@ -92,7 +92,7 @@ ODD_TUNING: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("tuning", ODD_TUNING)
 def test_an_odd_tuning_has_a_body(tuning: dict[str, Any]):
-    whole = {
+    whole: dict[str, Any] = {
         "preset": {"name": "phi-4"},
         "method": "lora",
         "input": {"volumeSource": {}},

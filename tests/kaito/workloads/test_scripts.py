@@ -57,9 +57,9 @@ def test_an_image_is_tried_with_each_credential_and_its_data_put_in_place(tmp_pa
         file.touch()
     target = tmp_path / "adapters" / "it's one"
     text = script("pull.sh", image="example.com/a:1", destination=str(target))
-    for _ in range(2):
-        log = run(tmp_path, "skopeo", SKOPEO, text, NEEDS="second.json")
-        assert [each.name for each in target.iterdir()] == ["adapter.bin"]
+    run(tmp_path, "skopeo", SKOPEO, text, NEEDS="second.json")
+    log = run(tmp_path, "skopeo", SKOPEO, text, NEEDS="second.json")
+    assert [each.name for each in target.iterdir()] == ["adapter.bin"]
     assert log.count("copy") == 6
 
 
