@@ -32,7 +32,7 @@ def node(
     labels = {"node.kubernetes.io/instance-type": type_}
     labels |= {"karpenter.sh/nodepool": "kaito"} if claimed else {}
     labels |= {"accelerator": "nvidia"} if labelled else {}
-    return NodeFacts(name, labels, ready, gpus, pressures)
+    return NodeFacts(name, labels, is_ready=ready, gpus=gpus, pressures=pressures)
 
 
 @pytest.mark.parametrize(
