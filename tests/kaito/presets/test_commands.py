@@ -20,6 +20,7 @@ from controller.kaito.presets import (
     tuning_command,
     vllm_command,
     vllm_flags,
+    with_optional_flags,
 )
 from controller.kaito.presets.serving_options import needs_cuda_toolkit, needs_deep_gemm
 
@@ -209,3 +210,30 @@ def test_the_whole_command_of_tuning():
         "cd /workspace/tfs/ && python3 metrics_server.py & accelerate launch --num_processes=2 "
         "/workspace/tfs/fine_tuning.py"
     )
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_flags_of_an_edit_come_and_go_in_a_command_that_there_is(nodes: int):
+    settings = replace(ONE, nodes=nodes, leader_host="w-0.w-headless.ns.svc")
+    plain = vllm_command(model("phi-4"), settings)[2]
+    both = vllm_command(model("phi-4"), replace(settings, with_adapters=True, with_config=True))[2]
+    edited = with_optional_flags(plain, with_adapters=True, with_config=True)
+    assert sorted(edited.split()) == sorted(both.split())
+    assert with_optional_flags(both, with_adapters=True, with_config=True) is both
+    assert with_optional_flags(edited, with_adapters=False, with_config=False) == plain
+    one = with_optional_flags(both, with_adapters=False, with_config=True)
+    assert "enable-lora" not in one
+    assert "--kaito-config-file=/mnt/config/inference_config.yaml" in one
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        transformers_command(model("phi-4"))[2],
+        "my-server --enable-lora",
+        "/bin/sh",
+    ],
+)
+def test_a_command_of_another_server_is_left_alone(line: str):
+    assert with_optional_flags(line, with_adapters=True, with_config=True) == line
+    assert with_optional_flags(line, with_adapters=False, with_config=False) == line

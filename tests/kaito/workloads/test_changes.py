@@ -255,6 +255,14 @@ def test_an_image_is_upgraded_only_if_a_label_asks_for_this_very_version():
     assert upgraded(after, before, "0.5.0") is after
 
 
+def test_a_server_without_containers_is_upgraded_as_a_whole():
+    before = one_node()
+    present = stored(before.stateful_set())
+    present["spec"]["template"]["spec"]["containers"] = []
+    after = upgraded(present, before, "0.5.0")
+    assert after["spec"]["template"] == before.stateful_set()["spec"]["template"]
+
+
 def test_every_change_is_one_to_the_object_that_was_read():
     before = one_node()
     present = view(stored(before.stateful_set()))
