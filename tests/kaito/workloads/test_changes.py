@@ -19,7 +19,7 @@ from controller.kaito.workloads import (
     preset_changes,
     template_changes,
 )
-from controller.kube.objects import ObjectMeta, StatefulSet
+from controller.kube.objects import ObjectMeta, StatefulSet, StatefulSetSpec
 from tests.kaito.workloads.given import Given, read_golden
 
 if TYPE_CHECKING:
@@ -269,9 +269,13 @@ def test_every_change_is_one_to_the_object_that_was_read():
     inference = before.spec.inference
     assert inference is not None
     desired = before.stateful_set()
+    label = {"kaito.sh/upgrade-to-version": "0.5.0"}
+    asking = replace(before, labels=label).workspace.metadata
+    outdated = msgspec.structs.replace(present, spec=StatefulSetSpec())
     makers: list[Callable[[], tuple[dict[str, Any], ...]]] = [
         lambda: preset_changes(present, desired, inference, NEXT),
         lambda: template_changes(present, desired, NEXT),
+        lambda: image_upgrade(asking, outdated, desired, before.revision),
     ]
     for make in makers:
         assert make()[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "12"}
