@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.ray.api.installed_definition import DefinitionReader
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
 from controller.ray.cluster.workers.scale_down import DeletionCause
+from controller.runtime.reconcile.installed_definition import DefinitionReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.apimachinery.object_schema import ObjectSchema
-    from controller.ray.api.installed_definition import InstalledDefinition
+    from controller.runtime.reconcile.installed_definition import InstalledDefinition
 
 _GROUPS: Final = "spec.workerGroupSpecs"
 RELIED_ON: Final[Mapping[str, frozenset[DeletionCause]]] = {

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
-from controller.ray.api.installed_definition import REMEDY
 from controller.ray.api.pod_state import group_of
 from controller.ray.cluster.confirmation import confirmation_of, is_confirmed
 from controller.ray.cluster.definition import explains
@@ -41,6 +40,7 @@ from controller.ray.cluster.upgrade import outdated_pods, strategy_of
 from controller.ray.cluster.upgrade.rolling.rollout import Verdict
 from controller.ray.cluster.workers.scale_down import DeletionCause
 from controller.ray.cluster.workers.writes import workers_to_delete
+from controller.runtime.reconcile.installed_definition import REMEDY
 from controller.runtime.reconcile.plan import Delete
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import conditions_of
-from controller.ray.api.installed_definition import InstalledDefinition
 from controller.ray.cluster.children.observed_children import ObservedChildren
 from controller.ray.cluster.deletion.cleanup import Cleanup
 from controller.ray.cluster.upgrade.rolling.ray_view import RayView
+from controller.runtime.reconcile.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
-    from controller.ray.api.installed_definition import DefinitionReader
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.cluster.pod_history import PodHistory
     from controller.ray.dashboard import Dashboards
     from controller.ray.settings import ClusterSettings
+    from controller.runtime.reconcile.installed_definition import DefinitionReader
     from controller.runtime.reconcile.kind import CacheReader
 
 

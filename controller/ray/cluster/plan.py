@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import status_of
-from controller.ray.api.definition_guard import wait_for_definition, what_is_awaited
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.cluster.children.writes import (
     child_events,
@@ -42,6 +41,7 @@ from controller.ray.cluster.upgrade.rolling.stamps import stamp_writes
 from controller.ray.cluster.workers.missing_pods import find_missing_pods
 from controller.ray.cluster.workers.writes import create_workers, delete_workers
 from controller.ray.head.identity import HEAD_SCOPE
+from controller.runtime.reconcile.definition_guard import wait_for_definition, what_is_awaited
 from controller.runtime.reconcile.plan import NOTHING, Event, Lookup, Plan, stages_of
 
 if TYPE_CHECKING:

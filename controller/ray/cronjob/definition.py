@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.api.installed_definition import (
-    DefinitionReader,
-    DefinitionsReader,
-    job_fields,
-)
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.relied_on import job_fields
+from controller.runtime.reconcile.installed_definition import DefinitionReader, DefinitionsReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

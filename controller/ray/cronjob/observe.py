@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.apimachinery.problem import Problem
-    from controller.ray.api.installed_definition import DefinitionsReader
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.api.validation.cronjob import ValidCronJob
+    from controller.runtime.reconcile.installed_definition import DefinitionsReader
     from controller.runtime.reconcile.kind import CacheReader
 
 

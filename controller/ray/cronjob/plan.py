@@ -13,7 +13,6 @@ from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
-from controller.ray.api.definition_guard import leave_as_it_is
 from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observation import SCOPE
@@ -26,6 +25,7 @@ from controller.ray.cronjob.ready_condition import (
 from controller.ray.cronjob.runs import RunPhase, job_name
 from controller.ray.cronjob.status import cron_job_status
 from controller.ray.cronjob.timing import read_timing
+from controller.runtime.reconcile.definition_guard import leave_as_it_is
 from controller.runtime.reconcile.plan import NOTHING, Create, Delete, Event, Plan, Target
 
 if TYPE_CHECKING:

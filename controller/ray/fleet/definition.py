@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.ray.api.installed_definition import (
-    CLUSTER_FIELDS,
-    DefinitionReader,
-    DefinitionsReader,
-)
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from controller.ray.api.relied_on import CLUSTER_FIELDS
+from controller.runtime.reconcile.installed_definition import DefinitionReader, DefinitionsReader
 
 _CLUSTER: Final = (*CLUSTER_FIELDS, "workerGroupSpecs.maxReplicas", "suspend")
 RELIED_ON: Final = (

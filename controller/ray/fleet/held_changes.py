@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
-from controller.ray.api.installed_definition import REMEDY
 from controller.ray.fleet.status.condition_types import UPGRADING
 from controller.ray.pods.template_hash import is_outdated
+from controller.runtime.reconcile.installed_definition import REMEDY
 
 if TYPE_CHECKING:
     from controller.ray.fleet.observation import FleetObservation

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from controller.kube.objects import ObjectMeta
-    from controller.ray.api.installed_definition import DefinitionsReader
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.rayclusterfleet import RayClusterFleet
     from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.fleet.observation import FleetGoal
+    from controller.runtime.reconcile.installed_definition import DefinitionsReader
     from controller.runtime.reconcile.kind import CacheReader, CreateError
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.problem import Problem
-from controller.ray.api.definition_guard import leave_as_it_is
 from controller.ray.fleet.held_changes import held_changes
 from controller.ray.fleet.rollout import next_step
 from controller.ray.fleet.status.current_status import current_status
 from controller.ray.fleet.status.upgrade import seconds_to_deadline
 from controller.ray.fleet.writes import create_copies, delete_copies, update_copies
+from controller.runtime.reconcile.definition_guard import leave_as_it_is
 from controller.runtime.reconcile.plan import NOTHING, Plan, stages_of
 
 if TYPE_CHECKING:

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.api import definition_guard
-from controller.ray.api.installed_definition import (
-    EVENT_INTERVAL,
-    DefinitionReader,
-    job_fields,
-)
 from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.relied_on import job_fields
 from controller.ray.job.state_machine.states import State
+from controller.runtime.reconcile import definition_guard
+from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL, DefinitionReader
 from controller.runtime.reconcile.plan import Event, Plan
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
-from controller.ray.api.installed_definition import InstalledDefinition
 from controller.ray.job.submitter.state import NO_SUBMITTER, SubmitterState
+from controller.runtime.reconcile.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

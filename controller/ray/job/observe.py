@@ -33,13 +33,13 @@ from controller.ray.job.watches import SUBMITTER_PODS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from controller.ray.api.installed_definition import DefinitionReader
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.job.settings import JobSettings
+    from controller.runtime.reconcile.installed_definition import DefinitionReader
     from controller.runtime.reconcile.kind import CacheReader, CreateError
 
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.ray.api.installed_definition import (
-    CLUSTER_FIELDS,
-    DefinitionReader,
-    DefinitionsReader,
-)
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.api.relied_on import CLUSTER_FIELDS
 from controller.ray.service.observation import ACTIVE, PENDING
+from controller.runtime.reconcile.installed_definition import DefinitionReader, DefinitionsReader
 
 _CLUSTER: Final = (*CLUSTER_FIELDS, "workerGroupSpecs.maxReplicas")
 _ROLLOUT: Final = (

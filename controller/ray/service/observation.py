@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
-from controller.ray.api.installed_definition import InstalledDefinition
 from controller.ray.api.pod_state import is_head
 from controller.ray.dashboard import ProbeObservation
 from controller.ray.service.cluster.identity import Origin
+from controller.runtime.reconcile.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from controller.kube.objects import Pod
-    from controller.ray.api.installed_definition import DefinitionsReader
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService
     from controller.ray.api.unknown_fields import UnknownFieldFinder
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from controller.ray.service.observation import ServiceGoal
     from controller.ray.service.serving.stored_config import StoredConfig
     from controller.ray.service.settings import ServiceSettings
+    from controller.runtime.reconcile.installed_definition import DefinitionsReader
     from controller.runtime.reconcile.kind import CacheReader, CreateError
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
-from controller.ray.api.definition_guard import leave_as_it_is
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.drift import NAME_CONFLICT_RETRY, ChildState
@@ -50,6 +49,7 @@ from controller.ray.service.status.current_status import current_status
 from controller.ray.service.status.facts import cluster_facts, collect_facts, seconds_to_next_shift
 from controller.ray.service.status.transition import transition_patch
 from controller.ray.service.suspension import is_suspending, plan_suspension
+from controller.runtime.reconcile.definition_guard import leave_as_it_is
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 from controller.runtime.reconcile.plan import NOTHING, Plan, Target, stages_of
 

@@ -14,9 +14,10 @@ import pytest
 
 from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas
 from controller.command.manifests import load
+from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
-from controller.ray.api.installed_definition import CLUSTER_FIELDS, job_fields
 from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.api.relied_on import CLUSTER_FIELDS, job_fields
 from controller.ray.cluster.definition import (
     RELIED_ON,
     ROLLING_FIELDS,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.object_schema import ObjectSchema
     from controller.kube.resources import Resource
-    from controller.ray.api.installed_definition import InstalledDefinition
+    from controller.runtime.reconcile.installed_definition import InstalledDefinition
 
 KUBERAY_CRDS = Path(
     os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[4] / "shared" / "crds")
@@ -62,8 +63,10 @@ def published(resource: Resource[Any], schema: dict[str, Any]) -> ObjectSchema:
 
 @cache
 def own_schema(resource: Resource[Any]) -> dict[str, Any]:
-    [own] = [d for d in custom_resource_definitions() if d["metadata"]["name"] == str(resource)]
-    return own["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    definitions = [*custom_resource_definitions(), *kaito_definitions()]
+    [own] = [each for each in definitions if each["metadata"]["name"] == str(resource)]
+    [version] = [each for each in own["spec"]["versions"] if each["name"] == resource.version]
+    return version["schema"]["openAPIV3Schema"]
 
 
 def without(resource: Resource[Any], *paths: str) -> InstalledSchema:

@@ -10,7 +10,6 @@ import pytest
 
 from controller.kube.objects import Condition
 from controller.ray.api import labels
-from controller.ray.api.installed_definition import InstalledDefinition
 from controller.ray.cluster.confirmation import confirmation_of
 from controller.ray.cluster.pod_history import Losses, PodHistory
 from controller.ray.cluster.status.conditions import ClusterConditions
@@ -30,6 +29,7 @@ from controller.ray.cluster.upgrade.rolling.stamps import (
 from controller.ray.dashboard import CommandExpired, CommandRefused
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 from controller.ray.pods.template_hash import UNKNOWN
+from controller.runtime.reconcile.installed_definition import InstalledDefinition
 from controller.runtime.reconcile.plan import MergePatch
 from tests.ray.cluster.rolling_scenes import (
     answering,

@@ -15,7 +15,6 @@ from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
-from controller.ray.api.installed_definition import DEFINITION_COMPLETE
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
@@ -44,6 +43,7 @@ from controller.ray.cluster.upgrade.rolling.report import (
 )
 from controller.ray.cluster.upgrade.rolling.stamps import hides_an_edit
 from controller.ray.diagnosis.writes import failure_message
+from controller.runtime.reconcile.installed_definition import DEFINITION_COMPLETE
 from controller.runtime.reconcile.plan import Create, Delete, Event, StatusPatch
 
 if TYPE_CHECKING:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from controller.ray.api.definition_guard import leave_as_it_is
-from controller.ray.api.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.definition_guard import leave_as_it_is
+from controller.runtime.reconcile.installed_definition import InstalledDefinition
 from controller.runtime.reconcile.plan import Plan
-from tests.ray.fleet.support import fleet
+from tests.runtime.kit import child
 
 
 def test_an_object_with_a_complete_definition_is_believed():
-    assert leave_as_it_is(fleet(), InstalledDefinition(awaited=True)) is None
+    assert leave_as_it_is(child(), InstalledDefinition(awaited=True)) is None
 
 
 def test_an_edited_object_waits_for_the_schema():
-    assert leave_as_it_is(fleet(), InstalledDefinition(unverified=True)) == Plan(requeue_after=1.0)
+    assert leave_as_it_is(child(), InstalledDefinition(unverified=True)) == Plan(requeue_after=1.0)
 
 
 def test_an_event_says_why_the_schema_cannot_be_read():
     unread = InstalledDefinition(unverified=True, unread="connection refused")
-    made = leave_as_it_is(fleet(), unread)
+    made = leave_as_it_is(child(), unread)
     assert made is not None
     [event] = made.events
     assert (event.type, event.reason, made.requeue_after) == ("Warning", "DefinitionUnread", 30.0)
@@ -27,6 +27,6 @@ def test_an_event_says_why_the_schema_cannot_be_read():
 
 def test_what_is_missing_is_said_first():
     lacking = InstalledDefinition("RayJob", "None is run", ("spec.suspend",), unverified=True)
-    made = leave_as_it_is(fleet(), lacking)
+    made = leave_as_it_is(child(), lacking)
     assert made is not None
     assert [event.reason for event in made.events] == ["DefinitionIncomplete"]

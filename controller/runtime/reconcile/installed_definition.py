@@ -14,7 +14,7 @@ from controller.runtime.reconcile.kind import InstalledSchema
 from controller.runtime.reconcile.plan import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from controller.apimachinery.conditions import ConditionSet
     from controller.apimachinery.object_schema import ObjectSchema
@@ -27,10 +27,16 @@ DEFINITION_COMPLETE: Final = "DefinitionComplete"
 EVENT_INTERVAL: Final = 600.0
 """Seconds between two events about an object that is not written, so that nothing else tells."""
 
-REMEDY: Final = (
-    "Install this operator's definitions (manta crds | kubectl apply -f -) and apply "
-    "the manifest again"
-)
+
+def remedy(command: str = "manta crds") -> str:
+    """What ends it that a definition lacks fields, given the command that prints the whole one."""
+    return (
+        f"Install this operator's definitions ({command} | kubectl apply -f -) and apply the "
+        "manifest again"
+    )
+
+
+REMEDY: Final = remedy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,7 @@ class InstalledDefinition:
         awaited: whether it is not certain yet that cached objects were read by it.
         unverified: whether the object was edited since the definition was read.
         unread: why neither could be found out, empty if it will be in a moment.
+        remedy: what the user does about fields that are missing.
     """
 
     kind: str = ""
@@ -54,6 +61,7 @@ class InstalledDefinition:
     awaited: bool = False
     unverified: bool = False
     unread: str = ""
+    remedy: str = REMEDY
 
     @property
     def problem(self) -> str:
@@ -67,7 +75,7 @@ class InstalledDefinition:
         if self.missing:
             return (
                 f"the installed definition of {self.kind}s lacks {', '.join(self.missing)}: the "
-                f"API server drops this from every {self.kind}. {self.consequence}. {REMEDY}"
+                f"API server drops this from every {self.kind}. {self.consequence}. {self.remedy}"
             )
         return ""
 
@@ -93,6 +101,7 @@ class DefinitionReader:
         resource: of the kind.
         relied_on: gives the paths that its planner relies on, for a schema.
         consequence: what the operator does while one of them is missing, without a full stop.
+        remedy: what the user does then, without a full stop.
     """
 
     def __init__(
@@ -100,10 +109,12 @@ class DefinitionReader:
         resource: Resource[Any],
         relied_on: Callable[[ObjectSchema], Iterable[str]],
         consequence: str,
+        remedy: str = REMEDY,
     ) -> None:
         self._resource = resource
         self._relied_on = relied_on
         self._consequence = consequence
+        self._remedy = remedy
         self._installed = InstalledSchema()
         self._definition = InstalledDefinition()
 
@@ -133,6 +144,7 @@ class DefinitionReader:
             error,
             awaited=not installed.is_current,
             unread="" if installed.is_current else installed.error,
+            remedy=self._remedy,
         )
 
 
@@ -153,40 +165,3 @@ def missing_fields(schema: ObjectSchema, paths: Iterable[str]) -> tuple[str, ...
     """The paths that objects lose, without those below another one."""
     lost = [path for path in paths if schema.lacks(path)]
     return tuple(path for path in lost if not any(path.startswith(f"{other}.") for other in lost))
-
-
-CLUSTER_FIELDS: Final = (
-    "workerGroupSpecs",
-    "workerGroupSpecs.replicas",
-    "workerGroupSpecs.minReplicas",
-    "workerGroupSpecs.numOfHosts",
-    "enableInTreeAutoscaling",
-)
-"""Fields of a cluster's specification that decide how many workers it has."""
-
-_JOB_FIELDS: Final = (
-    "suspend",
-    "managedBy",
-    "submissionMode",
-    "clusterSelector",
-    "backoffLimit",
-    "shutdownAfterJobFinishes",
-    "ttlSecondsAfterFinished",
-    "rayClusterSpec",
-    *(f"rayClusterSpec.{path}" for path in CLUSTER_FIELDS),
-)
-"""Fields of a job's specification that decide whether, how often and on what it runs, and what is
-deleted after it."""
-
-_RULES: Final = "deletionStrategy.deletionRules"
-
-
-def job_fields(schema: ObjectSchema, path: str) -> Iterator[str]:
-    """The fields that the planner relies on in a job's specification at `path`.
-
-    Older definitions have no deletion rules: then nothing is deleted by them. Rules without their
-    delays would delete at once.
-    """
-    yield from (f"{path}.{field}" for field in _JOB_FIELDS)
-    if not schema.lacks(f"{path}.{_RULES}"):
-        yield f"{path}.{_RULES}.condition.ttlSeconds"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.api.installed_definition import EVENT_INTERVAL
+from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL
 from controller.runtime.reconcile.plan import Event, Plan
 
 if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
-    from controller.ray.api.installed_definition import InstalledDefinition
+    from controller.runtime.reconcile.installed_definition import InstalledDefinition
 
 CHECK_INTERVAL: Final = 1.0
 """Seconds between two looks at a definition that is to be read in a moment."""

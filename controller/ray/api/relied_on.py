@@ -1,0 +1,46 @@
+"""The fields of RayClusters and RayJobs that planners rely on, wherever they stand in a kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.apimachinery.object_schema import ObjectSchema
+
+CLUSTER_FIELDS: Final = (
+    "workerGroupSpecs",
+    "workerGroupSpecs.replicas",
+    "workerGroupSpecs.minReplicas",
+    "workerGroupSpecs.numOfHosts",
+    "enableInTreeAutoscaling",
+)
+"""Fields of a cluster's specification that decide how many workers it has."""
+
+_JOB_FIELDS: Final = (
+    "suspend",
+    "managedBy",
+    "submissionMode",
+    "clusterSelector",
+    "backoffLimit",
+    "shutdownAfterJobFinishes",
+    "ttlSecondsAfterFinished",
+    "rayClusterSpec",
+    *(f"rayClusterSpec.{path}" for path in CLUSTER_FIELDS),
+)
+"""Fields of a job's specification that decide whether, how often and on what it runs, and what is
+deleted after it."""
+
+_RULES: Final = "deletionStrategy.deletionRules"
+
+
+def job_fields(schema: ObjectSchema, path: str) -> Iterator[str]:
+    """The fields that the planner relies on in a job's specification at `path`.
+
+    Older definitions have no deletion rules: then nothing is deleted by them. Rules without their
+    delays would delete at once.
+    """
+    yield from (f"{path}.{field}" for field in _JOB_FIELDS)
+    if not schema.lacks(f"{path}.{_RULES}"):
+        yield f"{path}.{_RULES}.condition.ttlSeconds"
