@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.workspace.definition import definition_reader
 from controller.kaito.workspace.goal import Goal, read_goal
 from controller.kaito.workspace.observe import WorkspaceSources, observe_workspace
 from controller.kaito.workspace.plan import plan_workspace
@@ -39,7 +40,9 @@ class WorkspaceKind:
 
     def __init__(self, settings: WorkspaceSettings | None = None) -> None:
         self._settings = settings or WorkspaceSettings()
-        self._sources = WorkspaceSources(IdentityMemo(self._read), self._settings)
+        self._sources = WorkspaceSources(
+            IdentityMemo(self._read), self._settings, definition_reader()
+        )
 
     @property
     def owned(self) -> tuple[Owned[Any], ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.kaito.workspace.settings import WorkspaceSettings
+from controller.runtime.reconcile.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,6 +77,7 @@ class WorkspaceObservation:
         claims: its claims; None if the API server has no such resource, or none are made.
         nodes: that its selector finds.
         workload: what else it has.
+        definition: what the installed definition of Workspaces lacks.
         consistency_warnings: sentences about writes that the cache contradicts.
     """
 
@@ -86,6 +88,7 @@ class WorkspaceObservation:
     claims: SeenClaims | None = None
     nodes: tuple[NodeFacts, ...] = ()
     workload: SeenWorkload = field(default_factory=SeenWorkload)
+    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
 
     @property

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from controller.kaito.workspace.goal import Goal
     from controller.kaito.workspace.settings import WorkspaceSettings
     from controller.kube.objects import ObjectMeta
+    from controller.runtime.reconcile.installed_definition import DefinitionReader
     from controller.runtime.reconcile.kind import CacheReader
 
 _CLAIM_SCOPE: Final = "claim/"
@@ -41,10 +42,12 @@ class WorkspaceSources:
     Attributes:
         goal_of: gives what a Workspace wants, or what is wrong with it.
         settings: of the controller.
+        read_definition: reads what the installed definition lacks.
     """
 
     goal_of: Callable[[Workspace], Goal | Problem]
     settings: WorkspaceSettings
+    read_definition: DefinitionReader
 
 
 def claim_scope(name: str) -> str:
@@ -72,6 +75,7 @@ def observe_workspace(
         workload=SeenWorkload()
         if isinstance(goal, Problem)
         else observe_workload(meta, goal, reads),
+        definition=sources.read_definition(reads, key),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )
 

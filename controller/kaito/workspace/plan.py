@@ -18,6 +18,7 @@ from controller.kaito.workspace.claim_writes import (
     look_up_claims,
 )
 from controller.kaito.workspace.commit import commit_patch
+from controller.kaito.workspace.definition import leave_as_it_is
 from controller.kaito.workspace.deletion import plan_deletion
 from controller.kaito.workspace.progress import progress_of
 from controller.kaito.workspace.revisions import history_of, write_history
@@ -39,6 +40,9 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     meta = seen.workspace.metadata
     if meta.terminating:
         return plan_deletion(seen, now)
+    untouched = leave_as_it_is(seen)
+    if untouched is not None:
+        return untouched
     status = current_status(seen, now)
     if isinstance(seen.goal, Problem):
         return Plan(status=status)
