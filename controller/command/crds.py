@@ -6,12 +6,15 @@ Those of Workspaces are printed on request: few clusters have these, and Kaito's
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 import yaml
 
-from controller.kaito.api.definitions.crds import workspace_definition
 from controller.ray.api import custom_resource_definitions
+
+if TYPE_CHECKING:
+    from controller.apimachinery.definition import Definition
 
 
 def crds(output: str, kind: str = "ray") -> int:
@@ -21,10 +24,18 @@ def crds(output: str, kind: str = "ray") -> int:
         output: the format.
         kind: `ray` for all kinds of Ray, or `workspace`.
     """
-    definitions = [workspace_definition()] if kind == "workspace" else custom_resource_definitions()
+    definitions = _of_workspaces() if kind == "workspace" else custom_resource_definitions()
     if output == "json":
         listed = {"apiVersion": "v1", "kind": "List", "items": definitions}
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode() + "\n")
     else:
         sys.stdout.write(yaml.dump_all(definitions, sort_keys=False, Dumper=yaml.CSafeDumper))
     return 0
+
+
+def _of_workspaces() -> list[Definition]:
+    from controller.kaito.api.definitions.crds import (  # noqa: PLC0415  few clusters have them
+        workspace_definition,
+    )
+
+    return [workspace_definition()]

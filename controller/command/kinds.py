@@ -6,8 +6,6 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.kaito.api.options import KaitoOptions
-from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import CLUSTER_FLEET, CRON_JOB, WORKSPACE
 from controller.ray.cluster import ClusterSettings, RayClusterKind
@@ -19,6 +17,7 @@ from controller.ray.service import RayServiceKind, ServiceSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
     from controller.ray.dashboard import DashboardActors
     from controller.runtime.reconcile.kind import Kind
 
@@ -27,14 +26,18 @@ _UNLIMITED: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class KindSettings:
-    """The settings of each kind; all have the same feature gates."""
+    """The settings of each kind; all have the same feature gates.
+
+    Attributes:
+        workspace: None while their feature gate is off, so that nothing of them is loaded.
+    """
 
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     job: JobSettings = field(default_factory=JobSettings)
     cron_job: CronJobSettings = field(default_factory=CronJobSettings)
     service: ServiceSettings = field(default_factory=ServiceSettings)
     fleet: FleetSettings = field(default_factory=FleetSettings)
-    workspace: WorkspaceSettings = field(default_factory=WorkspaceSettings)
+    workspace: WorkspaceSettings | None = None
 
     @classmethod
     def from_environment(
@@ -42,7 +45,7 @@ class KindSettings:
         feature_gates: FeatureGates | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> KindSettings:
-        """Read KubeRay's environment variables, and Kaito's.
+        """Read KubeRay's environment variables, and Kaito's if Workspaces are served.
 
         Raises:
             ValueError: one has a value that it must not have; the message names it.
@@ -54,7 +57,7 @@ class KindSettings:
             replace(CronJobSettings.from_environment(environment), feature_gates=gates),
             replace(ServiceSettings.from_environment(environment), feature_gates=gates),
             FleetSettings(gates),
-            WorkspaceSettings(KaitoOptions.from_environment(environment)),
+            _workspace_settings(environment) if gates.enabled(WORKSPACE) else None,
         )
 
     def without_batches(self) -> KindSettings:
@@ -82,7 +85,7 @@ def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list
     if settings.fleet.feature_gates.enabled(CLUSTER_FLEET):
         kinds.append(RayClusterFleetKind(settings.fleet))
     if settings.fleet.feature_gates.enabled(WORKSPACE):
-        kinds.append(WorkspaceKind(settings.workspace))
+        kinds.append(_workspace_kind(settings.workspace))
     return kinds
 
 
@@ -114,3 +117,16 @@ def _service_kind(settings: ServiceSettings, dashboards: DashboardActors | None)
         return RayServiceKind(settings=settings)
     own = dashboards.for_controller(RayServiceKind.name)
     return RayServiceKind(own, own, settings)
+
+
+def _workspace_settings(environment: Mapping[str, str]) -> WorkspaceSettings:
+    from controller.kaito.api.options import KaitoOptions  # noqa: PLC0415  few clusters have them
+    from controller.kaito.workspace import WorkspaceSettings  # noqa: PLC0415
+
+    return WorkspaceSettings(KaitoOptions.from_environment(environment))
+
+
+def _workspace_kind(settings: WorkspaceSettings | None) -> WorkspaceKind:
+    from controller.kaito.workspace import WorkspaceKind  # noqa: PLC0415  few clusters have them
+
+    return WorkspaceKind(settings)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 CRON_JOB: Final = "RayCronJob"
 CLUSTER_FLEET: Final = "RayClusterFleet"
@@ -31,11 +31,14 @@ class Gate:
         stage: KubeRay's stage, or Manta's own, to which `AllAlpha` and `AllBeta` refer.
         default: the value if the gate is not set.
         fixed: what Manta does whatever the value; None if the gate decides.
+        is_alone: whether `AllAlpha` and `AllBeta` leave it as it is, because what it enables needs
+            rights that the operator does not have otherwise.
     """
 
     stage: Literal["Alpha", "Beta"]
     default: bool
     fixed: bool | None = None
+    is_alone: bool = False
 
 
 GATES: Final[Mapping[str, Gate]] = MappingProxyType(
@@ -52,7 +55,7 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         MULTI_HOST_INDEXING: Gate("Beta", default=True),
         INCREMENTAL_UPGRADE: Gate("Beta", default=True),
         SIDECAR_SUBMITTER_RESTART: Gate("Alpha", default=False),
-        WORKSPACE: Gate("Alpha", default=False),
+        WORKSPACE: Gate("Alpha", default=False, is_alone=True),
     }
 )
 _STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
@@ -86,7 +89,7 @@ class FeatureGates:
         for stage_gate, stage in _STAGES.items():
             if stage_gate in chosen:
                 value = chosen.pop(stage_gate)
-                chosen = {n: value for n, gate in GATES.items() if gate.stage == stage} | chosen
+                chosen = dict.fromkeys(_gates_of(stage), value) | chosen
         return cls(chosen)
 
     def enabled(self, name: str) -> bool:
@@ -104,6 +107,10 @@ class FeatureGates:
             for name, value in sorted(self.chosen.items())
             if (fixed := GATES[name].fixed) is not None and value is not fixed
         }
+
+
+def _gates_of(stage: str) -> Iterator[str]:
+    return (name for name, gate in GATES.items() if gate.stage == stage and not gate.is_alone)
 
 
 def _assignment(text: str) -> tuple[str, bool]:

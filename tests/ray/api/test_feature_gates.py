@@ -32,6 +32,11 @@ def test_a_gate_for_a_whole_stage_yields_to_the_gates_themselves():
     assert not gates.enabled("RayMultiHostIndexing")
 
 
+def test_what_needs_more_rights_is_enabled_by_its_own_name_only():
+    assert not FeatureGates.parse("AllAlpha=true").enabled("Workspace")
+    assert FeatureGates.parse("Workspace=true,AllAlpha=false").enabled("Workspace")
+
+
 def test_values_that_change_nothing_are_named_with_the_reason():
     gates = FeatureGates.parse("RayClusterMTLS=true,RayClusterStatusConditions=false,RayCronJob=1")
     found = gates.without_effect()
