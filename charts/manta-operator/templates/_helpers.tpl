@@ -50,6 +50,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- join "," $pairs -}}
 {{- end -}}
 
+{{- /* `true` if the feature gate of Workspaces is on. */ -}}
+{{- define "manta.hasWorkspaces" -}}
+{{- $on := false -}}
+{{- range .Values.featureGates -}}
+{{- if eq .name "Workspace" -}}
+{{- $on = .enabled -}}
+{{- end -}}
+{{- end -}}
+{{- if $on }}true{{ end -}}
+{{- end -}}
+
 {{/* What the operator may do. */}}
 {{- define "manta.rules" -}}
 {{ .Files.Get "rules.yaml" }}
@@ -58,6 +69,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [services/proxy]
   verbs: [get, create]
+{{- end }}
+{{- if include "manta.hasWorkspaces" . }}
+{{ (.Files.Get "workspace-rules.yaml" | fromYaml).namespaced | toYaml }}
 {{- end }}
 {{- end }}
 
@@ -119,4 +133,21 @@ log-file-path: {{ . | quote }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
+{{- end -}}
+
+{{- /* The environment of the operator. */ -}}
+{{- define "manta.env" -}}
+{{- $env := list -}}
+{{- if include "manta.hasWorkspaces" . -}}
+{{- with .Values.workspaces -}}
+{{- range $name, $value := dict "CLOUD_PROVIDER" .cloudProvider "NODE_PROVISIONER" .nodeProvisioner "PRESET_REGISTRY_NAME" .presetRegistry -}}
+{{- if $value -}}
+{{- $env = append $env (dict "name" $name "value" $value) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with concat $env (default list .Values.env) (default list .Values.extraEnv) -}}
+{{ toYaml . }}
+{{- end -}}
 {{- end -}}

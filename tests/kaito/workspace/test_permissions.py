@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from controller.kaito.api import labels
 from controller.kaito.api.node import NODES
@@ -15,10 +18,14 @@ from tests.fakes.verbs import needed
 from tests.kaito.support import workspace
 from tests.kaito.workspace.given import Given, job, node, server, writes
 from tests.kaito.workspace.test_plan import TUNING, deleted
+from tests.ray.test_permissions import RULES as USUAL
+from tests.ray.test_permissions import verbs_of
 
 if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import Plan
 
+CHART = Path(__file__).parents[3] / "charts" / "manta-operator"
+RULES: dict[str, Any] = yaml.safe_load((CHART / "workspace-rules.yaml").read_text())
 WATCHING = frozenset({"get", "list", "watch"})
 OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
 
@@ -71,3 +78,17 @@ def test_what_is_watched_may_be_watched():
         kind = WorkspaceKind(settings)
         for resource in (kind.primary, *(owned.resource for owned in kind.owned)):
             assert granted(resource) >= WATCHING, resource
+
+
+def test_the_chart_grants_what_is_needed_and_no_more():
+    usual, more = verbs_of(USUAL), verbs_of([*RULES["namespaced"], *RULES["cluster"]])
+    for name, verbs in PERMISSIONS.items():
+        assert more.get(name, set()) | usual.get(name, set()) >= verbs, name
+    assert more == {name: verbs for name, verbs in PERMISSIONS.items() if name not in usual}
+
+
+def test_what_is_in_no_namespace_stands_in_a_cluster_role():
+    kind = WorkspaceKind()
+    watched = [kind.primary, *(owned.resource for owned in kind.owned)]
+    wide = {str(resource) for resource in watched if not resource.namespaced}
+    assert wide == verbs_of(RULES["cluster"]).keys()

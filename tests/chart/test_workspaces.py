@@ -1,0 +1,84 @@
+"""Workspaces in the chart: nothing of them but with their feature gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.command.kinds import KindSettings
+from controller.command.manager.flags import read_options
+from controller.command.manager.start import kind_settings_of
+from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.options import Provisioner
+from tests.chart.helm import CHART, helm, needs_helm, only, rendered
+
+pytestmark = [pytest.mark.slow, needs_helm]
+
+GATE = "featureGates[0].name=Workspace", "featureGates[0].enabled=true"
+OFF = "featureGates[0].name=Workspace", "featureGates[0].enabled=false"
+RULES = CHART / "workspace-rules.yaml"
+NAME = "release-manta-operator-workspaces"
+
+
+def named(name: str, objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {each["kind"]: each for each in objects if each["metadata"]["name"] == name}
+
+
+def test_without_the_gate_the_chart_renders_nothing_of_workspaces():
+    values = "workspaces.nodeProvisioner=byo", "workspaces.installDefinition=true"
+    usual = rendered(CHART)
+    assert rendered(CHART, *values) == usual
+    without = [part for part in rendered(CHART, *OFF, *values) if part["kind"] != "Deployment"]
+    assert without == [part for part in usual if part["kind"] != "Deployment"]
+
+
+def test_with_the_gate_the_definition_comes_and_stays():
+    definition = only("CustomResourceDefinition", rendered(CHART, *GATE))
+    assert definition["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+    assert definition == workspace_definition()
+    kinds = [part["kind"] for part in rendered(CHART, *GATE, "workspaces.installDefinition=false")]
+    assert "CustomResourceDefinition" not in kinds
+
+
+@pytest.mark.parametrize("scope", ["singleNamespaceInstall=false", "singleNamespaceInstall=true"])
+def test_with_the_gate_the_rights_come_and_those_to_nodes_are_a_cluster_role(scope: str):
+    rules = yaml.safe_load(RULES.read_text())
+    objects = rendered(CHART, *GATE, scope)
+    found = named(NAME, objects)
+    assert found["ClusterRole"]["rules"] == rules["cluster"]
+    (subject,) = found["ClusterRoleBinding"]["subjects"]
+    pod = only("Deployment", objects)["spec"]["template"]["spec"]
+    assert subject["name"] == pod["serviceAccountName"]
+    usual = named("release-manta-operator", objects)
+    role = usual["ClusterRole" if scope.endswith("false") else "Role"]
+    more = len(rules["namespaced"])
+    assert role["rules"][-more:] == rules["namespaced"]
+
+
+def test_no_right_is_granted_where_somebody_else_grants_them():
+    kinds = {part["kind"] for part in rendered(CHART, *GATE, "rbacEnable=false")}
+    assert not kinds & {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+
+
+def test_values_reach_the_operator_beside_the_environment():
+    values = "workspaces.nodeProvisioner=byo", "workspaces.presetRegistry=r.example/models"
+    more = "env[0].name=CLUSTER_DOMAIN", "env[0].value=example.org"
+    deployment = only("Deployment", rendered(CHART, *GATE, *values, *more))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    environment = {each["name"]: each["value"] for each in container["env"]}
+    assert environment.pop("CLUSTER_DOMAIN") == "example.org"
+    gates = kind_settings_of(read_options(container["args"])).fleet.feature_gates
+    workspaces = KindSettings.from_environment(gates, environment).workspace
+    assert workspaces is not None
+    assert workspaces.options.provisioner is Provisioner.OWN_NODES
+    assert workspaces.options.preset_registry == "r.example/models"
+
+
+def test_a_value_that_the_operator_would_refuse_is_refused():
+    done = helm(
+        *("template", "release", str(CHART), "--set", "workspaces.nodeProvisioner=karpenter"),
+        check=False,
+    )
+    assert done.returncode
