@@ -34,9 +34,7 @@ def owner_reference(resource: Resource[Any], meta: ObjectMeta) -> dict[str, Any]
 def owner_uid(meta: ObjectMeta) -> str:
     """The uid of the object's owner, empty if it has none."""
     controller = meta.controller
-    if controller is not None:
-        return controller.uid
-    return "" if meta.namespace else (meta.labels or {}).get(OWNER_UID, "")
+    return controller.uid if controller is not None else _named_owner(meta)
 
 
 def requested_owner(metadata: Mapping[str, Any], namespace: str) -> str:
@@ -56,7 +54,10 @@ def requested_owner(metadata: Mapping[str, Any], namespace: str) -> str:
 
 def is_owned_by(meta: ObjectMeta, uid: str) -> bool:
     """Return whether the object's owner is the one with this uid."""
-    return bool(uid) and owner_uid(meta) == uid
+    controller = meta.controller
+    if controller is not None:
+        return controller.uid == uid
+    return bool(uid) and _named_owner(meta) == uid
 
 
 def ownership_text(meta: ObjectMeta | None) -> str:
@@ -76,8 +77,16 @@ def ownership_text(meta: ObjectMeta | None) -> str:
 
 def index_by_owner(obj: KubeObject) -> Sequence[str]:
     """Index function `owner`: uid of the owner, if there is one."""
-    uid = owner_uid(obj.metadata)
+    controller = obj.metadata.controller
+    if controller is not None:
+        return (controller.uid,)
+    uid = _named_owner(obj.metadata)
     return (uid,) if uid else ()
+
+
+def _named_owner(meta: ObjectMeta) -> str:
+    """The owner that the label names, empty if it names none."""
+    return "" if meta.namespace else (meta.labels or {}).get(OWNER_UID, "")
 
 
 def api_group(api_version: str) -> str | None:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
+from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
+from controller.kaito.api.definitions.crds import workspace_definition
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
+from controller.ray.api import FeatureGates
 from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.integration.definitions import drop_fields, put_in_place
+from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspaces import Cloud, Workspaces, opened
 
 if TYPE_CHECKING:
@@ -189,3 +195,51 @@ async def test_KAI20_one_made_anew_takes_no_claim_of_the_one_before(spaces: Work
     new = [each for each in await spaces.claims() if each.metadata.uid != old.metadata.uid]
     assert (await spaces.workspace()).status["workerNodes"] == [new[0].status.node_name]
     assert len(new) == 1
+
+
+@embedded_only
+async def test_the_charts_rights_are_enough(spaces: Workspaces):
+    rules = yaml.safe_load((RULES.parent / "workspace-rules.yaml").read_text())
+    rights = Rights(*rules["namespaced"], *rules["cluster"])
+    assert spaces.world.server is not None
+    spaces.world.server.audit.authorizer = rights.allows
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    await spaces.world.settle(5)
+    await spaces.delete()
+    await spaces.world.eventually(spaces.is_gone)
+    assert rights.refused == []
+
+
+@embedded_only
+async def test_a_definition_that_drops_a_field_deletes_no_claim_and_restarts_no_server(
+    spaces: Workspaces,
+):
+    world, name = spaces.world, str(WORKSPACES)
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    await world.settle(5)
+    before = await spaces.server()
+    await drop_fields(world, "resource.instanceType", "inference.preset.name", name=name)
+    await world.settle(60)
+    events = [reason for reason, _ in await world.events_about("Workspace", "phi")]
+    assert events.count("DefinitionIncomplete") == 1
+    await put_in_place(world, workspace_definition())
+    await world.settle(60)
+    assert (spaces.referee.created["phi"], spaces.referee.deleted["phi"]) == (1, 0)
+    assert await spaces.server() == before
+    await spaces.delete()
+    await world.eventually(spaces.is_gone)
+
+
+@embedded_only
+async def test_ray_and_workspaces_are_served_by_one_process(spaces: Workspaces):
+    gates = FeatureGates.parse("Workspace=true")
+    kinds = kinds_of(KindSettings.from_environment(gates, {}), None)
+    spaces.world.start_operator(kinds=kinds)
+    await spaces.create()
+    await spaces.world.create_cluster()
+    await spaces.has_nodes()
+    await spaces.world.eventually(spaces.world.is_ready)

@@ -21,7 +21,7 @@ from controller.kaito.api.nodeclaim import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kube.errors import NotFound, PathNotFound
-from controller.kube.resources import CRDS
+from controller.kube.resources import CRDS, STATEFUL_SETS
 from tests.integration.harness import install_crds
 from tests.kaito.support import inference
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import StoredEvent
     from controller.devcluster.karpenter.objects import ProvisionedClaim
+    from controller.kube.objects import StatefulSet
     from tests.integration.harness import RunningOperator, World
 
 INSTANCE = "Standard_NC24ads_A100_v4"
@@ -185,6 +186,9 @@ class Workspaces:
     async def claims(self, name: str = "phi") -> list[NodeClaim]:
         selector = f"{labels.WORKSPACE}={name}"
         return (await self.world.user.list(NODE_CLAIMS, "", label_selector=selector)).items
+
+    async def server(self, name: str = "phi") -> StatefulSet:
+        return await self.world.user.get(STATEFUL_SETS, self.world.namespace, name)
 
     async def condition(self, type_: str, name: str = "phi") -> tuple[str, str, str]:
         """Status, reason and message; empty if there is no such condition."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controller.apimachinery.ownership import index_by_owner
+from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, SERVICES, Resource
+from controller.ray.api import FeatureGates
 from controller.runtime.caches.watches import merge_watches
 from controller.runtime.reconcile.kind import Owned, References
 
@@ -46,6 +49,25 @@ def test_different_selectors_are_an_error_that_names_both_kinds_and_the_remedy()
     kinds = [kind("cluster", Owned(PODS, "app=ray")), kind("job", Owned(PODS, "app=job"))]
     with pytest.raises(ValueError, match=r"cluster .*'app=ray', job with 'app=job'.*one place"):
         merge_watches(kinds)
+
+
+def test_parts_of_a_resource_are_watched_apart_under_names_of_their_own():
+    part = replace(PODS, part="servers")
+    kinds = [kind("cluster", Owned(PODS, "app=ray")), kind("server", Owned(part, "app=server"))]
+    watches = merge_watches(kinds)
+    assert (watches[PODS].label_selector, watches[part].label_selector) == (
+        "app=ray",
+        "app=server",
+    )
+    assert (str(PODS), str(part)) == ("pods", "pods (servers)")
+    assert part.path("default", "a") == PODS.path("default", "a")
+
+
+def test_all_kinds_together_agree_on_their_watches():
+    gates = FeatureGates.parse("AllAlpha=true,AllBeta=true,Workspace=true")
+    watches = merge_watches(kinds_of(KindSettings.from_environment(gates, {}), None))
+    assert len({str(resource) for resource in watches}) == len(watches)
+    assert {"workspaces.kaito.sh", "rayclusterfleets.manta.dev"} <= {str(each) for each in watches}
 
 
 def test_one_index_with_two_functions_is_an_error_that_names_both_kinds():
