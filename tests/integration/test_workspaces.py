@@ -18,6 +18,7 @@ from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspaces import Cloud, Workspaces, opened
+from tests.kaito.support import inference
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -217,12 +218,13 @@ async def test_a_definition_that_drops_a_field_deletes_no_claim_and_restarts_no_
     spaces: Workspaces,
 ):
     world, name = spaces.world, str(WORKSPACES)
+    adapter = {"source": {"name": "a", "image": "example.com/adapter:1"}}
     spaces.start_operator()
-    await spaces.create()
+    await spaces.create(inference=inference(adapters=[adapter]))
     await spaces.has_nodes()
     await world.settle(5)
     before = await spaces.server()
-    await drop_fields(world, "resource.instanceType", "inference.preset.name", name=name)
+    await drop_fields(world, "resource.labelSelector.matchLabels", "inference.adapters", name=name)
     await world.settle(60)
     events = [reason for reason, _ in await world.events_about("Workspace", "phi")]
     assert events.count("DefinitionIncomplete") == 1
