@@ -108,6 +108,7 @@ def kill_when(
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@pytest.mark.slow
 async def test_killed_at_any_single_write_there_are_exactly_as_many_claims(applied: bool):
     forks = Forks[Outcome]()
     async with one_operator() as (spaces, operator):

@@ -41,7 +41,7 @@ FAULTS = (
     ErrorResponse(500, "InternalError"),
     DelayedResponse(3.0),
 )
-SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 40))]
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))]
 
 
 def now_and_then(chance: random.Random, share: float) -> Callable[[str], bool]:

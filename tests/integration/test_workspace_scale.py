@@ -101,6 +101,7 @@ async def crowd(**options: Any) -> AsyncIterator[Crowd]:
         yield Crowd(spaces, **options)
 
 
+@pytest.mark.slow
 async def test_a_hundred_workspaces_wait_for_nodes_and_hold_no_worker():
     async with crowd() as many:
         await many.create()
