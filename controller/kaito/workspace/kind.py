@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.workspace.definition import definition_reader
+from controller.kaito.workspace.definition import definition_reader, leave_as_it_is
 from controller.kaito.workspace.goal import Goal, read_goal
 from controller.kaito.workspace.observe import WorkspaceSources, observe_workspace
 from controller.kaito.workspace.plan import plan_workspace
@@ -68,8 +68,11 @@ class WorkspaceKind:
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The current status, naming the first failed write; that of a deletion stays."""
-        if observation.workspace.metadata.terminating:
+        """The current status, naming the first failed write.
+
+        That of a deletion stays, and what is left as it is gets none.
+        """
+        if observation.workspace.metadata.terminating or leave_as_it_is(observation) is not None:
             return plan.status
         return current_status(observation, now, failures)
 

@@ -13,7 +13,8 @@ import yaml
 from controller.kaito.api.workspace import WORKSPACES, WorkspaceSpec
 from controller.kaito.workspace.definition import RELIED_ON
 from controller.runtime.reconcile.kind import InstalledSchema
-from tests.kaito.workspace.given import Given, kinds, server, writes
+from controller.runtime.reconcile.plan import Failure
+from tests.kaito.workspace.given import NOW, Given, kinds, server, writes
 from tests.kaito.workspace.test_plan import deleted
 from tests.ray.api.test_installed_definition import published, without
 
@@ -53,6 +54,15 @@ def test_nothing_is_written_while_the_definition_lacks_a_field(path: str):
     assert f"lacks {path}:" in plan.events[0].note
     assert "manta crds --kind workspace | kubectl apply -f -" in plan.events[0].note
     assert plan.requeue_after == 600.0
+
+
+def test_a_write_that_fails_meanwhile_is_not_told_in_the_status():
+    given = outdated(without(WORKSPACES, "tuning"))
+    plan = given.plan()
+    (patch,) = writes(outdated().plan())
+    failure = Failure(patch, "InternalError", "try again")
+    assert given.kind.status_after(given.observe(), plan, (failure,), NOW) is None
+    assert outdated().kind.status_after(outdated().observe(), plan, (failure,), NOW) is not None
 
 
 def test_what_cached_objects_may_still_lack_counts_too():
