@@ -39,8 +39,9 @@ _FEATURES: Final = {
     "RayMultiHostIndexing": "labels with the index of a replica and of a host",
     "RayServiceIncrementalUpgrade": "upgrades with the Gateway API ([upgrades.md](upgrades.md))",
     "SidecarSubmitterRestart": "a submitter in `SidecarMode` that fails is started again",
+    "Workspace": "models on GPU nodes of their own ([workspace.md](workspace.md))",
 }
-_READERS: Final = ("controller/ray", "controller/kube", "controller/command")
+_READERS: Final = ("controller/ray", "controller/kaito", "controller/kube", "controller/command")
 _OF_DEVELOPMENT: Final = "controller/command/development"
 _VARIABLE: Final = re.compile(r"[A-Z][A-Z_]+")
 
@@ -124,7 +125,7 @@ def _asks_the_environment(call: ast.Call) -> bool:
             attr="get", value=ast.Name(id="environment") | ast.Attribute(attr="environ")
         ):
             return True
-        case ast.Name(id="is_set_to" | "is_true"):
+        case ast.Name(id="is_set_to" | "is_true" | "one_of"):
             return True
         case _:
             return False

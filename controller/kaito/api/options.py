@@ -67,8 +67,8 @@ class KaitoOptions:
         """
         default = cls()
         return cls(
-            cloud=_chosen(Cloud, "CLOUD_PROVIDER", environment, default.cloud),
-            provisioner=_chosen(Provisioner, "NODE_PROVISIONER", environment, default.provisioner),
+            cloud=one_of("CLOUD_PROVIDER", environment, default.cloud),
+            provisioner=one_of("NODE_PROVISIONER", environment, default.provisioner),
             preset_registry=environment.get("PRESET_REGISTRY_NAME") or default.preset_registry,
         )
 
@@ -84,10 +84,16 @@ class KaitoOptions:
         return Runtime.VLLM
 
 
-def _chosen(kind: type[E], name: str, environment: Mapping[str, str], default: E) -> E:
+def one_of(name: str, environment: Mapping[str, str], default: E) -> E:
+    """The value of a variable, which must be one of those that the default is of.
+
+    Raises:
+        ValueError: it is none of them; the message names the variable and all of them.
+    """
     text = environment.get(name, "")
     if not text:
         return default
+    kind = type(default)
     try:
         return kind(text)
     except ValueError:
