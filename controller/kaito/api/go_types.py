@@ -131,7 +131,7 @@ def _quantity(value: Any) -> str:
 
 
 def _is_left_out(type_name: str, member: Any) -> bool:
-    """Whether `omitempty` leaves a member out: structs are never empty to it."""
+    """Return whether `omitempty` leaves a member out: structs are never empty to it."""
     if member is None:
         return True
     return not member and (type_name in _EMPTY_IS_LEFT_OUT or type_name[0] in "[{")

@@ -23,7 +23,7 @@ class NodeStatus(View, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
     def is_true(self, type_: str) -> bool:
-        """Whether the condition of that type is True."""
+        """Return whether the condition of that type is True."""
         return any(each.type == type_ and each.status == "True" for each in self.conditions)
 
 

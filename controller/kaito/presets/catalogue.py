@@ -19,13 +19,13 @@ class _Names(Row, frozen=True):
 
 
 def is_preset_name(preset: str) -> bool:
-    """Whether the name may stand for a model: a short name, or any `organisation/model`."""
+    """Return whether the name may stand for a model: a short name, or any `organisation/model`."""
     organisation, slash, model = preset.partition("/")
     return preset.lower() in _names().aliases or bool(organisation and slash and model)
 
 
 def is_deprecated(preset: str) -> bool:
-    """Whether the name was that of a preset once."""
+    """Return whether the name was that of a preset once."""
     return preset.lower() in _names().deprecated
 
 

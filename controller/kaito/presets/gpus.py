@@ -126,6 +126,6 @@ def _number(node: str, labels: Mapping[str, str], label: str) -> int:
 
 
 def _is_sliced(labels: Mapping[str, str]) -> bool:
-    """Whether a layout of slices was asked for and has been applied."""
+    """Return whether a layout of slices was asked for and has been applied."""
     asked = labels.get(_MIG_CONFIG, "")
     return asked not in {"", "all-disabled"} and labels.get(_MIG_STATE) == "success"

@@ -77,18 +77,18 @@ def needed_flags(model: Model) -> dict[str, str]:
 
 
 def may_offload_cache(model: Model) -> bool:
-    """Whether its cache may be kept in the host's memory too."""
+    """Return whether its cache may be kept in the host's memory too."""
     needs = _options().architectures
     return not _is_any(model, needs.hybrid_cache | needs.no_host_cache)
 
 
 def needs_deep_gemm(model: Model) -> bool:
-    """Whether it runs only with DeepGEMM."""
+    """Return whether it runs only with DeepGEMM."""
     return _is_any(model, _options().architectures.deep_gemm)
 
 
 def needs_cuda_toolkit(model: Model) -> bool:
-    """Whether it compiles kernels when it starts, for which the image lacks the compiler."""
+    """Return whether it compiles kernels when it starts, for which the image lacks the compiler."""
     return needs_deep_gemm(model) or model.short_name in _options().compiles_kernels
 
 

@@ -62,7 +62,7 @@ class TunableModel(Row, frozen=True):
 
 
 def serves_with_transformers(model: Model) -> bool:
-    """Whether this runtime serves the model."""
+    """Return whether this runtime serves the model."""
     return model.short_name in _flags()
 
 

@@ -58,7 +58,7 @@ class Slot(_Stored, frozen=True):
     message: str = ""
 
     def may_be_created(self, now: datetime) -> bool:
-        """Whether the back-off is over."""
+        """Return whether the back-off is over."""
         return not self.retry_at or parse_rfc3339(self.retry_at) <= now
 
     def delayed(self, until: datetime) -> Slot:

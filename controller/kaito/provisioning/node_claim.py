@@ -56,7 +56,7 @@ class NodeRequest:
 
 
 def can_claim(cloud: Cloud) -> bool:
-    """Whether nodes can be claimed in a cloud at all."""
+    """Return whether nodes can be claimed in a cloud at all."""
     return cloud in _NODE_CLASSES
 
 

@@ -40,7 +40,7 @@ class NodeFacts:
         return labels.NODE_POOL in self.labels
 
     def is_of(self, instance_type: str) -> bool:
-        """Whether it is such a machine; names compare without case (KAI-7)."""
+        """Return whether it is such a machine; names compare without case (KAI-7)."""
         return self.labels.get(labels.INSTANCE_TYPE, "").lower() == instance_type.lower()
 
 
@@ -73,7 +73,7 @@ def own_nodes(nodes: Iterable[NodeFacts], instance_type: str) -> tuple[NodeFacts
 def node_readiness(
     nodes: Collection[NodeFacts], target: int, instance_type: str, *, has_gpus: bool
 ) -> NodeReadiness:
-    """Whether so many nodes are ready, and offer their GPUs.
+    """Return whether so many nodes are ready, and offer their GPUs.
 
     Args:
         nodes: that the Workspace may use.

@@ -88,12 +88,12 @@ def image_upgrade(
 
 
 def is_on_local_disk(present: StatefulSet) -> bool:
-    """Whether the weights of its pods are on a disk of the machine."""
+    """Return whether the weights of its pods are on a disk of the machine."""
     return any(each.metadata.name == WEIGHTS for each in present.spec.volume_claim_templates)
 
 
 def is_benchmarked(present: StatefulSet) -> bool:
-    """Whether its pods measure their throughput when they start."""
+    """Return whether its pods measure their throughput when they start."""
     probes = [each.startup_probe for each in present.spec.template.spec.containers]
     commands = [probe.exec.command for probe in probes if probe is not None and probe.exec]
     return any(BENCHMARK in word for command in commands for word in command)

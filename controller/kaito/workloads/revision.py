@@ -42,7 +42,7 @@ class Revision:
         return {labels.REVISION: str(self.number), labels.HASH: self.hash}
 
     def state_of(self, workload: ObjectMeta) -> RevisionState:
-        """Whether a workload is made from this revision.
+        """Return whether a workload is made from this revision.
 
         A workload without a number is taken for up to date, so that taking over restarts nothing.
         """

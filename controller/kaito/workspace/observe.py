@@ -81,7 +81,7 @@ def observe_workspace(
 
 
 def _has_claims(sources: WorkspaceSources, reads: CacheReader) -> bool:
-    """Whether nodes are claimed, and the API server has claims."""
+    """Return whether nodes are claimed, and the API server has claims."""
     return not sources.settings.options.has_own_nodes and reads.serves(NODE_CLAIMS)
 
 

@@ -180,7 +180,7 @@ def _read(text: str) -> Any:
 
 
 def _are_words(value: Any) -> bool:
-    """Whether a value maps names to single values, which Kaito reads as words."""
+    """Return whether a value maps names to single values, which Kaito reads as words."""
     if value is None:
         return True
     if not isinstance(value, dict):

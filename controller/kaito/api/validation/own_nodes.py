@@ -67,7 +67,7 @@ def memory_errors(  # noqa: PLR0917  the facts, in the order of the message
     *,
     bypassed: bool = False,
 ) -> Iterator[FieldError]:
-    """Whether the weights fit into the memory of all nodes, and one node where they must."""
+    """Return whether the weights fit into the memory of all nodes, and one node where they must."""
     weights = parse_quantity(model.weights)
     total = gpus.memory * nodes
     if total < weights.value and not bypassed:

@@ -80,7 +80,7 @@ def tuning_conditions(state: State, message: str = "") -> Iterator[ConditionFact
 
 
 def serves(server: StatefulSet | None) -> bool:
-    """Whether all pods of a model server are ready."""
+    """Return whether all pods of a model server are ready."""
     if server is None:
         return False
     wanted = 1 if server.spec.replicas is None else server.spec.replicas
