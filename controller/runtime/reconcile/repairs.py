@@ -125,7 +125,7 @@ class Repairs:
             self._known[key] = Repair(write.target, path, value, count, now, writer)
 
     def undone(self, write: Write) -> Failure | None:
-        """What to report of a create that somebody who is named makes useless."""
+        """The report about a create that somebody who is named makes useless."""
         repair = self._known.get(_key(write.target, WHOLE)) if isinstance(write, Create) else None
         if repair is None or not repair.writer:
             return None

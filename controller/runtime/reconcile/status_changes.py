@@ -65,7 +65,7 @@ def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> b
 
 
 def _outcome(condition: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a condition says, as text: what others have written may be anything."""
+    """The words of a condition, as text: what others have written may be anything."""
     return tuple(str(condition.get(field)) for field in ("type", "status", "reason"))
 
 
