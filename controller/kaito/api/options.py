@@ -74,7 +74,7 @@ class KaitoOptions:
 
     @property
     def has_own_nodes(self) -> bool:
-        """Whether no node is ever provisioned."""
+        """True if no node is ever provisioned."""
         return self.provisioner is Provisioner.OWN_NODES
 
     def runtime(self, annotations: Mapping[str, str]) -> Runtime:

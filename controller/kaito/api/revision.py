@@ -32,7 +32,7 @@ def revision_hash(workspace: Workspace) -> str:
 
 
 def is_revision_hash(workspace: Workspace, stored: str) -> bool:
-    """Whether a stored hash is that of this specification, by a present version or an old one.
+    """True if a stored hash is that of this specification, by a present version or an old one.
 
     Raises:
         controller.apimachinery.quantity.InvalidQuantity: as above.

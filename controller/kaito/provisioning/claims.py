@@ -58,7 +58,7 @@ class ObservedClaim:
 
 
 def belongs_to(claim: NodeClaim, workspace: ObjectMeta) -> bool:
-    """Whether a claim is one of this Workspace, and not of an earlier one of its name (KAI-20).
+    """True if a claim is one of this Workspace, and not of an earlier one of its name (KAI-20).
 
     Claims of ours have the Workspace's uid. Those that Kaito created have its name and namespace
     only; they belong to it if they are not older.
@@ -113,7 +113,7 @@ def first_cause(claim: NodeClaim) -> Condition | None:
 
 
 def _is_hopeless(claim: NodeClaim) -> bool:
-    """Whether the provider has given up on it: there is no such machine to be had."""
+    """Return whether the provider has given up on it: there is no such machine to be had."""
     launched = claim.status.condition(_LAUNCHED)
     if launched is None or launched.status != "False":
         return False

@@ -36,7 +36,7 @@ class NodeFacts:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether it came with a claim."""
+        """True if it came with a claim."""
         return labels.NODE_POOL in self.labels
 
     def is_of(self, instance_type: str) -> bool:

@@ -66,12 +66,12 @@ class Server:
 
     @property
     def is_vllm(self) -> bool:
-        """Whether vLLM serves the model."""
+        """True if vLLM serves the model."""
         return self.options.runtime(self._annotations) is Runtime.VLLM
 
     @property
     def is_distributed(self) -> bool:
-        """Whether the pods are one server together."""
+        """True if the pods are one server together."""
         return self.is_vllm and self.serving.nodes > 1
 
     @property
@@ -82,7 +82,7 @@ class Server:
 
     @property
     def has_sidecar(self) -> bool:
-        """Whether requests pass through a router in the same pod."""
+        """True if requests pass through a router in the same pod."""
         return self.role == _DECODE and self.is_vllm
 
     @property
@@ -92,7 +92,7 @@ class Server:
 
     @property
     def is_benchmarked(self) -> bool:
-        """Whether its throughput is measured when it starts."""
+        """True if its throughput is measured when it starts."""
         return self.is_vllm and self._annotations.get(labels.DISABLE_BENCHMARK) != "true"
 
     @property

@@ -38,7 +38,7 @@ class Progress:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the workload may be created."""
+        """True if the workload may be created."""
         if self.lacks_claims or not self.nodes.is_ready:
             return False
         return self.claims is None or not (self.claims.waits or self.claims.create)
