@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +13,9 @@ from tests.integration.harness import embedded_world
 from tests.integration.kuberay import Legacy
 from tests.integration.rolling import IMAGE, RollingWorld, rolling_manifest
 from tests.simulation.autoscaler import Autoscaler
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
 
@@ -121,19 +124,34 @@ async def test_an_edit_while_no_operator_ran_is_rolled_out_once() -> None:
         assert world.journal.workers_created() == 6
 
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
+both = pytest.mark.parametrize("version", ["v1", "v2"])
+
+
+async def autoscaled(
+    world: World, version: str, demand: dict[str, int], *, idle_timeout: float = 0.0
+) -> tuple[RollingWorld, Autoscaler]:
+    """A cluster of two workers, and the autoscaler in its head."""
+    manifest = rolling_manifest(2)
+    manifest["spec"]["enableInTreeAutoscaling"] = True
+    manifest["spec"]["autoscalerOptions"] = {"version": version}
+    rolling = RollingWorld(world, manifest)
+    rolling.start_operator()
+    await rolling.create()
+    return rolling, Autoscaler(
+        world.client("autoscaler"),
+        world.namespace,
+        "example",
+        version=version,
+        demand=demand,
+        idle_timeout=idle_timeout,
+    )
+
+
+@both
 async def test_rays_autoscaler_decides_how_many_there_are_all_the_while(version: str) -> None:
     async with embedded_world() as world:
-        manifest = rolling_manifest(2)
-        manifest["spec"]["enableInTreeAutoscaling"] = True
-        manifest["spec"]["autoscalerOptions"] = {"version": version}
-        rolling = RollingWorld(world, manifest)
-        rolling.start_operator()
-        await rolling.create()
         demand = {"group-0": 2}
-        autoscaler = Autoscaler(
-            world.client("autoscaler"), world.namespace, "example", version=version, demand=demand
-        )
+        rolling, autoscaler = await autoscaled(world, version, demand)
 
         async def scaled(workers: int) -> None:
             demand["group-0"] = workers
@@ -156,4 +174,23 @@ async def test_rays_autoscaler_decides_how_many_there_are_all_the_while(version:
         await world.settle(60)
         assert not before & uids(rolling)
         assert len(rolling.workers()) == 3
+        assert autoscaler.returned == []
+
+
+@both
+async def test_rays_autoscaler_takes_no_surge_for_what_the_load_needs(version: str) -> None:
+    async with embedded_world() as world:
+        rolling, autoscaler = await autoscaled(world, version, {}, idle_timeout=2.0)
+        before = uids(rolling)
+        busy = {pod.metadata.uid: world.loop.time() + 60.0 for pod in rolling.workers()}
+        rolling.nodes().work.update(busy)
+        await rolling.edit("new")
+
+        async def is_rolled() -> bool:
+            await autoscaler.update()
+            return await rolling.is_complete() and not before & uids(rolling)
+
+        await world.eventually(is_rolled, seconds=1200, pause=2.0)
+        (group,) = (await world.cluster()).spec["workerGroupSpecs"]
+        assert group["replicas"] == len(rolling.workers()) == 2
         assert autoscaler.returned == []

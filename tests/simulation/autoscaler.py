@@ -2,19 +2,21 @@
 
 It reads the RayCluster and the pods that carry its label, perhaps from the past, takes the names
 of pods for the identities of instances, and changes two things only: `replicas` of a worker group
-and, in the same patch, `scaleStrategy.workersToDelete`. The two generations differ in when they
-act and in what they take for the present number.
+and, in the same patch, `scaleStrategy.workersToDelete`. It changes nothing unless the load needs
+more workers than there are, or does not need one for some time. The two generations differ in when
+they act and in what they take for the present number.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.kube.errors import KubeError
-from controller.ray.api import RAYCLUSTERS
+from controller.ray.api import RAYCLUSTERS, labels
 
 if TYPE_CHECKING:
     from controller.kube.client import Client
@@ -38,6 +40,8 @@ class Group:
         wanted: `replicas` as it stands in the specification.
         named: workersToDelete as it stands there.
         replicas: names of the pods of each replica that it counts as alive.
+        working: those that are not being drained. Ray gives no work to the others, and they end
+            what they have.
     """
 
     position: int
@@ -47,6 +51,12 @@ class Group:
     most: int
     named: Names
     replicas: list[Names]
+    working: list[Names]
+
+    @property
+    def path(self) -> str:
+        """Where it stands in the RayCluster."""
+        return f"/spec/workerGroupSpecs/{self.position}"
 
     @property
     def waits(self) -> bool:
@@ -55,8 +65,7 @@ class Group:
 
     def replace(self, path: str, value: Any) -> Patch:
         """One operation of a JSON patch on this group."""
-        whole = f"/spec/workerGroupSpecs/{self.position}/{path}"
-        return {"op": "replace", "path": whole, "value": value}
+        return {"op": "replace", "path": f"{self.path}/{path}", "value": value}
 
     def name_workers(self, names: Iterable[str]) -> Patch:
         """The operation that replaces workersToDelete."""
@@ -71,8 +80,10 @@ class Autoscaler:
         namespace: of the cluster.
         cluster: its name.
         version: `v1` or `v2`.
-        demand: how many replicas of each group Ray's load needs; may change at any time.
-        victims: chooses the replicas that go.
+        demand: how many replicas of each group Ray's load needs, `replicas` if it says nothing;
+            may change at any time.
+        victims: chooses the replicas that are idle.
+        idle_timeout: seconds until an idle replica goes.
         revision: from which revision on pods may be read, empty for the present; asked each time.
 
     Attributes:
@@ -90,6 +101,7 @@ class Autoscaler:
         version: str,
         demand: dict[str, int],
         victims: Victims = last_ones,
+        idle_timeout: float = 0.0,
         revision: Callable[[], str] = str,
     ) -> None:
         self._client = client
@@ -98,6 +110,8 @@ class Autoscaler:
         self._step = self._second if version == "v2" else self._first
         self._demand = demand
         self._victims = victims
+        self._idle_timeout = idle_timeout
+        self._idle_since: dict[Names, float] = {}
         self._revision = revision
         self._alive: dict[str, str] = {}  # uids by name
         self._dead: dict[str, str] = {}
@@ -123,45 +137,49 @@ class Autoscaler:
         """v1 waits for all deletions of the cluster, clears the lists, and counts live pods."""
         if any(group.waits for group in groups):
             return []
-        operations: list[Patch] = []
-        for group in groups:
-            target = self._target(group)
-            names = self._doomed(group, len(group.replicas) - target)
-            if target != group.wanted:
-                operations.append(group.replace("replicas", target))
-            if names or group.named:
-                operations.append(group.name_workers(names))
-        return operations
+        requests = self._requests(groups, [len(group.replicas) for group in groups])
+        return [*requests, *_cleared(groups, requests)]
 
     def _second(self, groups: list[Group]) -> list[Patch]:
         """v2 counts what was asked for as well, and clears a list with its next request only."""
         if any(group.waits for group in groups):
             return []
-        operations: list[Patch] = []
-        for group in groups:
-            target = self._target(group)
-            present = max(group.wanted, group.least, len(group.replicas))
-            excess = len(group.replicas) - target
-            names = self._doomed(group, excess)
-            wanted = present - max(0, excess) if names else max(present, target)
-            wanted = min(wanted, group.most)
+        present = [max(group.wanted, group.least, len(group.replicas)) for group in groups]
+        requests = self._requests(groups, present)
+        return [*requests, *_cleared(groups, requests)] if requests else []
+
+    def _requests(self, groups: list[Group], present: list[int]) -> list[Patch]:
+        """Nothing, or what all groups should have: what they have, and more or less of it."""
+        idle = self._idle(groups)
+        targets = [self._target(group) for group in groups]
+        lacks = (t > min(n, g.wanted) for g, t, n in zip(groups, targets, present, strict=True))
+        if not any(lacks) and not any(idle):
+            return []
+        requests: list[Patch] = []
+        for group, target, number, given_up in zip(groups, targets, present, idle, strict=True):
+            wanted = min(max(number, target) - len(given_up), group.most)
             if wanted != group.wanted:
-                operations.append(group.replace("replicas", wanted))
-            if names:
-                operations.append(group.name_workers(names))
-        if operations:
-            idle = (g for g in groups if g.named and not _is_named(g, operations))
-            operations += [group.name_workers(()) for group in idle]
-        return operations
+                requests.append(group.replace("replicas", wanted))
+            if given_up:
+                requests.append(group.name_workers(n for names in given_up for n in names))
+        return requests
 
     def _target(self, group: Group) -> int:
-        needed = self._demand.get(group.name, len(group.replicas))
+        needed = self._demand.get(group.name, group.wanted)
         return max(group.least, min(needed, group.most))
 
-    def _doomed(self, group: Group, excess: int) -> list[str]:
-        if excess <= 0:
-            return []
-        return [name for names in self._victims(group.replicas, excess) for name in names]
+    def _idle(self, groups: list[Group]) -> list[list[Names]]:
+        """Of each group the replicas that the load has not needed for long enough."""
+        now, before = asyncio.get_running_loop().time(), self._idle_since
+        self._idle_since = {
+            names: before.get(names, now) for group in groups for names in self._unused(group)
+        }
+        late = {n for n, since in self._idle_since.items() if now - since >= self._idle_timeout}
+        return [[names for names in group.replicas if names in late] for group in groups]
+
+    def _unused(self, group: Group) -> Iterable[Names]:
+        excess = len(group.working) - self._target(group)
+        return self._victims(group.working, excess) if excess > 0 else ()
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -205,11 +223,14 @@ def _is_alive(pod: dict[str, Any]) -> bool:
 
 def _group(position: int, spec: dict[str, Any], pods: list[dict[str, Any]]) -> Group:
     replicas: defaultdict[str, list[str]] = defaultdict(list)
+    draining: set[str] = set()
     for pod in pods:
-        labels = pod["metadata"]["labels"]
-        if labels.get("ray.io/group") == spec["groupName"]:
-            name = pod["metadata"]["name"]
-            replicas[labels.get("ray.io/worker-group-replica-name", name)].append(name)
+        meta = pod["metadata"]
+        if meta["labels"].get("ray.io/group") == spec["groupName"]:
+            replica = meta["labels"].get("ray.io/worker-group-replica-name", meta["name"])
+            replicas[replica].append(meta["name"])
+            if labels.DRAINING_SINCE in meta.get("annotations", ()):
+                draining.add(replica)
     return Group(
         position,
         spec["groupName"],
@@ -218,9 +239,13 @@ def _group(position: int, spec: dict[str, Any], pods: list[dict[str, Any]]) -> G
         spec.get("maxReplicas", 1 << 31),
         tuple(spec.get("scaleStrategy", {}).get("workersToDelete", ())),
         [tuple(names) for _, names in sorted(replicas.items())],
+        [tuple(names) for name, names in sorted(replicas.items()) if name not in draining],
     )
 
 
-def _is_named(group: Group, operations: list[Patch]) -> bool:
-    path = f"/spec/workerGroupSpecs/{group.position}/scaleStrategy"
-    return any(operation["path"] == path for operation in operations)
+def _cleared(groups: list[Group], requests: list[Patch]) -> Iterator[Patch]:
+    """The operations that clear lists of workers that are gone."""
+    paths = {each["path"] for each in requests}
+    for group in groups:
+        if group.named and f"{group.path}/scaleStrategy" not in paths:
+            yield group.name_workers(())

@@ -79,6 +79,9 @@ STRIKE = 20.0
 AUTOSCALING_INTERVAL = 2.0
 """Seconds between two rounds of an autoscaler."""
 
+IDLE_TIMEOUT = 10.0
+"""Seconds until an autoscaler gives up a worker that the load does not need."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -320,6 +323,7 @@ class Simulation:
             name,
             version=spec.get("autoscalerOptions", {}).get("version", "v2"),
             demand=self.user.demand.get(name, {}),
+            idle_timeout=IDLE_TIMEOUT,
             revision=lambda: str(self._revisions[0]),
         )
 

@@ -67,12 +67,9 @@ rollings = st.one_of(
 
 @st.composite
 def rolling_clusters(draw: st.DrawFn) -> s.Cluster:
-    """Under an autoscaler there is no surge: it would take that for what it has asked for."""
     count = draw(st.sampled_from([1, 2]))
     autoscaler = draw(st.sampled_from(["", "", "", "v1", "v2"]))
     rolling = draw(rollings)
-    if autoscaler:
-        rolling = msgspec.structs.replace(rolling, surge=0, unavailable=1)
     rolled = (draw(groups(number)) for number in range(count))
     return s.Cluster(
         groups=tuple(msgspec.structs.replace(g, replicas=g.replicas or 3) for g in rolled),

@@ -123,7 +123,7 @@ class User:
     async def _(self, action: s.Create) -> None:
         name = NAMES[action.cluster]
         self.demand[name].clear()
-        if action.body.rolling:  # else the load needs the surge as soon as it is there
+        if action.body.rolling:  # else v1 may take the surge for what the user asks for
             groups = action.body.groups
             self.demand[name].update({f"g{each.number}": each.replicas for each in groups})
         await self._client.create(RAYCLUSTERS, self._namespace, manifest(name, action.body))
