@@ -10,6 +10,7 @@ from tests.simulation.scenario import (
     Bound,
     ChangeHosts,
     ChangeStorage,
+    ChangeStrategy,
     ClockJump,
     Cluster,
     Compact,
@@ -287,6 +288,17 @@ BAD_LUCK = {
             Step(1.0, DeleteRayServiceCluster(0, "active")),
         ),
         services=(RayService(),),
+    ),
+    "a rolling update becomes a recreation while a worker drains and answers are lost": Scenario(
+        Surroundings(),
+        (Cluster((Group(0, 3, hosts=2),), rolling=Rolling(surge=0, unavailable=1)),),
+        (
+            Step(10.0, EditPods(0, -2, 1)),
+            Step(0.0, Fault("lost answer", "pods", 1, 1.0, 30.0)),
+            Step(0.0, Fault("lag", "pods", 1, 15.0, 5.0)),
+            Step(6.0, ChangeStrategy(0, recreate=True)),
+        ),
+        work=20.0,
     ),
 }
 """By the sentence that says what happens."""

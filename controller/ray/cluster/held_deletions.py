@@ -94,7 +94,7 @@ def held_deletions(
     if is_recreation_unexplained(seen, desired):
         doubt = "nobody has edited it since the status was written"
         return _held(seen, seen.all_pods, "the specification has changed", doubt)
-    if seen.rollout is not None and seen.rollout.verdict is Verdict.NOT_EXPLAINED:
+    if _is_rollout_unexplained(seen, desired):
         names = set(outdated_pods(seen, desired))
         doubt = "nobody has edited the specification since the status was written"
         found = (pod for pod in seen.all_pods if pod.metadata.name in names)
@@ -154,6 +154,15 @@ def is_recreation_unexplained(seen: ClusterObservation, desired: DesiredCluster)
     under_way = find_condition(seen.conditions, PODS_UP_TO_DATE) or {}
     is_recorded = _recorded_generation(seen) == seen.cluster.metadata.generation
     return is_recorded and under_way.get("reason") != RECREATING
+
+
+def _is_rollout_unexplained(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """With another strategy nothing is rolled: there is only what drains already."""
+    return (
+        desired.spec.upgrade_strategy.rolling is not None
+        and seen.rollout is not None
+        and seen.rollout.verdict is Verdict.NOT_EXPLAINED
+    )
 
 
 def _recorded_generation(seen: ClusterObservation) -> int | None:

@@ -11,9 +11,11 @@ from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.labels import TEMPLATE_HASH
 from controller.runtime.reconcile.kind import InstalledSchema
 from controller.runtime.reconcile.plan import Create, Delete, Plan
 from tests.ray.api.test_installed_definition import without
+from tests.ray.cluster.rolling_scenes import draining
 from tests.ray.cluster.support import cluster, head, manifest, plan, pod, reads, with_meta, workers
 from tests.ray.cluster.test_multi_host import whole
 from tests.ray.cluster.test_plan import SERVICE, verbs
@@ -206,6 +208,20 @@ def test_an_edit_replaces_all_pods_however_long_it_takes():
     assert under_way is not None
     assert under_way["reason"] == "Recreating"
     assert len(deleted(recreated(upgraded(), dict(under_way)))) == 3
+
+
+def test_a_pod_that_drained_before_the_strategy_was_changed_holds_nothing():
+    under_way = {"type": "PodsUpToDate", "status": "False", "reason": "Recreating"}
+    counted = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
+    obj = observed(upgraded(), 2, under_way, counted)
+    drained = pod("a", annotations=draining() | {TEMPLATE_HASH: "1-old"})
+    seen = reads(obj, stamped(OLD), drained, pod("b"), listed=True).add(SERVICES, SERVICE)
+    made = plan(seen)
+    assert len(deleted(made)) == 3
+    assert made.status is not None
+    told = made.status.wanted.get("conditions", obj.status["conditions"])
+    assert find_condition(told, "DeletionHeld") is None
+    assert (find_condition(told, "PodsUpToDate") or {})["reason"] == "Recreating"
 
 
 def test_an_outdated_head_is_never_stamped_with_the_hash_of_another_specification():
