@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.custom_object import dig, mapping
@@ -15,12 +16,16 @@ Body = dict[str, Any]
 STORAGE_NAMESPACE_VARIABLE: Final = "RAY_external_storage_namespace"
 """Variable of the head that names its Redis namespace, whatever the options say."""
 
+_CHOSEN: Final = "MANTA_CHOSEN_STORAGE_NAMESPACE"
+"""Variable of the head with what a Secret or the like says, for the kubelet to put together."""
+
 
 def separate_redis(spec: Body, annotations: Mapping[str, str], cluster: str) -> dict[str, str]:
     """Change the specification so that no other cluster has its Redis namespace.
 
     Without a namespace chosen by the user it is the cluster's uid. One that the user chose, in the
-    options, in a variable of the head or in an annotation, is followed by the cluster's name.
+    options, in a variable of the head or in an annotation, is followed by the cluster's name; so is
+    one that a Secret or a ConfigMap holds, which only the kubelet reads.
 
     Args:
         spec: of the cluster; changed in place.
@@ -37,10 +42,22 @@ def separate_redis(spec: Body, annotations: Mapping[str, str], cluster: str) -> 
             "externalStorageNamespace": f"{chosen}-{cluster}",
         }
     variables = dig(spec, "headGroupSpec", "template", "spec", "containers", 0, "env")
-    for variable in cast("list[Body]", variables or []):
-        if variable.get("name") == STORAGE_NAMESPACE_VARIABLE and variable.get("value"):
-            variable["value"] += f"-{cluster}"
+    if variables:
+        variables[:] = chain.from_iterable(
+            _separated(variable, cluster) for variable in cast("list[Body]", variables)
+        )
     by_annotation = annotations.get(labels.EXTERNAL_STORAGE_NAMESPACE)
     return (
         {labels.EXTERNAL_STORAGE_NAMESPACE: f"{by_annotation}-{cluster}"} if by_annotation else {}
     )
+
+
+def _separated(variable: Body, cluster: str) -> tuple[Body, ...]:
+    if variable.get("name") != STORAGE_NAMESPACE_VARIABLE:
+        return (variable,)
+    if variable.get("value"):
+        return (variable | {"value": f"{variable['value']}-{cluster}"},)
+    if variable.get("valueFrom"):
+        chosen = variable | {"name": _CHOSEN}
+        return chosen, {"name": STORAGE_NAMESPACE_VARIABLE, "value": f"$({_CHOSEN})-{cluster}"}
+    return (variable,)

@@ -41,7 +41,7 @@ def namespaces(body: dict[str, Any]) -> list[str]:
     found = (
         spec.get("gcsFaultToleranceOptions", {}).get("externalStorageNamespace"),
         body["metadata"]["annotations"].get("ray.io/external-storage-namespace"),
-        *(each["value"] for each in env if each["name"] == VARIABLE),
+        *(each.get("value") for each in env if each["name"] == VARIABLE),
     )
     return [each for each in found if each]
 
@@ -73,6 +73,27 @@ def test_two_clusters_never_share_a_redis_namespace_that_a_variable_names():
     head["env"] = [{"name": VARIABLE, "value": "mine"}, {"name": "OTHER", "value": "kept"}]
     bodies = [created(chosen, name) for name in ("svc-a", "svc-b")]
     assert [namespaces(body) for body in bodies] == [["mine-svc-a"], ["mine-svc-b"]]
+
+
+def test_two_clusters_never_share_a_redis_namespace_that_a_secret_names():
+    chosen = config()
+    head = chosen["headGroupSpec"]["template"]["spec"]["containers"][0]
+    source = {"secretKeyRef": {"name": "redis", "key": "namespace"}}
+    head["env"] = [{"name": VARIABLE, "valueFrom": source}, {"name": "OTHER", "value": "kept"}]
+    body = created(chosen, "svc-a")
+    assert body["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] == [
+        {"name": "MANTA_CHOSEN_STORAGE_NAMESPACE", "valueFrom": source},
+        {"name": VARIABLE, "value": "$(MANTA_CHOSEN_STORAGE_NAMESPACE)-svc-a"},
+        {"name": "OTHER", "value": "kept"},
+    ]
+    assert namespaces(created(chosen, "svc-b")) == ["$(MANTA_CHOSEN_STORAGE_NAMESPACE)-svc-b"]
+
+
+def test_a_variable_without_a_value_names_no_redis_namespace():
+    chosen = config()
+    head = chosen["headGroupSpec"]["template"]["spec"]["containers"][0]
+    head["env"] = [{"name": VARIABLE}]
+    assert namespaces(created(chosen, "svc-a")) == []
 
 
 def operations(present: dict[str, Any], wanted: dict[str, Any]) -> list[tuple[str, str, Any]]:
