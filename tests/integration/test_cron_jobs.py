@@ -5,10 +5,8 @@ Nobody runs the RayJobs here; where a test needs one to end, its user says so in
 
 from __future__ import annotations
 
-import os
 import random
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,6 +26,7 @@ from tests.faults.faulty_transport import ErrorResponse, Lag, LostRequest, LostR
 from tests.integration.definitions import put_in_place
 from tests.integration.harness import embedded_world, example_cluster, install_crds
 from tests.integration.rays import Rays
+from tests.samples import SAMPLES, THEIR_CRDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
     from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator, World
 
-SHARED = Path(__file__).parents[3] / "shared"
-SAMPLE = Path(os.environ.get("MANTA_SAMPLES") or SHARED / "samples") / "ray-cronjob.sample.yaml"
-THEIR_CRDS = SHARED / "crds"
+SAMPLE = SAMPLES / "ray-cronjob.sample.yaml"
 MINUTE = 60.0
 
 embedded_only = pytest.mark.embedded_only

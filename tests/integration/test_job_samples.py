@@ -7,12 +7,10 @@ them: a file that has no row in the table below is taken for an ordinary job tha
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,16 +34,15 @@ from tests.integration.harness import (
 from tests.integration.rays import Rays
 from tests.integration.test_samples import NEEDS_MORE_THAN_CORE, collection, install
 from tests.ray.dashboard.simulated import Course
+from tests.samples import NAMED, SAMPLES, THEIR_CRDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from controller.ray.api.rayjob import RayJob
     from tests.integration.harness import World
 
-SHARED = Path(__file__).parents[3] / "shared"
-SAMPLES = Path(os.environ.get("MANTA_SAMPLES") or SHARED / "samples")
-THEIR_CRDS = SHARED / "crds"
 PATIENCE = 240.0
 """Seconds for one step of a job, on a real API server that is shared with all the others."""
 
@@ -160,7 +157,7 @@ async def open_rays(world: World) -> Rays:
 
 
 def test_every_sample_has_a_row_in_the_table():
-    if "MANTA_SAMPLES" not in os.environ:
+    if not NAMED:
         assert sorted({each.file for each in samples()}) == sorted(FATES)
 
 
@@ -307,7 +304,7 @@ def workers(rays: Rays, cluster: str) -> list[str]:
     ]
 
 
-@pytest.mark.skipif("MANTA_SAMPLES" in os.environ, reason="other samples are tried")
+@pytest.mark.skipif(bool(NAMED), reason="other samples are tried")
 async def test_the_sample_for_kueue_waits_for_its_admission(world: World):
     rays = await open_rays(world)
     (sample,) = (each for each in samples() if each.file == "ray-job.kueue-toy-sample.yaml")

@@ -11,9 +11,9 @@ from controller.kube.resources import CRDS, PODS
 from controller.ray.dashboard import JobStatus
 from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests
-from tests.integration.test_cron_jobs import THEIR_CRDS
 from tests.integration.test_rayjob_bugs import running
 from tests.ray.dashboard.simulated import Course
+from tests.samples import THEIR_CRDS
 
 if TYPE_CHECKING:
     from tests.integration.harness import World

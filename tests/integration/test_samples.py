@@ -5,8 +5,6 @@ They lie beside the project, in `../shared/samples` or in the folder that `MANTA
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,15 +14,14 @@ from controller.command.manifests import load
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.resources import CRDS
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from tests.samples import SAMPLES, THEIR_CRDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.integration.harness import World
 
-SHARED = Path(__file__).parents[3] / "shared"
-SAMPLES = Path(os.environ.get("MANTA_SAMPLES") or SHARED / "samples")
-THEIR_CRDS = SHARED / "crds"
 NEEDS_MORE_THAN_CORE = {"monitoring.coreos.com", "scheduling.volcano.sh", "scheduling.run.ai"}
 """Groups of documents that no bare API server knows; `kubectl apply` fails on them everywhere."""
 

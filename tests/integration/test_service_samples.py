@@ -20,8 +20,9 @@ from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.rayservices import Services, condition, reason
-from tests.integration.test_job_samples import SAMPLES, THEIR_CRDS, apply
+from tests.integration.test_job_samples import apply
 from tests.integration.test_samples import install
+from tests.samples import SAMPLES, THEIR_CRDS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,9 @@ from controller.kaito.api.validation.inferenceset import validate_inference_set
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.presets import Cloud
+from tests import samples
 
-FOLDER = Path(os.environ.get("MANTA_SAMPLES", "/nonexistent"))
+FOLDER = samples.SAMPLES if samples.NAMED else Path("/nonexistent")
 PLACEHOLDERS = {
     "<your-vm-sku>": "Standard_NC4_A2",
     "ACR_REPO_HERE": "registry",

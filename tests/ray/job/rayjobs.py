@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import os
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,13 +13,12 @@ from controller.apimachinery.conditions import READY, find_condition
 from controller.ray.api import JobSpec, RayJob
 from controller.ray.api.validation.job import validate_job
 from tests.ray.cluster.support import manifest
+from tests.samples import SAMPLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 UID = "uid-of-job"
-SAMPLES = Path(os.environ.get("MANTA_SAMPLES") or Path(__file__).parents[4] / "shared" / "samples")
-"""KubeRay's samples, which lie beside the project where it is developed."""
 
 
 def job_manifest(name: str = "example", **spec: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.ray.job.golden_jobs import made_for
-from tests.ray.job.rayjobs import SAMPLES
+from tests.samples import SAMPLES
 
 GOLDEN = Path(__file__).parent / "golden"
 FEATURES = sorted((GOLDEN / "features").glob("*.job.yaml"))

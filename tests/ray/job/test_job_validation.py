@@ -16,7 +16,8 @@ from controller.ray.api import FeatureGates, JobSpec, RayJob, SubmissionMode
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.api.rayjob import time_of
 from controller.ray.api.validation.job import validate_job, validate_job_status
-from tests.ray.job.rayjobs import SAMPLES, changed, job_manifest, rayjob, sample_jobs, valid
+from tests.ray.job.rayjobs import changed, job_manifest, rayjob, sample_jobs, valid
+from tests.samples import SAMPLES
 
 HERE = Path(__file__).parent
 WRONG: list[dict[str, Any]] = yaml.load(

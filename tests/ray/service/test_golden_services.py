@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.ray.job.rayjobs import SAMPLES
 from tests.ray.service.golden_services import created_for
+from tests.samples import SAMPLES
 
 GOLDEN = Path(__file__).parent / "golden"
 FEATURES = sorted((GOLDEN / "features").glob("*.service.yaml"))

@@ -1,0 +1,24 @@
+"""Users' manifests and KubeRay's definitions, which lie beside the project where it is developed.
+
+`MANTA_SAMPLES` names another folder of manifests.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+SHARED: Final = Path(__file__).parents[2] / "shared"
+THEIR_CRDS: Final = SHARED / "crds"
+NAMED: Final = os.environ.get("MANTA_SAMPLES", "")
+
+
+def _samples() -> Path:
+    if NAMED and not Path(NAMED).is_dir():
+        raise FileNotFoundError(f"MANTA_SAMPLES: there is no folder {NAMED}")
+    return Path(NAMED) if NAMED else SHARED / "samples"
+
+
+SAMPLES: Final = _samples()
+"""The manifests; the folder may be missing unless it is named."""
