@@ -21,6 +21,7 @@ from controller.ray.cluster import RayClusterKind
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
+    from controller.runtime.reconcile.kind import Unreadable
 
 WORKERS = 5000
 ROUNDS = 5
@@ -39,6 +40,11 @@ class FixedCache(Snapshot):
     def get(self, resource: Resource[Any], key: str) -> Any:
         """Only the cluster can be got by name: names of new pods are free."""
         return self.cluster if resource is RAYCLUSTERS and key == "default/big" else None
+
+    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
+        """All pods are decoded."""
+        del resource, namespace
+        return {}
 
     def by_index(self, resource: Resource[Any], index: str, value: str) -> list[Any]:
         """All pods belong to the cluster."""
