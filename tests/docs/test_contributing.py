@@ -18,6 +18,9 @@ RUN_ELSEWHERE = {
     "make test": "it is what runs this",
     "export KUBEBUILDER_ASSETS=~/envtest": "as controller-runtime has it",
 }
+OUTER = {"KUBEBUILDER_ASSETS", "MAKEFLAGS", "MFLAGS", "ARGS", "LAYERS", "REST"}
+"""Variables of the `make` that runs the tests, and what they are run against."""
+
 COMMANDS = sorted({*commands_of("CONTRIBUTING.md"), *commands_of("docs/debugging.md")})
 
 
@@ -34,8 +37,7 @@ def test_a_command_for_contributors_works(command: str):
     else:
         assert program == ".venv/bin/python", command
         program = sys.executable
-    outer = {"KUBEBUILDER_ASSETS", "MAKEFLAGS", "MFLAGS"}
-    environment = {name: value for name, value in os.environ.items() if name not in outer}
+    environment = {name: value for name, value in os.environ.items() if name not in OUTER}
     done = subprocess.run(
         [program, *arguments],
         cwd=ROOT,
