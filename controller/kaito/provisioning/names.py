@@ -7,7 +7,6 @@ from typing import Final
 
 _LONGEST_POOL_NAME: Final = 63
 _SUFFIX: Final = 9
-_MIRROR: Final = 6
 
 
 def claim_name(uid: str, place: int, generation: int, attempt: int) -> str:
@@ -29,11 +28,6 @@ def node_pool_name(namespace: str, workspace: str) -> str:
     if len(full) <= _LONGEST_POOL_NAME:
         return full
     return f"{full[: _LONGEST_POOL_NAME - _SUFFIX - 1]}-{_digest(full)[:_SUFFIX]}"
-
-
-def model_mirror_name(model: str) -> str:
-    """The name that Kaito gives the ModelMirror of a model."""
-    return _digest(model)[:_MIRROR]
 
 
 def _digest(text: str) -> str:
