@@ -41,6 +41,17 @@ def parse_rfc3339(text: str) -> datetime:
     return moment
 
 
+def time_of(value: Any) -> datetime | None:
+    """The moment, in UTC, that a field of the API names; None if its value is no such timestamp.
+
+    No schema vouches for fields that others write: one that is not a time counts as absent.
+    """
+    try:
+        return parse_rfc3339(value).astimezone(UTC)
+    except (TypeError, ValueError):
+        return None
+
+
 def without_times(value: Any) -> Any:
     """Plain data in which every string that is a timestamp is empty, for comparisons."""
     if isinstance(value, dict):

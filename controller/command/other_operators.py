@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from prometheus_client import Gauge
 
+from controller.apimachinery.timestamps import time_of
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
-from controller.ray.api.rayjob import time_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
 from controller.apimachinery.conditions import find_condition, remove_condition, set_condition
 from controller.apimachinery.ownership import ownership_text
-from controller.apimachinery.timestamps import parse_rfc3339, rfc3339, rfc3339_micro
+from controller.apimachinery.timestamps import parse_rfc3339, rfc3339, rfc3339_micro, time_of
 from controller.kube.objects import ObjectMeta, OwnerReference
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 from tests.runtime.kit import target
@@ -40,6 +41,28 @@ def test_the_order_of_conditions_is_kept_and_others_are_left_alone():
     assert find_condition(conditions, "Ready")["observedGeneration"] == 3
     assert find_condition(conditions, "Missing") is None
     assert [c["type"] for c in remove_condition(conditions, "First")] == ["Other", "Ready"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        5,
+        2**63,
+        ["2026-08-20T10:00:00Z"],
+        "",
+        "x",
+        "2026-08-20T10:00:00",
+        "9999-12-31T23:59:59Z",
+        "0001-01-01T00:00:00Z",
+    ],
+)
+def test_a_field_that_is_no_time_or_one_of_a_distant_year_counts_as_absent(value: Any):
+    assert time_of(value) is None
+
+
+def test_the_time_of_a_field_is_in_utc():
+    assert str(time_of("2026-08-20T12:00:00+02:00")) == "2026-08-20 10:00:00+00:00"
 
 
 def test_a_finalizer_is_added_beside_those_of_others():

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.ownership import owner_uid
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import time_of
 from controller.kaito.api import labels
 
 if TYPE_CHECKING:
@@ -70,8 +70,9 @@ def belongs_to(claim: NodeClaim, workspace: ObjectMeta) -> bool:
     names = (own.get(labels.WORKSPACE), own.get(labels.WORKSPACE_NAMESPACE))
     if names != (workspace.name, workspace.namespace):
         return False
-    created, since = claim.metadata.creation_timestamp, workspace.creation_timestamp
-    return not created or not since or parse_rfc3339(created) >= parse_rfc3339(since)
+    created = time_of(claim.metadata.creation_timestamp)
+    since = time_of(workspace.creation_timestamp)
+    return created is None or since is None or created >= since
 
 
 def observed_claim(claim: NodeClaim) -> ObservedClaim:
@@ -85,8 +86,8 @@ def observed_claim(claim: NodeClaim) -> ObservedClaim:
         name=metadata.name,
         uid=metadata.uid,
         state=state,
-        created=_moment(metadata.creation_timestamp),
-        ready_since=_moment(since),
+        created=time_of(metadata.creation_timestamp),
+        ready_since=time_of(since),
         reason=cause.reason if cause else "",
         message=_cut(cause.message) if cause else "",
     )
@@ -118,13 +119,6 @@ def _is_hopeless(claim: NodeClaim) -> bool:
     if launched is None or launched.status != "False":
         return False
     return launched.reason in _TERMINAL_REASONS or _STOCK_OUT in launched.message
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return parse_rfc3339(text) if text else None
-    except ValueError:
-        return None
 
 
 def _cut(message: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import time_of
 from controller.kaito.api import labels
 from controller.kaito.provisioning.deletion import BOUND, remove_claims
 from controller.kaito.workspace.claim_writes import delete_claims, look_up_claims
@@ -33,7 +33,7 @@ def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
     unseen = seen.committed_names - claims.by_name.keys() - claims.pending - claims.absent
     if unseen:
         return Plan(lookups=look_up_claims(sorted(unseen)))
-    deleted_at = parse_rfc3339(meta.deletion_timestamp) if meta.deletion_timestamp else now
+    deleted_at = time_of(meta.deletion_timestamp) or now
     removal = remove_claims(claims.by_name.values(), claims.pending, deleted_at, now)
     if removal.is_over:
         return _finish(seen, removal.remaining)

@@ -6,30 +6,19 @@ As in `raycluster`, the cached object keeps plain data, and `parse_job_spec` rai
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
 import msgspec
 
 from controller.apimachinery.custom_object import mapping, only, parse, read_conditions
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import View
 from controller.kube.resources import Resource
 from controller.ray.api.ray_object import RayObject
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Template = dict[str, Any]
 """A pod template stays plain data and is copied to pods unchanged."""
-
-
-def time_of(text: Any) -> datetime | None:
-    """Parse a time of the API; None if it is not a time or out of range."""
-    try:
-        return parse_rfc3339(text)
-    except (TypeError, ValueError):
-        return None
 
 
 def _read_time(value: Any) -> Any:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.merge_patch import holds_list
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api.event_nouns import event_noun
 from controller.ray.children.child import child_scope
 from controller.ray.permissions import granted
@@ -60,10 +60,10 @@ def delete_child(namespace: str, resource: Resource[Any], obj: KubeObject) -> De
 
 def seconds_until_recreation(drift: Drift, now: datetime) -> float | None:
     """Seconds until a child is old enough to be recreated; None if no repair waits for that."""
-    created = drift.present.metadata.creation_timestamp
+    created = time_of(drift.present.metadata.creation_timestamp)
     if created is None or not _needs_recreation(drift):
         return None
-    seconds = (parse_rfc3339(created) + RECREATE_INTERVAL - now).total_seconds()
+    seconds = (created + RECREATE_INTERVAL - now).total_seconds()
     return seconds if seconds > 0 else None
 
 

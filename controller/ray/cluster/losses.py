@@ -16,12 +16,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.healing import unhealthy_reason
 from controller.ray.cluster.pod_history import LOSS_BACKOFF, Losses, PodHistory
 from controller.ray.cluster.pod_writes import scope_of
-from controller.ray.diagnosis.pod_diagnosis import moment
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _is_alive(pod: Pod) -> bool:
 
 
 def _is_young(pod: Pod, now: datetime) -> bool:
-    created = moment(pod.metadata.creation_timestamp)
+    created = time_of(pod.metadata.creation_timestamp)
     return created is None or now - created < WELL_AFTER
 
 

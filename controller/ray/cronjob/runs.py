@@ -9,8 +9,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
-from controller.ray.api.rayjob import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

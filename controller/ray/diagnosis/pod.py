@@ -9,7 +9,7 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.timestamps import rfc3339, time_of
 from controller.ray.api.pod_state import condition, group_of, is_head, is_on_lost_node, is_ready
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.container import (
@@ -18,7 +18,7 @@ from controller.ray.diagnosis.container import (
     not_started,
     out_of_memory,
 )
-from controller.ray.diagnosis.pod_diagnosis import Finding, PodDiagnosis, moment
+from controller.ray.diagnosis.pod_diagnosis import Finding, PodDiagnosis
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.pods.authentication import WAIT_CONTAINER
 
@@ -82,18 +82,18 @@ def termination_deadline(pod: Pod) -> datetime | None:
 
     The margin also counts from the end of its containers, which a kubelet may report late.
     """
-    deadline = moment(pod.metadata.deletion_timestamp)
+    deadline = time_of(pod.metadata.deletion_timestamp)
     if deadline is None:
         return None
     ends = (container.state.terminated for container in pod.status.container_statuses)
-    heard = (moment(end.finished_at) for end in ends if end is not None)
+    heard = (time_of(end.finished_at) for end in ends if end is not None)
     return max((deadline, *filter(None, heard))) + TERMINATION_MARGIN
 
 
 def _stuck(pod: Pod, now: datetime) -> Finding | None:
     if is_on_lost_node(pod):
         return _lost(pod, "was deleted and cannot terminate: it is")
-    deadline, overdue = moment(pod.metadata.deletion_timestamp), termination_deadline(pod)
+    deadline, overdue = time_of(pod.metadata.deletion_timestamp), termination_deadline(pod)
     if overdue is None or now < overdue:
         return None
     if pod.metadata.finalizers:
@@ -145,7 +145,7 @@ def _lost(pod: Pod, how: str) -> Finding:
         f"{how} on node {node}, which no longer reports (NodeLost); "
         "repair the node, or delete its Node object so that the pod is replaced"
     )
-    since = moment(ready.last_transition_time if ready else None)
+    since = time_of(ready.last_transition_time if ready else None)
     return Finding(reasons.NODE_LOST, message, since, component=f"node {node}")
 
 
@@ -153,7 +153,7 @@ def _unscheduled(diagnosis: PodDiagnosis) -> Finding | None:
     scheduled = condition(diagnosis.pod, "PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return None
-    since, said = moment(scheduled.last_transition_time), scheduled.message
+    since, said = time_of(scheduled.last_transition_time), scheduled.message
     if scheduled.reason == "SchedulingGated":
         message = f"waits until its scheduling gates are removed: {said}"
         return Finding(reasons.SCHEDULING_GATED, message, since)
@@ -171,7 +171,7 @@ def _waiting_for_head(diagnosis: PodDiagnosis) -> Finding | None:
     for container in diagnosis.pod.status.init_container_statuses:
         if container.name != WAIT_CONTAINER or container.state.running is None:
             continue
-        since = moment(container.state.running.started_at)
+        since = time_of(container.state.running.started_at)
         if diagnosis.head_ready and diagnosis.is_late(since):
             message = (
                 f"does not reach the head, which is ready: {container.name} still waits; look at "
@@ -186,7 +186,7 @@ def _unready(diagnosis: PodDiagnosis) -> Finding | None:
     ready = condition(diagnosis.pod, "Ready")
     if diagnosis.pod.status.phase != "Running" or ready is None:
         return None
-    since = moment(ready.last_transition_time)
+    since = time_of(ready.last_transition_time)
     running = [
         container.name
         for container in diagnosis.pod.status.container_statuses

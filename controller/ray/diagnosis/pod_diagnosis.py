@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api.pod_state import condition, group_of, is_head
 
 if TYPE_CHECKING:
@@ -62,16 +62,8 @@ class PodDiagnosis:
     def since(self, kind: str) -> datetime | None:
         """The time when that condition of the pod last changed; None if unknown."""
         found = condition(self.pod, kind)
-        return moment(found.last_transition_time if found else None)
+        return time_of(found.last_transition_time if found else None)
 
     def is_late(self, since: datetime | None) -> bool:
         """Return whether `SLOW_AFTER` has passed since then."""
         return since is not None and self.now - since >= SLOW_AFTER
-
-
-def moment(text: str | None) -> datetime | None:
-    """Parse a timestamp of the API; None if it is missing or malformed."""
-    try:
-        return parse_rfc3339(text).astimezone(UTC) if text else None
-    except ValueError:
-        return None

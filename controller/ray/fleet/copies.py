@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of, mapping
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import time_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -79,7 +79,7 @@ class Copy:
         ready = find_condition(conditions_of(self.cluster), READY) or {}
         since = ready.get("lastTransitionTime") if self.ready else None
         found = (self.cluster.metadata.creation_timestamp, since)
-        return tuple(moment for text in found if (moment := _time(text)) is not None)
+        return tuple(moment for text in found if (moment := time_of(text)) is not None)
 
     @property
     def is_told_to_suspend(self) -> bool:
@@ -92,10 +92,3 @@ class Copy:
 
     def _is(self, condition: str) -> bool:
         return is_true(conditions_of(self.cluster), condition)
-
-
-def _time(text: object) -> datetime | None:
-    try:
-        return parse_rfc3339(text) if isinstance(text, str) else None
-    except ValueError:
-        return None

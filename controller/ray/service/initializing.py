@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, ConditionSet, find_condition
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api.initializing_timeout import initializing_timeout
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.cluster.writes import delete_replaced
@@ -53,9 +53,8 @@ def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
     ready = find_condition(seen.status.get("conditions", ()), READY) or {}
     if timeout is None or ready.get("reason") != "Initializing":
         return None
-    try:
-        since = parse_rfc3339(ready.get("lastTransitionTime", ""))
-    except (TypeError, ValueError):
+    since = time_of(ready.get("lastTransitionTime"))
+    if since is None:
         return None
     return timeout.total_seconds() - (now - since).total_seconds()
 

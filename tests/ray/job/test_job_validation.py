@@ -14,7 +14,6 @@ from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.ray.api import FeatureGates, JobSpec, RayJob, SubmissionMode
 from controller.ray.api.ray_object import is_managed_elsewhere
-from controller.ray.api.rayjob import time_of
 from controller.ray.api.validation.job import validate_job, validate_job_status
 from tests.ray.job.rayjobs import changed, job_manifest, rayjob, sample_jobs, valid
 from tests.samples import SAMPLES
@@ -132,14 +131,6 @@ def test_a_status_of_the_wrong_type_counts_as_absent():
         "attempts": [{"number": 1}],
         "conditions": [{"type": "Ready"}],
     }
-
-
-@pytest.mark.parametrize(
-    "text",
-    [None, 5, "", "x", "2026-08-20T10:00:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"],
-)
-def test_a_time_that_cannot_be_reckoned_with_is_none(text: Any):
-    assert time_of(text) is None
 
 
 def test_a_view_keeps_what_it_does_not_know():

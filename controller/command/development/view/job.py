@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.timestamps import time_of
 from controller.command.development.view.clusters import ClustersView
 from controller.command.development.view.pods import pods_table
-from controller.ray.api.rayjob import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import mapping, status_of
+from controller.apimachinery.timestamps import time_of
 from controller.ray.cluster.status.condition_types import PROVISIONED
-from controller.ray.diagnosis.pod_diagnosis import moment
 from controller.runtime.reconcile.plan import PhaseDuration
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def provisioning_phases(
         return ()
     if "suspended" in mapping(status_of(seen.cluster).get("stateTransitionTimes")):
         return ()
-    created = moment(seen.cluster.metadata.creation_timestamp)
-    pods = [moment(pod.metadata.creation_timestamp) for pod in seen.all_pods]
+    created = time_of(seen.cluster.metadata.creation_timestamp)
+    pods = [time_of(pod.metadata.creation_timestamp) for pod in seen.all_pods]
     if created is None or None in pods:
         return ()
     last = max(filter(None, pods))

@@ -8,8 +8,8 @@ from prometheus_client.core import GaugeMetricFamily
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import conditions_of, dig, mapping
+from controller.apimachinery.timestamps import time_of
 from controller.ray.cluster.status.condition_types import UPGRADING
-from controller.ray.diagnosis.pod_diagnosis import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ def upgrade_metrics(clusters: Iterable[RayCluster]) -> Iterator[GaugeMetricFamil
         meta = cluster.metadata
         identity = [meta.name, meta.namespace, meta.uid]
         under_way.add_metric([*identity, str(condition.get("reason"))], 1)
-        began = moment(condition.get("lastTransitionTime"))
+        began = time_of(condition.get("lastTransitionTime"))
         if began is not None:
             started.add_metric(identity, began.timestamp())
         for group, state, count in _counts(dig(cluster.status, "upgrade", "groups")):

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import time_of
 from controller.ray.fleet.status.condition_types import (
     PAUSED,
     ROLLING,
@@ -93,8 +93,5 @@ def _seconds_left(seen: FleetObservation, now: datetime) -> float:
 
 def _rolling_since(seen: FleetObservation, now: datetime) -> datetime:
     before = find_condition(seen.conditions, UPGRADING) or {}
-    try:
-        since = parse_rfc3339(before.get("lastTransitionTime", ""))
-    except (TypeError, ValueError):
-        return now
-    return since if before.get("status") == "True" else now
+    since = time_of(before.get("lastTransitionTime"))
+    return since if since and before.get("status") == "True" else now

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayjob import RAYJOBS, DeletionPolicy, time_of
+from controller.ray.api.rayjob import RAYJOBS, DeletionPolicy
 from controller.ray.job.attempt.writes import delete_cluster
 from controller.ray.job.cleanup.deletion_rules import (
     DueDeletion,

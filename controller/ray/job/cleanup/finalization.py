@@ -9,8 +9,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
-from controller.ray.api.rayjob import RAYJOBS, time_of
+from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.job.attempt.dashboard import interests, stop
 from controller.ray.job.attempt.writes import delete_submitter
 from controller.ray.job.state_machine.collect_facts import is_stopped

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
-from controller.ray.api.rayjob import SubmissionMode, time_of
+from controller.apimachinery.timestamps import time_of
+from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.dashboard import (
     CommandDone,
     CommandExpired,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import GaugeMetricFamily
 
 from controller.apimachinery.custom_object import status_of
-from controller.ray.api.rayjob import time_of
+from controller.apimachinery.timestamps import time_of
 from controller.ray.job.state_machine.states import State
 from controller.runtime.collectors import ObjectCollector
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
-from controller.ray.api.rayjob import SubmissionMode, time_of
+from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.submitter.container import SUBMITTER
 from controller.runtime.reconcile.plan import LogTail

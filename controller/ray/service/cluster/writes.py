@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
+from controller.apimachinery.timestamps import rfc3339, time_of
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
@@ -210,10 +210,7 @@ def deletion_delay(seen: ServiceObservation) -> timedelta | None:
 
 def deletion_time(cluster: RayCluster) -> datetime | None:
     """The time at which a replaced cluster may be deleted; None if that was not decided."""
-    try:
-        return parse_rfc3339((cluster.metadata.annotations or {}).get(labels.DELETE_AFTER, ""))
-    except ValueError:
-        return None
+    return time_of((cluster.metadata.annotations or {}).get(labels.DELETE_AFTER))
 
 
 def selected_clusters(seen: ServiceObservation) -> frozenset[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.rayservice import UpgradeType, upgrade_type
@@ -84,11 +84,8 @@ def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | No
     A time in the future comes from a clock that has gone back: it says nothing.
     """
     options = seen.valid_goal.spec.upgrade_strategy.cluster_upgrade_options
-    try:
-        last = parse_rfc3339(seen.recorded(PENDING).get("lastTrafficMigratedTime", ""))
-    except (TypeError, ValueError):
-        return None
-    if options is None or last > now:
+    last = time_of(seen.recorded(PENDING).get("lastTrafficMigratedTime"))
+    if options is None or last is None or last > now:
         return None
     left = (last - now).total_seconds() + (options.interval_seconds or 0)
     return left if left > 0 else None

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import mapping, status_of
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import time_of
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.status.condition_types import (
     ROLLBACK_IN_PROGRESS,
@@ -112,10 +112,7 @@ def _upgrading_since(status: Mapping[str, Any]) -> datetime | None:
     found = find_condition(status.get("conditions", ()), UPGRADE_IN_PROGRESS) or {}
     if found.get("status") != "True":
         return None
-    try:
-        return parse_rfc3339(found.get("lastTransitionTime", ""))
-    except (TypeError, ValueError):
-        return None
+    return time_of(found.get("lastTransitionTime"))
 
 
 def _families() -> tuple[GaugeMetricFamily, ...]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.status.condition_types import UPGRADING
@@ -13,7 +14,6 @@ from controller.ray.cluster.upgrade.rolling.rollout import Verdict
 from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.ray.dashboard import CommandRefused
 from controller.ray.diagnosis.lost_pod import lost_pod_cause
-from controller.ray.diagnosis.pod_diagnosis import moment
 from controller.ray.head.identity import worker_scope
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _moves(
     seen: ClusterObservation, units: Sequence[PodUnits], now: datetime
 ) -> Iterator[datetime]:
     upgrading = find_condition(seen.conditions, UPGRADING) or {}
-    began = moment(upgrading.get("lastTransitionTime"))
+    began = time_of(upgrading.get("lastTransitionTime"))
     begins_now = upgrading.get("status") != "True" or upgrading.get("reason") == (
         Verdict.PAUSED.value
     )
@@ -124,5 +124,5 @@ def _became(pod: Pod) -> datetime | None:
     """The time when the pod was created, or became ready."""
     ready = condition(pod, "Ready")
     if ready is not None and ready.status == "True":
-        return moment(ready.last_transition_time)
-    return moment(pod.metadata.creation_timestamp)
+        return time_of(ready.last_transition_time)
+    return time_of(pod.metadata.creation_timestamp)

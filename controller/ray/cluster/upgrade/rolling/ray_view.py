@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api.pod_state import is_ready
 from controller.ray.dashboard import HealthProbe, NodesProbe, RayNodes, RayVersion
-from controller.ray.diagnosis.pod_diagnosis import moment
 from controller.ray.head.incarnation import find_head
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class RayView:
     def node_of(self, pod: Pod) -> RayNode | None:
         """The newest node on a pod, dead or alive; None if there is none, or nobody knows."""
         value = self.nodes.value if self.nodes is not None else None
-        created = moment(pod.metadata.creation_timestamp)
+        created = time_of(pod.metadata.creation_timestamp)
         if not isinstance(value, RayNodes) or created is None or not pod.status.pod_ip:
             return None
         return value.at(pod.status.pod_ip, created)

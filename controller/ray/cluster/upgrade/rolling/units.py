@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.drain_memory import DrainMemory
@@ -18,7 +19,6 @@ from controller.ray.cluster.upgrade.rolling.rollout import PodUnits
 from controller.ray.cluster.workers.multi_host import is_unfinished
 from controller.ray.cluster.workers.scale_down import deletion_rank, template_hash
 from controller.ray.dashboard import CommandRefused
-from controller.ray.diagnosis.pod_diagnosis import moment
 from controller.ray.pods.template_hash import is_outdated
 from controller.ray.rolling import Budget, Unit, UnitGroup
 
@@ -86,7 +86,7 @@ class _Reading:
 def draining_since(pods: Iterable[Pod]) -> datetime | None:
     """Since when the first of the pods has been draining; None if none is."""
     stamps = ((pod.metadata.annotations or {}).get(labels.DRAINING_SINCE) for pod in pods)
-    return min(filter(None, map(moment, stamps)), default=None)
+    return min(filter(None, map(time_of, stamps)), default=None)
 
 
 def read_units(
