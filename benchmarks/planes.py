@@ -26,9 +26,9 @@ from tests.integration.harness import World, install_crds
 from tests.integration.real import PROGRAMS, real_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Mapping
+    from collections.abc import AsyncGenerator, Generator
 
-    from controller.kube.transport import RawResponse, Transport
+    from controller.kube.transport import RawResponse, Request, Transport
 
 _CLUSTER = re.compile(rb'"ray\.io/cluster":"([^"]+)"')
 
@@ -41,17 +41,16 @@ class Witness:
         self.made: defaultdict[str, list[float]] = defaultdict(list)
         self._news = asyncio.Event()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
+    async def request(self, request: Request) -> RawResponse:
         """Send a request; see `Transport.request`."""
-        answer = await self._inner.request(method, path, query, headers, body)
-        if method == "POST" and body and path.endswith("/pods") and answer[0] == 201:
+        answer = await self._inner.request(request)
+        body = request.body
+        if (
+            request.method == "POST"
+            and body
+            and request.path.endswith("/pods")
+            and answer[0] == 201
+        ):
             found = _CLUSTER.search(body)
             if found:
                 self.made[found[1].decode()].append(time.perf_counter())

@@ -20,13 +20,12 @@ import aiohttp
 from yarl import URL
 
 from controller.kube.errors import NotSent, OutcomeUnknown
-from controller.kube.transport import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from controller.kube.credentials import Credentials
-    from controller.kube.transport import RawResponse
+    from controller.kube.transport import RawResponse, Request
 
 _PATH_SAFE = "/:~!$&'()*+,;=@"
 
@@ -86,19 +85,11 @@ class HttpTransport:
         self._watches = _session(self._open)
         self._refreshing = asyncio.Lock()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
+    async def request(self, request: Request) -> RawResponse:
         """Send a request; see `Transport.request`.
 
         After a 401 the credentials are refreshed and the request is sent once more.
         """
-        request = Request(method, path, query, headers, body)
         authorization = await self._credentials.authorization()
         answer = await self._exchange(request, authorization)
         if answer.status == 401:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.kube import retry
@@ -247,9 +248,7 @@ class Sender:
 
     async def _request(self, request: Request) -> RawAnswer:
         headers = {**self._headers, **request.headers}
-        return await self._transport.request(
-            request.method, request.path, request.query, headers, request.body
-        )
+        return await self._transport.request(replace(request, headers=headers))
 
     def _wait_before_repeating(self, request: Request, answer: Response | None) -> float | None:
         """Return the seconds after which `request` may be sent again, None if it must not be."""

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The arguments of `Transport.request` as one value."""
+    """One request.
+
+    Attributes:
+        method: upper-case HTTP method.
+        path: absolute path below the server's root, not yet URL-encoded.
+        query: parameters, not yet URL-encoded. With `watch` set to `1` or `true` the response is
+            endless and gets a connection of its own.
+        headers: header fields. Authentication is added by the transport.
+        body: the whole body, or None.
+    """
 
     method: str
     path: str
@@ -40,23 +49,8 @@ class Request:
 class Transport(Protocol):
     """Sends one request and returns status, headers and the body as it arrives."""
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
+    async def request(self, request: Request) -> RawResponse:
         """Send a request.
-
-        Args:
-            method: upper-case HTTP method.
-            path: absolute path below the server's root, not yet URL-encoded.
-            query: parameters, not yet URL-encoded. With `watch` set to `1` or `true` the
-                response is endless and gets a connection of its own.
-            headers: header fields. Authentication is added by the implementation.
-            body: the whole body, or None.
 
         Returns:
             Status code, header fields with lower-case names, and an asynchronous generator of

@@ -13,6 +13,7 @@ from controller.kube.credentials import StaticCredentials
 from controller.kube.http import HttpTransport, Timeouts
 from controller.kube.resources import PODS, SERVICES
 from controller.kube.source import ResourceSource
+from controller.kube.transport import Request
 from informers import Disconnected, Expired, Failed, Malformed, Throttled
 from tests.kube.fakes import (
     POD,
@@ -200,8 +201,8 @@ async def test_T116_a_connection_is_abandoned_after_a_timeout():
             StaticCredentials(server.url), timeouts=Timeouts(idle=0.2, total=5)
         )
         with pytest.raises(errors.OutcomeUnknown):
-            await transport.request("GET", "/first", {}, {}, None)
-        status, _, body = await transport.request("GET", "/second", {}, {}, None)
+            await transport.request(Request("GET", "/first"))
+        status, _, body = await transport.request(Request("GET", "/second"))
         assert (status, [part async for part in body]) == (200, [b"/second"])
         assert server.connections == 2
         await transport.aclose()

@@ -14,15 +14,14 @@ import msgspec
 
 from controller.kube import retry
 from controller.kube.errors import NotSent, OutcomeUnknown
-from controller.kube.transport import Request
 from tests.faults.attributes import Attributes, attributes_of, attributes_of_event
 from tests.faults.faulty_watch import Delivery, FaultyWatch
 from tests.faults.journal import DeliveredEvent, Journal, JournalEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from controller.kube.transport import Chunks, RawResponse, Transport
+    from controller.kube.transport import Chunks, RawResponse, Request, Transport
     from informers.clock import Clock
 
 EXPIRED = (
@@ -186,16 +185,8 @@ class FaultyTransport:
         self._severed = False
         self._watches: dict[FaultyWatch, None] = {}
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
+    async def request(self, request: Request) -> RawResponse:
         """Send a request, unless a rule says otherwise; see `Transport.request`."""
-        request = Request(method, path, query, headers, body)
         entry = JournalEntry(len(self.journal.entries), attributes_of(request))
         self.journal.entries.append(entry)
         for callback in self.on_request:
@@ -246,9 +237,7 @@ class FaultyTransport:
         """Forward the request and apply the faults of its answer."""
         entry.forwarded = True
         try:
-            status, headers, chunks = await self._inner.request(
-                request.method, request.path, request.query, request.headers, request.body
-            )
+            status, headers, chunks = await self._inner.request(request)
         except (NotSent, OutcomeUnknown):
             self._finish(entry, "failed")
             raise

@@ -10,12 +10,13 @@ import pytest
 
 from controller.kube import errors
 from controller.kube.resources import PODS, SERVICES
+from controller.kube.transport import Request
 from tests.faults import faulty_transport as faults
 from tests.faults.faulty_transport import FaultyTransport, Rule
 from tests.kube.fakes import POD, FakeTransport, answer, client
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator
 
     from controller.kube.transport import RawResponse
 
@@ -41,14 +42,7 @@ class Stream:
         self.chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
         self.closed = 0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
+    async def request(self, request: Request) -> RawResponse:
         return 200, {"content-type": "application/json"}, self._read()
 
     async def _read(self) -> AsyncGenerator[bytes, None]:
@@ -67,7 +61,7 @@ class Stream:
 
 
 async def watch(transport: FaultyTransport, path: str = "/api/v1/pods"):
-    _, _, chunks = await transport.request("GET", path, {"watch": "1"}, {}, None)
+    _, _, chunks = await transport.request(Request("GET", path, {"watch": "1"}))
     return chunks
 
 

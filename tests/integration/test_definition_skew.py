@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +14,9 @@ from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import OPERATOR, example_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
 
-    from controller.kube.transport import RawResponse, Transport
+    from controller.kube.transport import RawResponse, Request, Transport
     from tests.integration.harness import World
 
 
@@ -166,17 +167,10 @@ class WithoutOpenApi:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
-        if path.startswith("/openapi"):
-            path = "/api/v1/namespaces/none-of-this-name"
-        return await self._inner.request(method, path, query, headers, body)
+    async def request(self, request: Request) -> RawResponse:
+        if request.path.startswith("/openapi"):
+            request = replace(request, path="/api/v1/namespaces/none-of-this-name")
+        return await self._inner.request(request)
 
 
 async def condition(world: World, kind: str) -> Any:

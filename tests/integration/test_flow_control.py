@@ -10,6 +10,7 @@ import pytest
 
 from controller.kube.resources import PODS
 from controller.kube.responses import Response, parse_status, read_body
+from controller.kube.transport import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,5 +118,7 @@ async def send(
     """One request without pauses and retries."""
     fields = {"content-type": "application/json", **(headers or {})}
     data = None if body is None else json.dumps(body).encode()
-    status, found, chunks = await world.transport.request(method, path, {}, fields, data)
+    status, found, chunks = await world.transport.request(
+        Request(method, path, headers=fields, body=data)
+    )
     return Response(status, found, await read_body(status, chunks))

@@ -13,9 +13,9 @@ from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import example_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator
 
-    from controller.kube.transport import Chunks, RawResponse, Transport
+    from controller.kube.transport import Chunks, RawResponse, Request, Transport
     from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
@@ -34,16 +34,13 @@ class Garbled:
     found: bytes
     given: bytes
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
-        status, fields, chunks = await self.inner.request(method, path, query, headers, body)
-        return status, fields, self._garbled(chunks) if f"/{self.plural}" in path else chunks
+    async def request(self, request: Request) -> RawResponse:
+        status, fields, chunks = await self.inner.request(request)
+        return (
+            status,
+            fields,
+            self._garbled(chunks) if f"/{self.plural}" in request.path else chunks,
+        )
 
     async def _garbled(self, chunks: Chunks) -> AsyncGenerator[bytes, None]:
         try:

@@ -7,12 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.client import Client
-from controller.kube.transport import Request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable
 
-    from controller.kube.transport import RawResponse
+    from controller.kube.transport import RawResponse, Request
 
 JSON = {"content-type": "application/json"}
 HTML = b"<html><body>Bad gateway</body></html>"
@@ -59,15 +58,8 @@ class FakeTransport:
         self.in_flight = 0
         self.most_in_flight = 0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
-        self.requests.append(Request(method, path, query, headers, body))
+    async def request(self, request: Request) -> RawResponse:
+        self.requests.append(request)
         self.times.append(asyncio.get_running_loop().time())
         step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         self.in_flight += 1

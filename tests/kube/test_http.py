@@ -19,6 +19,7 @@ from controller.kube.http import HttpTransport, Timeouts, _socket
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
 from controller.kube.tls import ClientCertificate, client_context
+from controller.kube.transport import Request
 from informers import Disconnected, SourceError
 from informers.lines import LineSplitter
 from tests.kube.fakes import HTML, POD, POD_LIST, status_body
@@ -72,9 +73,7 @@ async def watched(source: ResourceSource, query: dict[str, str]) -> bytes:
 
 
 async def all_of(transport: HttpTransport, method: str, path: str, **options) -> tuple[int, bytes]:
-    status, _, body = await transport.request(
-        method, path, options.get("query", {}), options.get("headers", {}), options.get("body")
-    )
+    status, _, body = await transport.request(Request(method, path, **options))
     return status, b"".join([chunk async for chunk in body])
 
 
@@ -115,7 +114,7 @@ async def test_status_and_headers_pass_through_and_redirects_are_not_followed(op
         writer.write(response(302, b"", location="/elsewhere", retry_after="5"))
 
     async with RawServer(respond) as server:
-        status, headers, body = await opened(server.url).request("GET", "/x", {}, {}, None)
+        status, headers, body = await opened(server.url).request(Request("GET", "/x"))
         await body.aclose()
         assert (status, headers["location"], headers["retry-after"]) == (302, "/elsewhere", "5")
         assert len(server.requests) == 1
@@ -169,7 +168,7 @@ async def test_a_refused_connection_means_not_sent(opened):
     async with RawServer(answer_pod) as server:
         url = server.url
     with pytest.raises(errors.NotSent, match="GET /x: Cannot connect"):
-        await opened(url).request("GET", "/x", {}, {}, None)
+        await opened(url).request(Request("GET", "/x"))
 
 
 async def test_an_untrusted_server_means_not_sent(opened):
@@ -178,7 +177,7 @@ async def test_an_untrusted_server_means_not_sent(opened):
     async with RawServer(answer_pod, tls=tls) as server:
         with pytest.raises(errors.NotSent, match="certificate verify failed"):
             await opened(StaticCredentials(server.url, ssl_context=other)).request(
-                "POST", "/x", {}, {}, b"{}"
+                Request("POST", "/x", body=b"{}")
             )
         assert server.requests == []
 
@@ -197,7 +196,7 @@ async def test_a_connection_that_breaks_after_sending_is_unknown_and_sent_once(o
         transport = opened(server.url)
         await all_of(transport, "GET", "/first")
         with pytest.raises(errors.OutcomeUnknown):
-            await transport.request(method, "/second", {}, {}, b"{}")
+            await transport.request(Request(method, "/second", body=b"{}"))
         assert [target for _, target, _ in server.requests] == ["/first", "/second"]
         assert server.connections == 1
 
@@ -263,7 +262,7 @@ async def test_a_cancelled_request_closes_its_connection(opened):
         asked.set()
 
     async with RawServer(respond) as server:
-        task = asyncio.create_task(opened(server.url).request("PUT", "/x", {}, {}, b"{}"))
+        task = asyncio.create_task(opened(server.url).request(Request("PUT", "/x", body=b"{}")))
         await asked.wait()
         assert not server.ended.is_set()
         task.cancel()
@@ -279,7 +278,7 @@ async def test_an_answer_that_nobody_reads_gives_its_connection_back(opened):
 
     async with RawServer(respond) as server:
         transport = opened(server.url)
-        _, _, body = await transport.request("GET", "/x", {}, {}, None)
+        _, _, body = await transport.request(Request("GET", "/x"))
         await body.aclose()
         with pytest.raises(StopAsyncIteration):
             await anext(body)
@@ -438,5 +437,5 @@ async def test_a_proxy_that_refuses_the_tunnel_means_not_sent(opened):
         credentials = StaticCredentials("https://api.invalid:6443")
         credentials._endpoint = ServerEndpoint("https://api.invalid:6443", proxy=proxy.url)
         with pytest.raises(errors.NotSent):
-            await opened(credentials).request("POST", "/x", {}, {}, b"{}")
+            await opened(credentials).request(Request("POST", "/x", body=b"{}"))
         assert proxy.requests[0][0] == "CONNECT"

@@ -14,7 +14,6 @@ from controller.kube.lanes import Lane
 from controller.kube.objects import Pod
 from controller.kube.resources import NODES, PODS
 from controller.kube.source import ResourceSource
-from controller.kube.transport import Request
 from informers import (
     Codec,
     ConnectionRefused,
@@ -29,9 +28,9 @@ from informers import (
 from tests.kube.fakes import HTML, JSON, POD, FakeTransport, answer, chunks, client, status_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from controller.kube.transport import RawResponse
+    from controller.kube.transport import RawResponse, Request
 
 PAGE = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[%b]}' % POD
 
@@ -102,17 +101,9 @@ class OneGoodList:
         self.bad = bad
         self.requests: list[Request] = []
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
-        request = Request(method, path, query, headers, body)
+    async def request(self, request: Request) -> RawResponse:
         self.requests.append(request)
-        if query.get("sendInitialEvents"):
+        if request.query.get("sendInitialEvents"):
             return answer(400, status_body(400, "BadRequest"))
         listed = any(not earlier.watching for earlier in self.requests[:-1])
         return self.bad() if listed or request.watching else answer(200, PAGE)

@@ -20,7 +20,7 @@ from tests.runtime.widgets import WidgetKind, definition
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from controller.kube.transport import RawResponse, Transport
+    from controller.kube.transport import RawResponse, Request, Transport
     from controller.runtime.reconcile.kind import CacheReader
     from tests.runtime.widgets import RunningOperator, Seen, WidgetWorld
 
@@ -60,20 +60,13 @@ class Reluctant:
         self.asked = 0
         self.down = False
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
-        if path == ROOT or (self.down and path.startswith(ROOT)):
+    async def request(self, request: Request) -> RawResponse:
+        if request.path == ROOT or (self.down and request.path.startswith(ROOT)):
             self.asked += 1
             if self.down or self.asked <= self._left:
                 status = {"kind": "Status", "apiVersion": "v1", "code": self._code}
                 return self._code, {"content-type": "application/json"}, once(status)
-        return await self._inner.request(method, path, query, headers, body)
+        return await self._inner.request(request)
 
 
 async def once(body: Mapping[str, Any]) -> AsyncGenerator[bytes]:

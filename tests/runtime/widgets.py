@@ -16,6 +16,7 @@ from controller.apimachinery.names import child_name
 from controller.apimachinery.ownership import owner_reference
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
+from controller.kube.transport import Request
 from controller.runtime.reconcile.kind import Owned
 from controller.runtime.reconcile.plan import (
     NOTHING,
@@ -341,25 +342,19 @@ class StaleCache:
 
     async def remember(self, query: Mapping[str, str]) -> None:
         """Take the present answer to this list for the old one."""
-        status, headers, chunks = await self._inner.request("GET", self._path, query, {}, None)
+        status, headers, chunks = await self._inner.request(Request("GET", self._path, query))
         body = b"".join([chunk async for chunk in chunks])
         self._old = status, dict(headers), body
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> Any:
-        if path == self._path and method == "GET":
+    async def request(self, request: Request) -> Any:
+        query = request.query
+        if request.path == self._path and request.method == "GET":
             if "sendInitialEvents" in query:
                 return 400, {"content-type": "application/json"}, _once(_NO_STREAMING)
             if query.get("resourceVersion") == "0" and "watch" not in query and self._old:
                 status, answer_headers, old = self._old
                 return status, answer_headers, _once(old)
-        return await self._inner.request(method, path, query, headers, body)
+        return await self._inner.request(request)
 
 
 _NO_STREAMING = (

@@ -6,17 +6,17 @@ it, and in bad weather those that do not.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from controller.kube.transport import Request
 from tests.simulation.referee import ACTOR, LATE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.kube.transport import RawResponse
+    from controller.kube.transport import RawResponse, Request
 
 NO_STREAMING = (
     b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Invalid",'
@@ -52,18 +52,12 @@ class Wire:
         self.stragglers: list[tuple[int, float]] = []
         self.rewound = False
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
-        request = Request(method, path, self._from_the_past(query), headers, body)
-        if "sendInitialEvents" in query and not self._streaming:
+    async def request(self, request: Request) -> RawResponse:
+        streams = "sendInitialEvents" in request.query
+        request = replace(request, query=self._from_the_past(request.query))
+        if streams and not self._streaming:
             return 422, {"content-type": "application/json"}, _once(NO_STREAMING)
-        if method == "GET":
+        if request.method == "GET":
             return await self._send(request)
         number = next(self._writes)
         delay = sum(seconds for every, seconds in self.stragglers if number % every == 0)
@@ -93,9 +87,7 @@ class Wire:
         await asyncio.sleep(delay)
         token = ACTOR.set(f"{self._name}{LATE if delay else ''}")
         try:
-            return await self._server.request(
-                request.method, request.path, request.query, request.headers, request.body
-            )
+            return await self._server.request(request)
         finally:
             ACTOR.reset(token)
 

@@ -15,6 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from controller.devcluster.apiserver.access import Refused
 from controller.devcluster.apiserver.jsondata import encode
+from controller.devcluster.apiserver.messages import ApiRequest, lower_case
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.apiserver.upgrades import is_upgrade, serve_session
 
@@ -122,11 +123,13 @@ class _Bridge:
         body = await request.read()
         try:
             status, headers, chunks = await self._server.request(
-                request.method,
-                request.path,
-                dict(request.query),
-                request.headers,
-                body or None,
+                ApiRequest(
+                    request.method,
+                    request.path,
+                    dict(request.query),
+                    lower_case(request.headers),
+                    body or None,
+                ),
                 sender=sender,
             )
         except Exception:  # noqa: BLE001 - one broken request must not end the server

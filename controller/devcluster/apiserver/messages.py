@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -23,6 +23,35 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.access.users import User
     from controller.devcluster.apiserver.status import ApiError
+
+
+class ReceivedRequest(Protocol):
+    """A request as a client or the network delivers it: header fields in any case."""
+
+    @property
+    def method(self) -> str:
+        """Upper-case HTTP method."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Absolute path, not URL-encoded."""
+        ...
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """Parameters, not URL-encoded."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Header fields."""
+        ...
+
+    @property
+    def body(self) -> bytes | None:
+        """The whole body, or None."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +92,11 @@ class ApiRequest:
             return self.sender or ADMIN
         group = self.headers.get("impersonate-group")
         return user_named(name, group) if group else user_named(name)
+
+
+def lower_case(headers: Mapping[str, str]) -> dict[str, str]:
+    """Header fields with lower-case names."""
+    return {name.lower(): value for name, value in headers.items()}
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from controller.devcluster.apiserver.messages import (
     ApiResponse,
     error_response,
     json_response,
+    lower_case,
     plain_not_found,
 )
 from controller.devcluster.apiserver.paths import parse_resource_path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.access import User
     from controller.devcluster.apiserver.audit import RequestKey
     from controller.devcluster.apiserver.connections import Session
+    from controller.devcluster.apiserver.messages import ReceivedRequest
     from controller.devcluster.apiserver.port_forward import PortForward
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.devcluster.apiserver.watch import Clock
@@ -102,33 +104,20 @@ class ApiServer:
         self.store.compact()
 
     async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        sender: User | None = None,
+        self, request: ReceivedRequest, *, sender: User | None = None
     ) -> tuple[int, dict[str, str], AsyncGenerator[bytes, None]]:
         """Answer one request.
 
         Args:
-            method: upper-case HTTP method.
-            path: absolute path, not URL-encoded.
-            query: parameters, not URL-encoded.
-            headers: header fields in any case.
-            body: the whole body, or None.
+            request: as a client or the network delivers it.
             sender: who was authenticated; None without a network.
 
         Returns:
             Status, headers with lower-case names, and the body in chunks; a watch's body ends
             when the watch does.
         """
-        lower = {name.lower(): value for name, value in headers.items()}
-        request = ApiRequest(method, path, query, lower, body, sender)
         try:
-            answer = await self._answer(request)
+            answer = await self._answer(_received(request, sender))
         except ApiError as error:
             answer = error_response(error)
         answer.headers["cache-control"] = "no-cache, private"
@@ -155,8 +144,7 @@ class ApiServer:
         Raises:
             ApiError: it is forbidden or not possible.
         """
-        lower = {name.lower(): value for name, value in headers.items()}
-        request = ApiRequest("GET", path, query, lower, None, sender)
+        request = ApiRequest("GET", path, query, lower_case(headers), None, sender)
         where = parse_resource_path(path)
         resource = self._registry.find(where.group, where.version, where.plural) if where else None
         if where is None or resource is None:
@@ -180,3 +168,8 @@ class ApiServer:
     async def aclose(self) -> None:
         """End all watches."""
         self._handler.stop()
+
+
+def _received(request: ReceivedRequest, sender: User | None) -> ApiRequest:
+    headers = lower_case(request.headers)
+    return ApiRequest(request.method, request.path, request.query, headers, request.body, sender)

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Final
 from controller.kube.errors import NotSent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from controller.kube.transport import RawResponse, Transport
+    from controller.kube.transport import RawResponse, Request, Transport
     from controller.runtime.leaderelection.election import Fence
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -31,19 +29,12 @@ class FencedTransport:
         self._inner = inner
         self._fence = fence
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> RawResponse:
+    async def request(self, request: Request) -> RawResponse:
         """Send a request; see `Transport.request`.
 
         Raises:
             NotSent: also if it may change something and this process does not lead.
         """
-        if method not in _READING and not self._fence.is_leader():
-            raise NotSent(f"{method} {path}: not sent, because this process does not lead")
-        return await self._inner.request(method, path, query, headers, body)
+        if request.method not in _READING and not self._fence.is_leader():
+            raise NotSent(f"{request}: not sent, because this process does not lead")
+        return await self._inner.request(request)

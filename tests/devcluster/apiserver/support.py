@@ -21,6 +21,7 @@ import aiohttp
 import yaml
 
 from controller.devcluster.apiserver import ApiServer
+from controller.kube.transport import Request
 from tests.real_servers import own_kubeconfig
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class EmbeddedApi(Api):
         )
 
     async def send(self, method, path, query, headers, body):
-        return await self.server.request(method, path, query, headers, body)
+        return await self.server.request(Request(method, path, query, headers, body))
 
 
 class RealApi(Api):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.devcluster.apiserver.access import Rbac, TokenIssuer
+from controller.kube.transport import Request
 from tests.devcluster.apiserver.support import pod
 
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -23,7 +24,7 @@ def guarded(embedded):
 async def ask(api, user: str, method: str, path: str, group: str = ""):
     """The status of a request of that user."""
     headers = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
-    status, _, chunks = await api.server.request(method, path, {}, headers, None)
+    status, _, chunks = await api.server.request(Request(method, path, {}, headers))
     async for _ in chunks:
         pass
     return status

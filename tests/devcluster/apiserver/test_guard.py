@@ -15,6 +15,7 @@ from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.access import Guard, Rbac, TokenIssuer
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.certificates import serving_certificate
+from controller.kube.transport import Request
 from tests.devcluster.apiserver.support import config_map
 
 pytestmark = pytest.mark.real_time
@@ -146,11 +147,11 @@ async def test_an_upgrade_is_refused_as_any_request(protocol):
     async with guarded() as (session, server):
         tokens = server.hooks.tokens
         await server.request(
-            "POST",
-            "/api/v1/namespaces/default/serviceaccounts",
-            {},
-            {},
-            b'{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"a"}}',
+            Request(
+                "POST",
+                "/api/v1/namespaces/default/serviceaccounts",
+                body=b'{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"a"}}',
+            )
         )
         pods = tokens.issue("default", "a", {})["status"]["token"]
         asked = {"Connection": "Upgrade", "Upgrade": protocol, **UPGRADES[protocol]}

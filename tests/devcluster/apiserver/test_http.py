@@ -60,10 +60,10 @@ async def test_a_broken_request_does_not_end_the_server(caplog):
     async with serving() as (server, url), aiohttp.ClientSession(url) as session:
         broken = server.request
 
-        async def request(method, path, *rest, sender):
-            if path == "/break":
+        async def request(received, *, sender):
+            if received.path == "/break":
                 raise RuntimeError("broken")
-            return await broken(method, path, *rest, sender=sender)
+            return await broken(received, sender=sender)
 
         server.request = request
         async with session.get("/break") as response:

@@ -9,6 +9,7 @@ import pytest
 
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.messages import bytes_response
+from controller.kube.transport import Request
 from tests.devcluster.apiserver.support import EPOCH, EmbeddedApi, config_map, pod
 
 
@@ -142,7 +143,9 @@ async def test_the_log_is_bounded(embedded):
 async def test_an_impersonated_user_is_named(embedded, user):
     embedded.server.audit.authorizer = lambda request: False
     headers = {"Impersonate-User": user} if user else {"Authorization": "Bearer token-name"}
-    status, _, chunks = await embedded.server.request("GET", "/api/v1/pods", {}, headers, None)
+    status, _, chunks = await embedded.server.request(
+        Request("GET", "/api/v1/pods", headers=headers)
+    )
     text = b"".join([chunk async for chunk in chunks]).decode()
     assert status == 403
     assert f'User \\"{user or "token-name"}\\"' in text

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import ApiServer
     from controller.kube.resources import Resource
+    from controller.kube.transport import Request
     from tests.faults.faulty_transport import Rule
 
 
@@ -37,23 +38,17 @@ class Recorder:
         self.writing = 0
         self.most_writing = 0
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str],
-        headers: Mapping[str, str],
-        body: bytes | None,
-    ) -> Any:
-        if method == "GET":
-            self.reads.append(path)
-            return await self._inner.request(method, path, query, headers, body)
-        self.writes.append((method, path, msgspec.json.decode(body) if body else None))
+    async def request(self, request: Request) -> Any:
+        if request.method == "GET":
+            self.reads.append(request.path)
+            return await self._inner.request(request)
+        body = msgspec.json.decode(request.body) if request.body else None
+        self.writes.append((request.method, request.path, body))
         self.writing += 1
         self.most_writing = max(self.most_writing, self.writing)
         try:
             await asyncio.sleep(0.001)
-            return await self._inner.request(method, path, query, headers, body)
+            return await self._inner.request(request)
         finally:
             self.writing -= 1
 

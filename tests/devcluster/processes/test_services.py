@@ -20,6 +20,7 @@ from controller.devcluster.processes.network.services import ServiceNetwork
 from controller.devcluster.processes.specification import PODS
 from controller.kube.client import Client
 from controller.kube.resources import SERVICES
+from controller.kube.transport import Request
 from tests.devcluster.processes.conftest import PYTHON, World, wall
 from tests.devcluster.processes.machines import needs_namespaces, opened
 
@@ -135,7 +136,7 @@ class Town(World):
             name, lambda pod: pod.status.phase in {"Succeeded", "Failed"}, seconds=30
         )
         status, _, chunks = await self.server.request(
-            "GET", f"/api/v1/namespaces/default/pods/{name}/log", {}, {}, None
+            Request("GET", f"/api/v1/namespaces/default/pods/{name}/log")
         )
         text = b"".join([chunk async for chunk in chunks]).decode()
         assert (status, pod.status.phase) == (200, "Succeeded"), text

@@ -12,6 +12,7 @@ import pytest
 from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
+from controller.kube.transport import Request
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.leaderelection import FencedTransport
 from controller.runtime.leaderelection.election import AlwaysLeader
@@ -64,12 +65,14 @@ async def test_LE14_a_process_that_wakes_up_after_its_lease_sends_nothing_that_c
         fence = SwitchableFence(leads=False)
         transport = FencedTransport(server, fence)
         with pytest.raises(NotSent):
-            await transport.request(method, "/api/v1/namespaces", {}, {}, b"{}")
-        status, _, chunks = await transport.request("GET", "/api/v1/namespaces", {}, {}, None)
+            await transport.request(Request(method, "/api/v1/namespaces", body=b"{}"))
+        status, _, chunks = await transport.request(Request("GET", "/api/v1/namespaces"))
         await chunks.aclose()
         assert status == 200
         fence.leads = True
-        status, _, chunks = await transport.request(method, "/api/v1/namespaces", {}, {}, b"{}")
+        status, _, chunks = await transport.request(
+            Request(method, "/api/v1/namespaces", body=b"{}")
+        )
         await chunks.aclose()
         assert status != 200, "the server itself has refused it"
 
@@ -105,21 +108,21 @@ class Sender:
     def __init__(self) -> None:
         self.sent: list[tuple[Any, ...]] = []
 
-    async def request(self, *request: Any) -> Any:
+    async def request(self, request: Any) -> Any:
         self.sent.append(request)
 
 
 async def test_LE14_what_is_sent_is_sent_as_it_is():
     sender, fence = Sender(), SwitchableFence()
     transport = FencedTransport(sender, fence)
-    writes = [(each, "/a", {"q": "1"}, {"h": "2"}, b"{}") for each in ("POST", "DELETE")]
-    reads = [(each, "/a", {}, {}, None) for each in ("GET", "HEAD", "OPTIONS")]
+    writes = [Request(each, "/a", {"q": "1"}, {"h": "2"}, b"{}") for each in ("POST", "DELETE")]
+    reads = [Request(each, "/a") for each in ("GET", "HEAD", "OPTIONS")]
     for request in writes:
-        await transport.request(*request)
+        await transport.request(request)
     fence.leads = False
     for request in reads:
-        await transport.request(*request)
+        await transport.request(request)
     message = "^POST /a: not sent, because this process does not lead$"
     with pytest.raises(NotSent, match=message):
-        await transport.request(*writes[0])
+        await transport.request(writes[0])
     assert sender.sent == [*writes, *reads]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.kube.transport import Request
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
@@ -15,7 +17,7 @@ async def follow_log(server: Transport, pod: Pod, container: str) -> AsyncGenera
     """The lines of a container's log, until it ends; none if the pod is gone."""
     path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/log"
     query = {"container": container, "follow": "true"}
-    status, _, chunks = await server.request("GET", path, query, {}, None)
+    status, _, chunks = await server.request(Request("GET", path, query))
     rest = b""
     async for chunk in chunks:
         if status == 200:
