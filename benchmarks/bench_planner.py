@@ -21,7 +21,7 @@ from controller.ray.cluster import RayClusterKind
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import Unreadable
+    from controller.runtime.kind import Unreadable
 
 WORKERS = 5000
 ROUNDS = 5

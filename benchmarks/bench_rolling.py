@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 WORKERS = 1000
 SURGE = "10%"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
     from controller.ray.dashboard import DashboardActors
-    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.kind import Kind
 
 _UNLIMITED: Final = 100_000
 

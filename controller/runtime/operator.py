@@ -19,7 +19,6 @@ from controller.runtime.errors import ManagerMisuse, RuntimeFailure, leaves
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.overlay import metadata_of
-from controller.runtime.expectations.resolver import ExpectationResolver
 from controller.runtime.health import Health, MonitoringServer
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.loop_monitor import Monitor
@@ -30,10 +29,11 @@ from controller.runtime.metrics import (
     ExpectationCollector,
     RuntimeMetrics,
 )
+from controller.runtime.plan import Event
 from controller.runtime.reconcile.controller import Controller
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.reconcile.resolver import ExpectationResolver
 from controller.runtime.reconcile.writer import Writer
 from controller.runtime.settings import parse_address
 from controller.runtime.time_of_day import TimeOfDay
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.expectations.cache_barrier import CacheScope
     from controller.runtime.expectations.owners import Owner
+    from controller.runtime.kind import Kind
     from controller.runtime.leaderelection.election import Election
-    from controller.runtime.reconcile.kind import Kind
     from controller.runtime.settings import Settings
     from informers import Clock, InformerMetrics, Undecodable
 

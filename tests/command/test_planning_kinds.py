@@ -15,8 +15,8 @@ from controller.command.planning.dry_run import DryRun, NeverSettlesError
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource
-from controller.runtime.reconcile.kind import Owned
-from controller.runtime.reconcile.plan import NOTHING, Create, Plan, Target
+from controller.runtime.kind import Owned
+from controller.runtime.plan import NOTHING, Create, Plan, Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from controller.command.planning.rolling_text import duration, rolling_lines
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.upgrade_strategy import RollingUpdate
-from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Target
+from controller.runtime.plan import Create, Delete, MergePatch, Target
 
 PROVISO = "if they take as long as the present ones did"
 DRAINS = "drains come on top, at most 5 min in each of the steps that drain"

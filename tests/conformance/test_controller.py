@@ -16,9 +16,9 @@ from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
 from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
 from controller.runtime.errors import ManagerMisuse, Terminal
+from controller.runtime.kind import Owned
 from controller.runtime.operator import Operator
-from controller.runtime.reconcile.kind import Owned
-from controller.runtime.reconcile.plan import Plan, Replace
+from controller.runtime.plan import Plan, Replace
 from controller.runtime.reconcile.writer import Writer
 from controller.runtime.settings import Settings
 from informers import Tombstone

@@ -16,7 +16,7 @@ from controller.kube.resources import NODES, PODS
 from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, TRIES, clip
 from controller.runtime.events.series import REFRESH, SILENCE
 from controller.runtime.events.spam_filter import BURST, REFILL
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.plan import Event
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
 

@@ -19,9 +19,9 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.owners import Owner
+from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
 from controller.runtime.reconcile.executor import BATCH, Executor, PlanExecution, Result
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.plan import Create, MergePatch, Plan, StatusPatch, Target
 from controller.runtime.reconcile.writer import WriteOutcome, Writer
 from informers import Store
 from informers.events import Replaced

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.states import State
 from controller.ray.service.rollout.transitions import TABLE, Phase
 from tests.docs.tree import ROOT
 

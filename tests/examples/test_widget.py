@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from controller.kube.objects import ConfigMap
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 FOLDER = Path(__file__).parents[2] / "examples" / "kinds" / "widget"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.runtime.caches.watches import merge_watches
 from controller.runtime.expectations.overlay import NotCached
-from controller.runtime.reconcile.kind import InstalledSchema
+from controller.runtime.kind import InstalledSchema
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.caches.watches import ResourceWatch
-    from controller.runtime.reconcile.kind import CreateError, Kind, LogText, Unreadable
-    from controller.runtime.reconcile.plan import LiveList, LogTail
+    from controller.runtime.kind import CreateError, Kind, LogText, Unreadable
+    from controller.runtime.plan import LiveList, LogTail
 
 
 @dataclass

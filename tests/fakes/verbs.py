@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, MergePatch, Replace
+from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Replace
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 def needed(write: Write) -> frozenset[str]:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.object_schema import GroupVersionKind, ObjectSchema
     from controller.kube.transport import Transport
+    from controller.runtime.kind import Kind
     from controller.runtime.leaderelection.election import Election
-    from controller.runtime.reconcile.kind import Kind
     from tests.faults.faulty_transport import Rule
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import ApiServer
     from controller.kube.transport import Transport
-    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.kind import Kind
     from tests.faults.faulty_transport import Rule
 
 REAL_KUBECONFIG = own_kubeconfig()

@@ -18,8 +18,8 @@ from controller.kube.content_types import JSON
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.dashboard import DashboardActors
-from controller.runtime.reconcile.kind import Owned
-from controller.runtime.reconcile.plan import NOTHING, Create, Plan, Target
+from controller.runtime.kind import Owned
+from controller.runtime.plan import NOTHING, Create, Plan, Target
 from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
 from tests.integration.harness import example_cluster, role
 from tests.integration.rays import Rays, forever, job_manifest

@@ -16,7 +16,7 @@ from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Target
+from controller.runtime.plan import Create, Delete, MergePatch, Target
 from informers import Store
 
 if TYPE_CHECKING:

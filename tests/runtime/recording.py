@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.objects import KubeObject
-    from controller.runtime.reconcile.plan import Target
+    from controller.runtime.plan import Target
 
 
 class RecordingClient:

@@ -18,7 +18,7 @@ from controller.runtime.expectations.cache_barrier import CacheScope
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.manager import Group
 from controller.runtime.operator import Operator
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.plan import Event
 from controller.runtime.settings import Settings
 from informers import Undecodable
 from informers.prometheus import InformerLabels

@@ -14,14 +14,14 @@ from controller.kube.discovery import is_served
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
 from controller.runtime.expectations.overlay import NotCached
-from controller.runtime.reconcile.kind import Owned
+from controller.runtime.kind import Owned
 from tests.runtime.widgets import WidgetKind, definition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from controller.kube.transport import RawResponse, Request, Transport
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
     from tests.runtime.widgets import RunningOperator, Seen, WidgetWorld
 
 RARE = Resource("rare.dev", "v1", "rarities", "Rarity", KubeObject)

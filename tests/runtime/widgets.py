@@ -17,8 +17,8 @@ from controller.apimachinery.ownership import owner_reference
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
 from controller.kube.transport import Request
-from controller.runtime.reconcile.kind import Owned
-from controller.runtime.reconcile.plan import (
+from controller.runtime.kind import Owned
+from controller.runtime.plan import (
     NOTHING,
     Create,
     Delete,
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.transport import Transport
+    from controller.runtime.external import ExternalSource
+    from controller.runtime.kind import CacheReader
     from controller.runtime.leaderelection.election import Election
-    from controller.runtime.reconcile.external import ExternalSource
-    from controller.runtime.reconcile.kind import CacheReader
-    from controller.runtime.reconcile.plan import Failure, Write
+    from controller.runtime.plan import Failure, Write
     from controller.runtime.settings import Settings
     from tests.faults.faulty_transport import Rule
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.conditions import READY, find_condition
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.dashboard import JobStatus
-from controller.runtime.reconcile.plan import Create
+from controller.runtime.plan import Create
 from tests.simulation.operators import JOB_SETTINGS
 from tests.simulation.referee import ACTOR, LATE
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.ray.job.observation import JobObservation
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
     from tests.simulation.witnessed_ray import Run, WitnessedRay
 
 TERMINAL = frozenset({"Complete", "Failed"})

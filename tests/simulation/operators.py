@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.dashboard import DashboardActors
     from controller.ray.job.observation import JobObservation
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
     from tests.simulation.job_referee import JobReferee
     from tests.simulation.referee import Referee
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import PODS
-from controller.runtime.reconcile.plan import Create, Delete, MergePatch
+from controller.runtime.plan import Create, Delete, MergePatch
 from tests.integration.harness import is_ready
 from tests.ray.kuberay_values import foreign_values
 from tests.simulation.definition import completed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.reconcile.plan import Plan, Write
+    from controller.runtime.plan import Plan, Write
     from tests.simulation.wishes import Wish
 
 ACTOR: ContextVar[str] = ContextVar("actor", default="")

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.kind import Kind
     from tests.integration.harness import RunningOperator, World
     from tests.simulation.scenario import AnyAction
 

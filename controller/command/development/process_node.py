@@ -13,7 +13,6 @@ from controller.devcluster.gateway.proxy import WeightedProxy
 from controller.devcluster.processes.api_access import ApiAccess
 from controller.devcluster.processes.component_group import ComponentGroup
 from controller.devcluster.processes.connections import ProcessConnections
-from controller.devcluster.processes.isolation.process_tags import TAG_VARIABLE
 from controller.devcluster.processes.isolation.selection import (
     IsolationUnavailable,
     select_isolation,
@@ -23,6 +22,7 @@ from controller.devcluster.processes.logs import ProcessLogs
 from controller.devcluster.processes.network.proxies import Proxies
 from controller.devcluster.processes.network.services import ServiceNetwork
 from controller.devcluster.processes.output import Outputs
+from controller.devcluster.processes.process_tags import TAG_VARIABLE
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.kind import Kind
 
 
 def with_created_kinds(kind: Kind[Any], served: Iterable[Kind[Any]]) -> tuple[Kind[Any], ...]:

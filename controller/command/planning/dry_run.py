@@ -11,15 +11,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from controller.apimachinery.merge_patch import difference
-from controller.runtime.reconcile.plan import NOTHING, MergePatch, Target
+from controller.runtime.plan import NOTHING, MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from controller.command.planning.snapshot import Snapshot
-    from controller.runtime.reconcile.kind import Kind
-    from controller.runtime.reconcile.plan import Event, Plan, Write
+    from controller.runtime.kind import Kind
+    from controller.runtime.plan import Event, Plan, Write
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from controller.command.planning.differences import differences
 from controller.command.planning.object_plan import ObjectChange
 from controller.command.planning.snapshot import owner_uid
 from controller.ray.api import labels
-from controller.runtime.reconcile.plan import Delete
+from controller.runtime.plan import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.command.planning.object_plan import Action, ObjectPlan
     from controller.kube.client import Client
     from controller.ray.api import FeatureGates
-    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.kind import Kind
 
 Json = dict[str, Any]
 USER_AGENT = f"manta-plan/{controller.__version__}"

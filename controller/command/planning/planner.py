@@ -20,7 +20,7 @@ from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.runtime.reconcile.plan import Target
+from controller.runtime.plan import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import InstalledSchema, Kind
+    from controller.runtime.kind import InstalledSchema, Kind
 
 Json = dict[str, Any]
 

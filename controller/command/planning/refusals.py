@@ -17,7 +17,7 @@ from controller.command.planning.object_plan import Refusal
 from controller.kube.content_types import JSON, JSON_PATCH, MERGE_PATCH
 from controller.kube.errors import Forbidden, StatusError
 from controller.ray.api import labels
-from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, MergePatch, Replace
+from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.command.planning.dry_run import DryRun
     from controller.kube.client import Client
     from controller.kube.content_types import ContentType
-    from controller.runtime.reconcile.plan import Target, Write
+    from controller.runtime.plan import Target, Write
 
 Json = dict[str, Any]
 

@@ -15,14 +15,14 @@ from controller.apimachinery.published_schemas import by_document, read_schemas
 from controller.kube.content_types import JSON, MERGE_PATCH
 from controller.kube.discovery import openapi_documents
 from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound
-from controller.runtime.reconcile.kind import InstalledSchema
+from controller.runtime.kind import InstalledSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.kind import Kind
 
 Json = dict[str, Any]
 

@@ -22,12 +22,12 @@ from controller.ray.api.upgrade_strategy import (
     RollingUpdate,
     strategy_in_force,
 )
-from controller.runtime.reconcile.plan import Create, Delete, MergePatch
+from controller.runtime.plan import Create, Delete, MergePatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 Json = dict[str, Any]
 

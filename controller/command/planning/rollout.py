@@ -13,12 +13,12 @@ from controller.command.planning.usage import Usage, usage_of
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, MergePatch
+from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 Json = dict[str, Any]
 

@@ -16,14 +16,14 @@ from controller.apimachinery.ownership import index_by_owner
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS
-from controller.runtime.reconcile.kind import (
+from controller.runtime.kind import (
     OWNER_INDEX,
     InstalledSchema,
     LogText,
     Owned,
     Unreadable,
 )
-from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, Lookup, MergePatch, Replace
+from controller.runtime.plan import Create, Delete, JsonPatch, Lookup, MergePatch, Replace
 from informers import Codec, Undecodable
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CreateError, Kind
-    from controller.runtime.reconcile.plan import LiveList, LogTail, Target, Write
+    from controller.runtime.kind import CreateError, Kind
+    from controller.runtime.plan import LiveList, LogTail, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]

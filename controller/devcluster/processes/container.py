@@ -22,8 +22,8 @@ from controller.devcluster.processes.environment import (
 )
 from controller.devcluster.processes.grace_period import RECHECK_SECONDS, GracePeriod, wait_at_most
 from controller.devcluster.processes.images import UnknownImage
-from controller.devcluster.processes.isolation.protocols import ContainerConfig, Mount
 from controller.devcluster.processes.pod_runtime import oom_kills
+from controller.devcluster.processes.pod_sandbox import ContainerConfig, Mount
 from controller.devcluster.processes.probes import ContainerProbes
 from controller.kube.errors import KubeError
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.pods import ReportedContainerStatus
     from controller.devcluster.processes.environment import Invocation
     from controller.devcluster.processes.images import Image
-    from controller.devcluster.processes.isolation.protocols import ContainerDir
     from controller.devcluster.processes.output import Output
     from controller.devcluster.processes.pod_runtime import ContainerContext
+    from controller.devcluster.processes.pod_sandbox import ContainerDir
     from controller.devcluster.processes.specification import ContainerSpecification
 
 _LEAST_AFTER_HOOK = (

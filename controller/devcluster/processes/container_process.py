@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Sequence
 
-    from controller.devcluster.processes.isolation.protocols import ContainerDir, Launch
     from controller.devcluster.processes.output import Output
+    from controller.devcluster.processes.pod_sandbox import ContainerDir, Launch
 
 _DRAIN = 2.0  # seconds for the last output after the end
 _LET_GO = 0.5  # seconds for the supervisor of another command to end what it has started

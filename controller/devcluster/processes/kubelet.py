@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.api_access import ApiAccess
     from controller.devcluster.processes.container_process import ContainerProcess
     from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.isolation.protocols import Isolation
     from controller.devcluster.processes.output import Output, Outputs
+    from controller.devcluster.processes.pod_sandbox import Isolation
 
 _log = structlog.get_logger(__name__)
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.downward_api import DownwardValues
     from controller.devcluster.processes.events import PodEvents
     from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.isolation.protocols import Isolation, PodSandbox
     from controller.devcluster.processes.output import Outputs
+    from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox
     from controller.devcluster.processes.sources import Sources
     from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
     from controller.devcluster.processes.volumes import Volumes

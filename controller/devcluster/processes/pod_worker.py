@@ -36,9 +36,9 @@ if TYPE_CHECKING:
         ReportedPodStatus,
     )
     from controller.devcluster.processes.container_process import ContainerProcess
-    from controller.devcluster.processes.isolation.protocols import PodSandbox
     from controller.devcluster.processes.output import Output
     from controller.devcluster.processes.pod_runtime import PodRuntime
+    from controller.devcluster.processes.pod_sandbox import PodSandbox
     from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
     from controller.kube.objects import ObjectMeta
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.processes.environment import CLAIM, InvalidConfiguration, SourceReference
 from controller.devcluster.processes.expansion import expand
-from controller.devcluster.processes.isolation.protocols import Mount
+from controller.devcluster.processes.pod_sandbox import Mount
 from controller.devcluster.processes.volume_files import (
     is_made_of_objects,
     volume_files,

@@ -10,7 +10,7 @@ from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.provisioning.node_claim import node_claim_body
 from controller.kaito.provisioning.nodes import ACCELERATOR
 from controller.kaito.workspace.observe import claim_scope
-from controller.runtime.reconcile.plan import Create, Delete, Event, Lookup, MergePatch, Target
+from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

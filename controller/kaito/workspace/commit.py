@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.kaito.api import labels
 from controller.kaito.api.workspace import WORKSPACES
-from controller.runtime.reconcile.plan import MergePatch, Target
+from controller.runtime.plan import MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api.workspace import WORKSPACES
+from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile import definition_guard
 from controller.runtime.reconcile.installed_definition import (
     EVENT_INTERVAL,
     DefinitionReader,
     remedy,
 )
-from controller.runtime.reconcile.plan import Event, Plan
 
 if TYPE_CHECKING:
     from controller.kaito.workspace.observation import WorkspaceObservation

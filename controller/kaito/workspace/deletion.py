@@ -10,8 +10,8 @@ from controller.kaito.provisioning.deletion import BOUND, remove_claims
 from controller.kaito.workspace.claim_writes import delete_claims, look_up_claims
 from controller.kaito.workspace.commit import workspace_target
 from controller.kaito.workspace.status.deleting import deleting_status
+from controller.runtime.plan import NOTHING, Event, Plan
 from controller.runtime.reconcile.finalizers import remove_finalizer
-from controller.runtime.reconcile.plan import NOTHING, Event, Plan
 
 if TYPE_CHECKING:
     from datetime import datetime

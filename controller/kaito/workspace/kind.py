@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CacheReader, Owned
-    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
+    from controller.runtime.kind import CacheReader, Owned
+    from controller.runtime.plan import Failure, Plan, StatusPatch
 
 
 class WorkspaceKind:

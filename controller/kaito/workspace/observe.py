@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from controller.kaito.workspace.goal import Goal
     from controller.kaito.workspace.settings import WorkspaceSettings
     from controller.kube.objects import ObjectMeta
+    from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.installed_definition import DefinitionReader
-    from controller.runtime.reconcile.kind import CacheReader
 
 _CLAIM_SCOPE: Final = "claim/"
 

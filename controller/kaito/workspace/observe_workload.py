@@ -13,7 +13,7 @@ from controller.kaito.workspace.watches import JOBS, REVISIONS, STORAGE_CLASSES
 from controller.kaito.workspace.workload import SCOPE
 from controller.kube.objects import KubeObject
 from controller.kube.resources import SERVICES, STATEFUL_SETS
-from controller.runtime.reconcile.kind import OWNER_INDEX
+from controller.runtime.kind import OWNER_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.kaito.workspace.goal import Goal
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -24,7 +24,7 @@ from controller.kaito.workspace.progress import progress_of
 from controller.kaito.workspace.revisions import history_of, write_history
 from controller.kaito.workspace.status.current_status import current_status
 from controller.kaito.workspace.workload import workload_step
-from controller.runtime.reconcile.plan import Plan, stages_of
+from controller.runtime.plan import Plan, stages_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.decision import ClaimDecision
     from controller.kaito.workloads import HistoryStep
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.runtime.reconcile.plan import Create
+    from controller.runtime.plan import Create
 
 
 def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:

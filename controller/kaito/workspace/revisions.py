@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from controller.kaito.workloads import next_revision
 from controller.kaito.workspace.watches import REVISIONS
-from controller.runtime.reconcile.plan import Create, Delete, Target
+from controller.runtime.plan import Create, Delete, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kaito.workloads import HistoryStep
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 SCOPE: Final = "history"
 """Scope of writes to the history."""

@@ -26,7 +26,7 @@ from controller.kaito.provisioning.selection import (
 from controller.kube import resources
 from controller.kube.objects import KubeObject
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
-from controller.runtime.reconcile.kind import Owned, References
+from controller.runtime.kind import Owned, References
 
 if TYPE_CHECKING:
     from controller.kaito.api.options import KaitoOptions

@@ -27,7 +27,7 @@ from controller.kaito.workloads import (
 from controller.kaito.workspace.config import Blocked, config_problem
 from controller.kaito.workspace.watches import JOBS
 from controller.kube.resources import SERVICES, STATEFUL_SETS
-from controller.runtime.reconcile.plan import (
+from controller.runtime.plan import (
     Create,
     Delete,
     Event,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kaito.workspace.progress import Progress
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 SCOPE: Final = "workload"
 """While the outcome of a write to the workload is unknown, nothing of it is written."""

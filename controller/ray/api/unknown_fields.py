@@ -14,7 +14,7 @@ from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.unknown_fields import UnknownField, unknown_fields
 from controller.kube.resources import PODS
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.plan import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.conditions import ConditionSet
     from controller.apimachinery.object_schema import ObjectSchema
     from controller.ray.api.ray_object import RayObject
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
 
 FIELDS_KNOWN: Final = "FieldsKnown"
 _SHOWN: Final = 10

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
 
 Body = dict[str, Any]
 

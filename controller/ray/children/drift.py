@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
     from controller.ray.children.child import Body, Child, OwnedKeys
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
 
 
 NAME_CONFLICT_RETRY: Final = 30.0

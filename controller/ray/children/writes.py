@@ -14,7 +14,7 @@ from controller.apimachinery.timestamps import time_of
 from controller.ray.api.event_nouns import event_noun
 from controller.ray.children.child import child_scope
 from controller.ray.permissions import granted
-from controller.runtime.reconcile.plan import Create, Delete, Event, MergePatch, Replace, Target
+from controller.runtime.plan import Create, Delete, Event, MergePatch, Replace, Target
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.children.child import Child
     from controller.ray.children.drift import Drift
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 RECREATE_INTERVAL: Final = timedelta(seconds=10)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.conditions import is_true
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
+from controller.ray.cluster.condition_types import PROVISIONED
 from controller.ray.cluster.healing import unhealthy_reason
 from controller.ray.cluster.losses import is_replacement_held
 from controller.ray.cluster.pod_writes import create_pod, delete_pod
-from controller.ray.cluster.status.condition_types import PROVISIONED
 from controller.ray.head.identity import HEAD_SCOPE
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.workers.missing_pods import MissingPods
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 def live_head(seen: ClusterObservation) -> Pod | None:

@@ -28,29 +28,29 @@ from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
 from controller.ray.api.pod_state import group_of
-from controller.ray.cluster.confirmation import confirmation_of, is_confirmed
-from controller.ray.cluster.definition import explains
-from controller.ray.cluster.status.condition_types import (
+from controller.ray.cluster.condition_types import (
     DELETION_HELD,
     HEAD_POD_READY,
     PODS_UP_TO_DATE,
     RECREATING,
 )
+from controller.ray.cluster.confirmation import confirmation_of, is_confirmed
+from controller.ray.cluster.definition import explains
+from controller.ray.cluster.pod_to_delete import DeletionCause
+from controller.ray.cluster.rollout import Verdict
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
-from controller.ray.cluster.upgrade.rolling.rollout import Verdict
-from controller.ray.cluster.workers.scale_down import DeletionCause
 from controller.ray.cluster.workers.writes import workers_to_delete
+from controller.runtime.plan import Delete
 from controller.runtime.reconcile.installed_definition import REMEDY
-from controller.runtime.reconcile.plan import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.workers.scale_down import PodToDelete
+    from controller.ray.cluster.pod_to_delete import PodToDelete
     from controller.ray.settings import ClusterSettings
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 _EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED, DeletionCause.UPGRADED})
 _SHOWN: Final = 3

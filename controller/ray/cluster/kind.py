@@ -35,7 +35,7 @@ from controller.ray.head.identity import Identity
 from controller.ray.head.watches import OUR_JOBS, RAY_PODS, named_cluster
 from controller.ray.pods.builder import PodBuilder
 from controller.ray.settings import ClusterSettings
-from controller.runtime.reconcile.kind import Owned
+from controller.runtime.kind import Owned
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
-    from controller.runtime.reconcile.external import ExternalSource
-    from controller.runtime.reconcile.kind import CacheReader
-    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
+    from controller.runtime.external import ExternalSource
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Failure, Plan, StatusPatch
 
 
 class RayClusterKind:

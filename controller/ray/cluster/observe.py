@@ -15,16 +15,16 @@ from controller.ray.api.pod_state import group_of, is_head
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.cluster.children.observed import observe_children
 from controller.ray.cluster.deletion.steps import observe_cleanup
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-from controller.ray.cluster.suspension import every_pod
-from controller.ray.cluster.upgrade.history import observe_history
-from controller.ray.cluster.upgrade.rolling.ray_view import ASSUMED, RayView, observe_ray
-from controller.ray.cluster.upgrade.rolling.units import draining_since
-from controller.ray.cluster.workers.multi_host import (
+from controller.ray.cluster.multi_host_replicas import (
     MultiHostReplica,
     are_multi_host,
     read_replicas,
 )
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
+from controller.ray.cluster.suspension import every_pod
+from controller.ray.cluster.upgrade.history import observe_history
+from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.watches import HEAD_INDEX
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from controller.ray.cluster.pod_history import PodHistory
     from controller.ray.dashboard import Dashboards
     from controller.ray.settings import ClusterSettings
+    from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.installed_definition import DefinitionReader
-    from controller.runtime.reconcile.kind import CacheReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from controller.ray.cluster.children.writes import (
     repair_children,
     seconds_until_repair,
 )
+from controller.ray.cluster.condition_types import SUSPENDED, SUSPENDING
 from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
 from controller.ray.cluster.held_deletions import (
@@ -30,7 +31,6 @@ from controller.ray.cluster.held_deletions import (
 from controller.ray.cluster.losses import is_replacement_held, observe_losses
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.pod_writes import pod_target
-from controller.ray.cluster.status.condition_types import SUSPENDED, SUSPENDING
 from controller.ray.cluster.status.status import cluster_status, refusal_status, waiting_status
 from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
 from controller.ray.cluster.upgrade import strategy_of
@@ -41,8 +41,8 @@ from controller.ray.cluster.upgrade.rolling.stamps import stamp_writes
 from controller.ray.cluster.workers.missing_pods import find_missing_pods
 from controller.ray.cluster.workers.writes import create_workers, delete_workers
 from controller.ray.head.identity import HEAD_SCOPE
+from controller.runtime.plan import NOTHING, Event, Lookup, Plan, stages_of
 from controller.runtime.reconcile.definition_guard import wait_for_definition, what_is_awaited
-from controller.runtime.reconcile.plan import NOTHING, Event, Lookup, Plan, stages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.settings import ClusterSettings
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 BLOCKED_RETRY: Final = 30.0
 """Seconds until a taken name or an unreadable pod is looked at again; its end may be no event."""

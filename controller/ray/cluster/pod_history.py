@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.ray.cluster.drain_memory import DrainMemory
-from controller.runtime.reconcile.plan import Delete
+from controller.runtime.plan import Delete
 from workqueue import Backoff
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.objects import Pod
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 LOSS_BACKOFF: Final = Backoff(base=10.0, cap=300.0)
 """Delays of replacements, by the rounds in which pods were lost."""

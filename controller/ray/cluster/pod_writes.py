@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from controller.kube.resources import PODS
 from controller.ray.api.pod_state import group_of, is_head
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
-from controller.runtime.reconcile.plan import Create, Delete, Event, Target
+from controller.runtime.plan import Create, Delete, Event, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.reconcile.plan import ReplicaMember
+    from controller.runtime.plan import ReplicaMember
 
 
 def pod_target(seen: ClusterObservation, name: str, scope: str) -> Target:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.conditions import is_true
 from controller.kube.resources import PODS
 from controller.ray.api import labels
+from controller.ray.cluster.condition_types import SUSPENDED
 from controller.ray.cluster.pod_writes import delete_pod, scope_of
-from controller.ray.cluster.status.condition_types import SUSPENDED
-from controller.runtime.reconcile.plan import LiveList
+from controller.runtime.plan import LiveList
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 def every_pod(cluster: RayCluster) -> LiveList:

@@ -15,7 +15,7 @@ from controller.ray.cronjob.observe import observe_cron_job
 from controller.ray.cronjob.plan import plan_cron_job, status_after_failures
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, cron_job_keys
 from controller.ray.cronjob.settings import CronJobSettings
-from controller.runtime.reconcile.kind import Owned
+from controller.runtime.kind import Owned
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.ray.cronjob.observation import CronJobObservation
-    from controller.runtime.reconcile.kind import CacheReader
-    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Failure, Plan, StatusPatch
 
 
 class RayCronJobKind:

@@ -10,7 +10,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observation import SCOPE, CronJobObservation
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, JobRun
-from controller.runtime.reconcile.kind import OWNER_INDEX
+from controller.runtime.kind import OWNER_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.api.validation.cronjob import ValidCronJob
+    from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.kind import CacheReader
 
 
 def observe_cron_job(

@@ -25,8 +25,8 @@ from controller.ray.cronjob.ready_condition import (
 from controller.ray.cronjob.runs import RunPhase, job_name
 from controller.ray.cronjob.status import cron_job_status
 from controller.ray.cronjob.timing import read_timing
+from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, Target
 from controller.runtime.reconcile.definition_guard import leave_as_it_is
-from controller.runtime.reconcile.plan import NOTHING, Create, Delete, Event, Plan, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.ray.cronjob.observation import CronJobObservation
     from controller.ray.cronjob.runs import JobRun
     from controller.ray.cronjob.timing import Timing
-    from controller.runtime.reconcile.plan import Failure, StatusPatch
+    from controller.runtime.plan import Failure, StatusPatch
 
 
 def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:

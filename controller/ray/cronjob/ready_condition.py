@@ -14,7 +14,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.raycronjob import ConcurrencyPolicy
 from controller.ray.cronjob.runs import RunPhase, job_name
 from controller.ray.diagnosis.writes import failure_cause
-from controller.runtime.reconcile.plan import Event, verb_of
+from controller.runtime.plan import Event, verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.ray.cronjob.observation import CronJobObservation
     from controller.ray.cronjob.runs import JobRun
     from controller.ray.cronjob.timing import Timing
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 _NAMED: Final = 3
 """Names in one message; more are only counted."""

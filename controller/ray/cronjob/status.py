@@ -9,7 +9,7 @@ from controller.apimachinery.timestamps import rfc3339, time_of
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.cronjob.runs import RunPhase
-from controller.runtime.reconcile.plan import StatusPatch
+from controller.runtime.plan import StatusPatch
 
 if TYPE_CHECKING:
     from datetime import datetime

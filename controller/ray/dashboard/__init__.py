@@ -37,19 +37,16 @@ from controller.ray.dashboard.commands.command import (
 from controller.ray.dashboard.commands.jobs import StopJob, SubmitJob
 from controller.ray.dashboard.commands.nodes import DrainNodes
 from controller.ray.dashboard.commands.serve import PutServeConfig
+from controller.ray.dashboard.connector import Connector
+from controller.ray.dashboard.dashboards import NO_DASHBOARDS, Dashboards
 from controller.ray.dashboard.head import Head, ServeProxy
 from controller.ray.dashboard.metrics import DashboardStatistics
 from controller.ray.dashboard.probes.nodes import NodesProbe
-from controller.ray.dashboard.probes.observation import (
-    NO_DASHBOARDS,
-    Dashboards,
-    ProbeObservation,
-)
+from controller.ray.dashboard.probes.observation import ProbeObservation
 from controller.ray.dashboard.probes.probe import HealthProbe, JobProbe, Probe, ProbeSubscription
 from controller.ray.dashboard.probes.serve import ProxyProbe, ServeProbe
 from controller.ray.dashboard.prometheus import DashboardCollector, DashboardMetrics
 from controller.ray.dashboard.settings import DashboardSettings
-from controller.ray.dashboard.transport.connector import Connector
 
 __all__ = [
     "CONCURRENCY",

@@ -15,12 +15,12 @@ from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
-from controller.runtime.reconcile.plan import DELETED_AGAIN, Create, verb_of
+from controller.runtime.plan import DELETED_AGAIN, Create, verb_of
 
 if TYPE_CHECKING:
     from controller.ray.api.event_nouns import EventNouns
     from controller.ray.diagnosis.reasons import Reason
-    from controller.runtime.reconcile.plan import Failure, Target, Write
+    from controller.runtime.plan import Failure, Target, Write
 
 _NO_ANSWER: Final = frozenset({
     "NotSent",

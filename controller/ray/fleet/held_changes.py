@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
-from controller.ray.fleet.status.condition_types import UPGRADING
+from controller.ray.fleet.condition_types import UPGRADING
 from controller.ray.pods.template_hash import is_outdated
 from controller.runtime.reconcile.installed_definition import REMEDY
 

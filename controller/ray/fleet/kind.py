@@ -17,7 +17,7 @@ from controller.ray.fleet.plan import plan_fleet
 from controller.ray.fleet.settings import FleetSettings
 from controller.ray.fleet.status.current_status import current_status
 from controller.ray.fleet.template import template_hash
-from controller.runtime.reconcile.kind import Owned
+from controller.runtime.kind import Owned
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.rayclusterfleet import RayClusterFleet
     from controller.ray.fleet.observation import FleetObservation
-    from controller.runtime.reconcile.kind import CacheReader
-    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Failure, Plan, StatusPatch
 
 
 class RayClusterFleetKind:

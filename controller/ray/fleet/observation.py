@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet
     from controller.ray.fleet.copies import Copy
-    from controller.runtime.reconcile.kind import CreateError
+    from controller.runtime.kind import CreateError
 
 SCOPE: Final = "rayclusters"
 """While the outcome of a write to a copy is unknown, no copy is created, changed or deleted: the

@@ -14,7 +14,7 @@ from controller.ray.fleet.copies import Copy
 from controller.ray.fleet.observation import SCOPE, FleetObservation
 from controller.ray.fleet.template import copy_name, index_of
 from controller.ray.pods.template_hash import is_outdated
-from controller.runtime.reconcile.kind import OWNER_INDEX
+from controller.runtime.kind import OWNER_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from controller.ray.api.rayclusterfleet import RayClusterFleet
     from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.fleet.observation import FleetGoal
+    from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.kind import CacheReader, CreateError
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.fleet.body import changes_in_place, copy_body, place_of
 from controller.ray.fleet.observation import SCOPE
-from controller.runtime.reconcile.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
+from controller.runtime.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controller.ray.fleet.copies import Copy
     from controller.ray.fleet.observation import FleetObservation
     from controller.ray.fleet.rollout import FleetStep
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 def create_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:

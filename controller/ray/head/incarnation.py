@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import ContainerStatus, Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
 
 _OVER = frozenset({"Failed", "Succeeded"})
 

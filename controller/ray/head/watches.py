@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head
-from controller.runtime.reconcile.kind import Owned
+from controller.runtime.kind import Owned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

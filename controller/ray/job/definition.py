@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.relied_on import job_fields
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.states import State
+from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile import definition_guard
 from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL, DefinitionReader
-from controller.runtime.reconcile.plan import Event, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
     from controller.ray.job.observation import JobObservation
-    from controller.runtime.reconcile.external import ExternalSource
-    from controller.runtime.reconcile.kind import CacheReader
-    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
+    from controller.runtime.external import ExternalSource
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Failure, Plan, StatusPatch
 
 
 class RayJobKind:

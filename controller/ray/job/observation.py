@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob, SubmissionMode
     from controller.ray.dashboard import CommandOutcome, ProbeObservation
     from controller.ray.head.incarnation import HeadIncarnation
-    from controller.ray.job.state_machine.states import State
-    from controller.runtime.reconcile.kind import CreateError, LogText
+    from controller.ray.job.states import State
+    from controller.runtime.kind import CreateError, LogText
 
 CLUSTER_SCOPE: Final = "cluster"
 SUBMITTER_SCOPE: Final = "submitter"

@@ -16,7 +16,7 @@ from controller.ray.dashboard import JobProbe
 from controller.ray.head.incarnation import find_head, is_gcs_fault_tolerant
 from controller.ray.head.stable_service import stable_head_service_name
 from controller.ray.job.attempt.command_ids import stop_command_id, submit_command_id
-from controller.ray.job.attempt.names import (
+from controller.ray.job.names import (
     generated_submission_id,
     submitter_name,
 )
@@ -26,7 +26,7 @@ from controller.ray.job.observation import (
     AttemptNames,
     JobObservation,
 )
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.states import State
 from controller.ray.job.submitter.state import observe_submitter
 from controller.ray.job.watches import SUBMITTER_PODS
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.job.settings import JobSettings
+    from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.installed_definition import DefinitionReader
-    from controller.runtime.reconcile.kind import CacheReader, CreateError
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,19 +25,19 @@ from controller.ray.job.attempt.writes import (
 )
 from controller.ray.job.cleanup.cleanup import deletion_writes, next_deletion
 from controller.ray.job.cleanup.finalization import finalize, finalizer_patch
-from controller.ray.job.definition import leave_as_it_is
-from controller.ray.job.state_machine.collect_facts import (
+from controller.ray.job.collect_facts import (
     collect_facts,
     has_answered,
     is_unsubmitted,
 )
+from controller.ray.job.definition import leave_as_it_is
 from controller.ray.job.state_machine.deadlines import Deadlines
 from controller.ray.job.state_machine.facts import ClusterFact, HeadFact
-from controller.ray.job.state_machine.states import State
 from controller.ray.job.state_machine.transitions import next_step
+from controller.ray.job.states import State
 from controller.ray.job.status.current_status import current_status
 from controller.ray.job.status.transition import transition_patch
-from controller.runtime.reconcile.plan import NOTHING, Plan, stages_of
+from controller.runtime.plan import NOTHING, Plan, stages_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.facts import JobFacts
     from controller.ray.job.state_machine.transitions import Step
-    from controller.runtime.reconcile.plan import MergePatch
+    from controller.runtime.plan import MergePatch
 
 
 def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan:

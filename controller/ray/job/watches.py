@@ -9,7 +9,7 @@ from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.head.watches import OUR_JOBS, RAY_PODS, head_keys
-from controller.runtime.reconcile.kind import Owned, References
+from controller.runtime.kind import Owned, References
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

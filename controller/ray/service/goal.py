@@ -12,9 +12,9 @@ from controller.ray.api.serve_config import read_serve_config
 from controller.ray.api.validation.service import INVALID_SPEC_REASON, validate_service
 from controller.ray.head.service import serve_ports
 from controller.ray.head.stable_service import stable_head_service_name
-from controller.ray.service.cluster.identity import Origin, SpecIdentity
+from controller.ray.service.cluster_identity import Origin, SpecIdentity
 from controller.ray.service.observation import ServiceGoal
-from controller.ray.service.serving.stored_config import ConfigTooLarge, store
+from controller.ray.service.stored_config import ConfigTooLarge, store
 
 if TYPE_CHECKING:
     from controller.ray.api.rayservice import RayService, RayServiceSpec

@@ -14,14 +14,14 @@ from controller.ray.api.initializing_timeout import initializing_timeout
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.cluster.writes import delete_replaced
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.runtime.reconcile.plan import Event, Plan
+from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile.status_commit import status_commit
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.service.observation import ServiceObservation
-    from controller.runtime.reconcile.plan import MergePatch
+    from controller.runtime.plan import MergePatch
 
 TIMED_OUT: Final = "InitializingTimeout"
 """Reason of `Ready`, KubeRay's."""

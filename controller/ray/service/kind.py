@@ -15,9 +15,9 @@ from controller.ray.service.definition import definitions_reader
 from controller.ray.service.goal import read_goal
 from controller.ray.service.observe import ServiceSources, observe_service
 from controller.ray.service.plan import plan_service
-from controller.ray.service.serving.stored_config import read_config
 from controller.ray.service.settings import ServiceSettings
 from controller.ray.service.status.current_status import current_status
+from controller.ray.service.stored_config import read_config
 from controller.ray.service.watches import WATCHES
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from controller.ray.api.rayservice import RayService
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
     from controller.ray.service.observation import ServiceGoal, ServiceObservation
-    from controller.runtime.reconcile.external import ExternalSource
-    from controller.runtime.reconcile.kind import CacheReader
-    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
+    from controller.runtime.external import ExternalSource
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Failure, Plan, StatusPatch
 
 
 class RayServiceKind:

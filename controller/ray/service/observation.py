@@ -9,7 +9,7 @@ from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
 from controller.ray.api.pod_state import is_head
 from controller.ray.dashboard import ProbeObservation
-from controller.ray.service.cluster.identity import Origin
+from controller.ray.service.cluster_identity import Origin
 from controller.runtime.reconcile.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from controller.ray.children.drift import ObservedChild
     from controller.ray.dashboard import CommandOutcome
     from controller.ray.head.incarnation import HeadIncarnation
-    from controller.ray.service.cluster.identity import SpecIdentity
-    from controller.ray.service.serving.stored_config import StoredConfig
-    from controller.runtime.reconcile.kind import CreateError
+    from controller.ray.service.cluster_identity import SpecIdentity
+    from controller.ray.service.stored_config import StoredConfig
+    from controller.runtime.kind import CreateError
 
 CLUSTER_SCOPE: Final = "cluster"
 ACTIVE: Final = "activeServiceStatus"

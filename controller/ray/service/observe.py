@@ -16,7 +16,7 @@ from controller.ray.children.child_cluster import child_cluster_name, unused_mom
 from controller.ray.children.drift import observe_child
 from controller.ray.dashboard import ProxyProbe, ServeProbe
 from controller.ray.head.incarnation import find_head
-from controller.ray.service.cluster.identity import Origin, SpecIdentity
+from controller.ray.service.cluster_identity import Origin, SpecIdentity
 from controller.ray.service.observation import (
     ACTIVE,
     PENDING,
@@ -29,8 +29,8 @@ from controller.ray.service.rollout.selection import wanted_selection
 from controller.ray.service.serving.assumed import with_assumed_serve
 from controller.ray.service.serving.command_id import put_command_ids
 from controller.ray.service.serving.proxies import endpoints_of, gated_pods, proxy_on
-from controller.ray.service.serving.stored_config import UnreadableConfig
 from controller.ray.service.status.facts import collect_facts
+from controller.ray.service.stored_config import UnreadableConfig
 from controller.ray.service.traffic.routing import observe_routing
 from controller.ray.service.traffic.services import former_services, stable_services
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from controller.ray.children.drift import ObservedChild
     from controller.ray.dashboard import Dashboards, ProbeObservation
     from controller.ray.service.observation import ServiceGoal
-    from controller.ray.service.serving.stored_config import StoredConfig
     from controller.ray.service.settings import ServiceSettings
+    from controller.ray.service.stored_config import StoredConfig
+    from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.kind import CacheReader, CreateError
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,9 @@ from controller.ray.service.status.current_status import current_status
 from controller.ray.service.status.facts import cluster_facts, collect_facts, seconds_to_next_shift
 from controller.ray.service.status.transition import transition_patch
 from controller.ray.service.suspension import is_suspending, plan_suspension
+from controller.runtime.plan import NOTHING, Plan, Target, stages_of
 from controller.runtime.reconcile.definition_guard import leave_as_it_is
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
-from controller.runtime.reconcile.plan import NOTHING, Plan, Target, stages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.rollout.facts import RolloutFacts
     from controller.ray.service.settings import ServiceSettings
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:

@@ -13,14 +13,14 @@ from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.api.unknown_fields import set_fields_known
 from controller.ray.children.writes import delete_child
 from controller.ray.service.cluster.writes import delete_all
-from controller.ray.service.observation import ACTIVE, PENDING
-from controller.ray.service.status.condition_types import (
+from controller.ray.service.condition_types import (
     ROLLBACK_IN_PROGRESS,
     SUSPENDED,
     SUSPENDING,
     UPGRADE_IN_PROGRESS,
 )
-from controller.runtime.reconcile.plan import Event, Plan, StatusPatch
+from controller.ray.service.observation import ACTIVE, PENDING
+from controller.runtime.plan import Event, Plan, StatusPatch
 from controller.runtime.reconcile.status_commit import status_commit
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.ray.service.observation import ServiceObservation
-    from controller.runtime.reconcile.plan import MergePatch, Write
+    from controller.runtime.plan import MergePatch, Write
 
 
 def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:

@@ -11,7 +11,7 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.head.watches import RAY_PODS, head_keys
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.runtime.reconcile.kind import Owned, References
+from controller.runtime.kind import Owned, References
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.caches.watches import ResourceWatch
     from controller.runtime.expectations.expectations import Expectations
+    from controller.runtime.kind import Kind
     from controller.runtime.reconcile.controller import Controller
-    from controller.runtime.reconcile.kind import Kind
     from informers import Clock, HandlerRegistration, InformerMetrics, Notification, Undecodable
 
 _log = structlog.stdlib.get_logger("manta.caches")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import Owned
+    from controller.runtime.kind import Owned
     from informers import Tombstone
     from workqueue import WorkQueue
 

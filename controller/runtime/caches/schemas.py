@@ -25,7 +25,7 @@ import structlog
 from controller.apimachinery.published_schemas import by_document, read_schemas
 from controller.kube.discovery import openapi_documents
 from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound
-from controller.runtime.reconcile.kind import InstalledSchema
+from controller.runtime.kind import InstalledSchema
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

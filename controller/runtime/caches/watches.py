@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.ownership import index_by_owner
-from controller.runtime.reconcile.kind import OWNER_INDEX, Owned
+from controller.runtime.kind import OWNER_INDEX, Owned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.kind import Kind
 
 _REMEDY = "Kinds that own one resource must declare its watch in one place and share it."
 

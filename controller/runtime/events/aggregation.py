@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from controller.runtime.reconcile.plan import Event
+    from controller.runtime.plan import Event
 
 MAX_INDIVIDUAL = 4
 """Similar events of one reconcile that are recorded individually, each with its own note."""

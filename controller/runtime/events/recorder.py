@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
     from controller.runtime.leaderelection.election import Fence
-    from controller.runtime.reconcile.plan import Event
+    from controller.runtime.plan import Event
     from workqueue import Clock
 
 MOST_UNSENT = 1000

@@ -10,7 +10,7 @@ from controller.kube.resources import EVENTS
 if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Event
+    from controller.runtime.plan import Event
 
 LONGEST_NOTE = 1024
 """Bytes, not characters (EVT-3)."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from controller.runtime.expectations.expectation import ObjectReference
     from controller.runtime.expectations.owners import Owner, OwnerIndex
-    from controller.runtime.reconcile.kind import CreateError
+    from controller.runtime.kind import CreateError
 
 CAPACITY: Final = 4096
 """Errors kept at most. The oldest is discarded first; the next attempt records it again."""

@@ -17,7 +17,7 @@ from informers import is_older
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Failure, Write
+    from controller.runtime.plan import Failure, Write
 
 T = TypeVar("T", bound=KubeObject)
 

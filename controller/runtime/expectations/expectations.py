@@ -28,7 +28,7 @@ from controller.runtime.expectations.owners import OwnerIndex
 from controller.runtime.expectations.reader import OverlayReader
 from controller.runtime.expectations.statistics import LIVE_READ, collect
 from controller.runtime.expectations.tracker import ExpectationTracker
-from controller.runtime.reconcile.plan import Create, Delete
+from controller.runtime.plan import Create, Delete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectation import Expectation
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.expectations.statistics import ExpectationStatistics
-    from controller.runtime.reconcile.kind import CreateError, LogText
-    from controller.runtime.reconcile.plan import Failure, LiveList, LogTail, Target, Write
+    from controller.runtime.kind import CreateError, LogText
+    from controller.runtime.plan import Failure, LiveList, LogTail, Target, Write
     from informers import Lister, Undecodable
 
 T = TypeVar("T", bound=KubeObject)

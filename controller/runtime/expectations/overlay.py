@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.runtime.expectations.expectation import StoreState, effective
-from controller.runtime.reconcile.kind import Unreadable
+from controller.runtime.kind import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

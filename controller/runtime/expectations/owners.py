@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.expectations.expectation import ObjectReference
-    from controller.runtime.reconcile.kind import LogText
-    from controller.runtime.reconcile.plan import LiveList, LogTail, ReplicaMember
+    from controller.runtime.kind import LogText
+    from controller.runtime.plan import LiveList, LogTail, ReplicaMember
 
 
 MAX_INCOMPLETE_REPLICAS: Final = 1024

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.kube.objects import KubeObject
 from controller.runtime.expectations.expectation import ObjectReference
-from controller.runtime.reconcile.kind import InstalledSchema
+from controller.runtime.kind import InstalledSchema
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectation import Expectation
     from controller.runtime.expectations.overlay import OverlayIndex
     from controller.runtime.expectations.owners import OwnerIndex
-    from controller.runtime.reconcile.kind import CreateError, LogText, Unreadable
-    from controller.runtime.reconcile.plan import LiveList, LogTail
+    from controller.runtime.kind import CreateError, LogText, Unreadable
+    from controller.runtime.plan import LiveList, LogTail
 
 T = TypeVar("T", bound=KubeObject)
 

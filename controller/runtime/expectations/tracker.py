@@ -13,7 +13,7 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.timestamps import rfc3339
 from controller.runtime.expectations.awaited_revisions import AwaitedRevisions
 from controller.runtime.expectations.expectation import Expectation, effective, is_newer
-from controller.runtime.reconcile.plan import Create
+from controller.runtime.plan import Create
 from informers import is_older
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectation import ObjectReference
     from controller.runtime.expectations.overlay import OverlayIndex
     from controller.runtime.expectations.owners import OwnerIndex
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 FIRST_LIVE_READ = 30.0
 """Seconds after which an expectation that the store has not satisfied is read live."""

@@ -18,10 +18,10 @@ import structlog
 from controller.apimachinery.custom_object import mapping
 from controller.runtime.errors import Terminal, leaves
 from controller.runtime.expectations.owners import Owner
+from controller.runtime.kind import Observation
+from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.executor import FAILED_READ, PlanExecution, PlanOutcome, Result
-from controller.runtime.reconcile.kind import Observation
-from controller.runtime.reconcile.plan import Event, Plan
 from controller.runtime.reconcile.status_echoes import StatusEchoes
 from workqueue import LOW_PRIORITY, Backoff, Workers, WorkQueue
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.events.recorder import Recorder
     from controller.runtime.expectations.expectations import Expectations
+    from controller.runtime.external import ExternalCommand
+    from controller.runtime.kind import Kind
     from controller.runtime.metrics import ControllerMetrics, ResultLabel
     from controller.runtime.reconcile.executor import Executor
-    from controller.runtime.reconcile.external import ExternalCommand
-    from controller.runtime.reconcile.kind import Kind
     from workqueue import Clock, QueueMetrics
 
 MIN_INTERVAL = 0.05

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL
-from controller.runtime.reconcile.plan import Event, Plan
 
 if TYPE_CHECKING:
     from controller.kube.objects import KubeObject

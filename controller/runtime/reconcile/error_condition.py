@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import READY, ConditionSet
-from controller.runtime.reconcile.plan import StatusPatch
+from controller.runtime.plan import StatusPatch
 from controller.runtime.reconcile.status_changes import conditions_in, stored_status
 
 if TYPE_CHECKING:

@@ -18,10 +18,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.merge_patch import difference, holds_list
 from controller.apimachinery.timestamps import without_times
 from controller.runtime.events.aggregation import aggregate_events
-from controller.runtime.reconcile.contested import CONTESTED_REASON, with_contested
-from controller.runtime.reconcile.failed_groups import FailedGroups
-from controller.runtime.reconcile.lookups import LookupReader, subject_of
-from controller.runtime.reconcile.plan import (
+from controller.runtime.plan import (
     Create,
     Event,
     MergePatch,
@@ -30,6 +27,9 @@ from controller.runtime.reconcile.plan import (
     subresource_of,
     verb_of,
 )
+from controller.runtime.reconcile.contested import CONTESTED_REASON, with_contested
+from controller.runtime.reconcile.failed_groups import FailedGroups
+from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repair, Repairs
 from controller.runtime.reconcile.slow_start import SlowStart
 from controller.runtime.reconcile.status_changes import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
-    from controller.runtime.reconcile.plan import Failure, PhaseDuration, Plan, Write
+    from controller.runtime.plan import Failure, PhaseDuration, Plan, Write
     from controller.runtime.reconcile.slow_start import SlowStartGroup
     from controller.runtime.reconcile.writer import Writer
 

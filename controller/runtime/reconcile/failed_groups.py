@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from controller.runtime.reconcile.plan import Delete, verb_of
+from controller.runtime.plan import Delete, verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Failure, Plan, Target, Write
+    from controller.runtime.plan import Failure, Plan, Target, Write
 
 Group: TypeAlias = "tuple[str, Resource[Any], str, str]"
 """Verb, resource and scope; for updates also the name."""

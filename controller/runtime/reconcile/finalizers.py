@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.runtime.reconcile.plan import MergePatch
+from controller.runtime.plan import MergePatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from controller.kube.objects import ObjectMeta
-    from controller.runtime.reconcile.plan import Event, Target
+    from controller.runtime.plan import Event, Target
 
 
 def add_finalizer(target: Target, meta: ObjectMeta, finalizer: str) -> MergePatch | None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import find_condition
-from controller.runtime.reconcile.kind import InstalledSchema
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.kind import InstalledSchema
+from controller.runtime.plan import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.conditions import ConditionSet
     from controller.apimachinery.object_schema import ObjectSchema
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
 
 DEFINITION_COMPLETE: Final = "DefinitionComplete"
 """Type of the condition; it is present only while something is wrong with the definition."""

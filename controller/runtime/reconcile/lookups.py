@@ -8,9 +8,9 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import PODS
 from controller.runtime.expectations.cache_barrier import PAGE_SIZE
+from controller.runtime.kind import LogText
+from controller.runtime.plan import LiveList, LogTail, Lookup, Target
 from controller.runtime.reconcile.field_managers import SOMEBODY, other_writer
-from controller.runtime.reconcile.kind import LogText
-from controller.runtime.reconcile.plan import LiveList, LogTail, Lookup, Target
 from controller.runtime.reconcile.repairs import WHOLE
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from controller.apimachinery.timestamps import without_times
 from controller.kube.resources import PODS
-from controller.runtime.reconcile.plan import (
+from controller.runtime.plan import (
     DELETED_AGAIN,
     Create,
     Delete,
@@ -29,7 +29,7 @@ from workqueue import Backoff
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.runtime.reconcile.plan import Target, Write
+    from controller.runtime.plan import Target, Write
 
 NAMED_AFTER = 3
 """Equal repairs of one field after which the other writer is named."""

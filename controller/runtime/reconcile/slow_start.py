@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from controller.runtime.reconcile.plan import verb_of
+from controller.runtime.plan import verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 MAX_WIDTH = 64
 """Writes of one group that are sent at once, at most."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.runtime.reconcile.plan import MergePatch, Target
+from controller.runtime.plan import MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Event
+    from controller.runtime.plan import Event
 
 
 def status_commit(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.folding import fold
-from controller.runtime.reconcile.plan import Event, subresource_of
+from controller.runtime.plan import Event, subresource_of
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.plan import Failure, Write
+    from controller.runtime.plan import Failure, Write
 
 FAILED_UPDATE: Final = "FailedUpdate"
 """Reason of the event."""

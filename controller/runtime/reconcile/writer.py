@@ -25,11 +25,10 @@ from controller.kube.errors import (
     StatusError,
     may_have_happened,
 )
+from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.leaderelection.fence import while_leading
-from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError
-from controller.runtime.reconcile.lookups import read_live
-from controller.runtime.reconcile.plan import (
+from controller.runtime.plan import (
     Create,
     Delete,
     Failure,
@@ -38,6 +37,7 @@ from controller.runtime.reconcile.plan import (
     Replace,
     Target,
 )
+from controller.runtime.reconcile.lookups import read_live
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.leaderelection.election import Fence
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 class WriteOutcome(Enum):

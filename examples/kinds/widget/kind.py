@@ -9,8 +9,8 @@ from controller.apimachinery.conditions import set_condition
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.reconcile.kind import OWNER_INDEX, Owned
-from controller.runtime.reconcile.plan import (
+from controller.runtime.kind import OWNER_INDEX, Owned
+from controller.runtime.plan import (
     NOTHING,
     Create,
     Delete,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import ConfigMap
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CacheReader
-    from controller.runtime.reconcile.plan import Failure, Write
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Failure, Write
     from examples.kinds.widget.api import Widget
 
 SCOPE = "copies"
@@ -54,7 +54,7 @@ class WidgetObservation:
 
 
 class WidgetKind:
-    """Implements `controller.runtime.reconcile.kind.Kind`."""
+    """Implements `controller.runtime.kind.Kind`."""
 
     name = "widget-controller"
     primary: Resource[Any] = WIDGETS

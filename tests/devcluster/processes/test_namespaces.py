@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.devcluster.processes.isolation.process_tags import tagged_processes
-from controller.devcluster.processes.isolation.protocols import Mount
+from controller.devcluster.processes.pod_sandbox import Mount
+from controller.devcluster.processes.process_tags import tagged_processes
 from tests.devcluster.processes.machines import (
     PYTHON,
     connects,

@@ -11,7 +11,7 @@ import pytest
 
 from controller.devcluster.processes.isolation.manta_ray_start import hook
 from controller.devcluster.processes.isolation.preload_library import build_library
-from controller.devcluster.processes.isolation.protocols import Mount
+from controller.devcluster.processes.pod_sandbox import Mount
 from tests.devcluster.processes.machines import (
     PYTHON,
     container_dir,

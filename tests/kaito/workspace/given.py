@@ -16,13 +16,13 @@ from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kaito.workspace.watches import JOBS, REVISIONS
 from controller.kube.objects import ControllerRevision, Job, Service, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS
-from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, MergePatch
+from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch
 from tests.fakes.reads import FakeReads
 from tests.kaito.support import workspace
 
 if TYPE_CHECKING:
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.runtime.reconcile.plan import Plan, Write
+    from controller.runtime.plan import Plan, Write
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 INSTANCE = "Standard_NC24ads_A100_v4"

@@ -12,8 +12,8 @@ import yaml
 
 from controller.kaito.api.workspace import WORKSPACES, WorkspaceSpec
 from controller.kaito.workspace.definition import RELIED_ON
-from controller.runtime.reconcile.kind import InstalledSchema
-from controller.runtime.reconcile.plan import Failure
+from controller.runtime.kind import InstalledSchema
+from controller.runtime.plan import Failure
 from tests.kaito.workspace.given import NOW, Given, kinds, server, writes
 from tests.kaito.workspace.test_plan import deleted
 from tests.ray.api.test_installed_definition import published, without
@@ -21,7 +21,7 @@ from tests.ray.api.test_installed_definition import published, without
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 KAITO_CRDS = Path(os.environ.get("MANTA_KAITO_CRDS", ""))
 COMPLETE = without(WORKSPACES)

@@ -13,7 +13,7 @@ from controller.kaito.api.node import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.permissions import PERMISSIONS, granted
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
-from controller.runtime.reconcile.plan import subresource_of
+from controller.runtime.plan import subresource_of
 from tests.fakes.verbs import needed
 from tests.kaito.support import workspace
 from tests.kaito.workspace.given import Given, job, node, server, writes
@@ -22,7 +22,7 @@ from tests.ray.test_permissions import RULES as USUAL
 from tests.ray.test_permissions import verbs_of
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 CHART = Path(__file__).parents[3] / "charts" / "manta-operator"
 RULES: dict[str, Any] = yaml.safe_load((CHART / "workspace-rules.yaml").read_text())

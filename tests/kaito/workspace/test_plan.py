@@ -19,7 +19,7 @@ from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.watches import STORAGE_CLASSES
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import STATEFUL_SETS
-from controller.runtime.reconcile.plan import Create, Delete
+from controller.runtime.plan import Create, Delete
 from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import INSTANCE, Given, claim, job, kinds, node, server, writes
 

@@ -25,13 +25,13 @@ from controller.ray.cluster.definition import (
     explains_rolling,
 )
 from controller.ray.cluster.definition import definition_reader as of_clusters
-from controller.ray.cluster.workers.scale_down import DeletionCause
+from controller.ray.cluster.pod_to_delete import DeletionCause
 from controller.ray.cronjob.definition import definitions_reader as of_cron_jobs
 from controller.ray.job.definition import definition_reader as of_jobs
 from controller.ray.service.definition import RELIED_ON as BY_SERVICES
 from controller.ray.service.definition import RELIED_ON_IN_CLUSTERS
 from controller.ray.service.definition import definitions_reader as of_services
-from controller.runtime.reconcile.kind import InstalledSchema
+from controller.runtime.kind import InstalledSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

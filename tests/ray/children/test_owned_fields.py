@@ -19,7 +19,7 @@ from controller.kube.resources import (
     SERVICES,
 )
 from controller.ray.permissions import granted
-from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Replace
+from controller.runtime.plan import Create, Delete, MergePatch, Replace
 from tests.fakes.verbs import needed
 from tests.ray.cluster.support import UID, cache, cluster, head, plan, reads
 from tests.ray.cluster.test_children import EMBEDDED, SAMPLES, parts, sample
@@ -27,7 +27,7 @@ from tests.ray.cluster.test_children import EMBEDDED, SAMPLES, parts, sample
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api import RayCluster
-    from controller.runtime.reconcile.plan import Plan, Write
+    from controller.runtime.plan import Plan, Write
     from tests.fakes.reads import FakeReads
 
 Json = dict[str, Any]

@@ -12,8 +12,8 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import RayCluster, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.cluster.ray_view import ASSUMED, RayView
 from controller.ray.cluster.upgrade.rolling.decision import decide, with_rollout
-from controller.ray.cluster.upgrade.rolling.ray_view import ASSUMED, RayView
 from controller.ray.dashboard import Head, ProbeObservation, RayNode, RayNodes, RayVersion
 from controller.ray.pods.template_hash import template_digest
 from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status
@@ -21,7 +21,7 @@ from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, w
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.upgrade.rolling.rollout import Rollout
+    from controller.ray.cluster.rollout import Rollout
 
 IMAGE = "rayproject/ray:2.60.0"
 OLD = "1-OF-AN-OLDER-TEMPLATE"

@@ -15,12 +15,12 @@ from controller.kube.objects import ObjectMeta, OwnerReference, Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
-from controller.runtime.reconcile.kind import Unreadable
+from controller.runtime.kind import Unreadable
 from tests.fakes.reads import FakeReads
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
 EXAMPLES = Path(__file__).parents[3] / "examples"

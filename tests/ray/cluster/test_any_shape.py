@@ -18,7 +18,7 @@ from tests.ray.plain_data import paths, with_value
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 FEATURES = sorted(
     (Path(__file__).parents[1] / "pods" / "golden" / "features").glob("*.cluster.yaml")

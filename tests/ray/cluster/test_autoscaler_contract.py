@@ -8,14 +8,14 @@ import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.runtime.reconcile.plan import Create, Delete, MergePatch
+from controller.runtime.plan import Create, Delete, MergePatch
 from tests.ray.cluster.support import cluster, head, manifest, plan, pod, with_status, workers
 from tests.ray.cluster.test_plan import conditions, scaled, settled, suspension, verbs
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 AUTOSCALED = {"enableInTreeAutoscaling": True}
 

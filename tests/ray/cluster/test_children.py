@@ -12,7 +12,7 @@ from controller.apimachinery.ownership import ownership_text
 from controller.kube.resources import CLAIMS, ROLE_BINDINGS, ROUTES, SECRETS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.plan import BLOCKED_RETRY
-from controller.runtime.reconcile.plan import Create, Delete
+from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import (
     UID,
     cluster,
@@ -26,7 +26,7 @@ from tests.ray.cluster.support import (
 )
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.plan import Plan, Write
+    from controller.runtime.plan import Plan, Write
 
 GOLDEN = Path(__file__).parent / "golden"
 OWNED_FIELDS = "manta.dev/owned-fields"

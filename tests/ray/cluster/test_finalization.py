@@ -14,8 +14,8 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion.steps import DEFAULT_TIMEOUT
-from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError
-from controller.runtime.reconcile.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
+from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
+from controller.runtime.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
 from tests.ray.cluster import redis
 from tests.ray.cluster.redis import FINALIZER, JOB, cleanup_job, redis_cluster
 from tests.ray.cluster.support import (

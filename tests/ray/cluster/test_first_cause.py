@@ -13,7 +13,7 @@ from controller.kube.resources import PODS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.diagnosis.pod_diagnosis import SLOW_AFTER
 from controller.ray.diagnosis.reasons import REASONS, WRITE_REJECTIONS, Severity
-from controller.runtime.reconcile.plan import Create, Failure, StatusPatch, Target
+from controller.runtime.plan import Create, Failure, StatusPatch, Target
 from tests.ray.cluster.support import (
     NOW,
     cluster,

@@ -12,8 +12,8 @@ from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.labels import TEMPLATE_HASH
-from controller.runtime.reconcile.kind import InstalledSchema
-from controller.runtime.reconcile.plan import Create, Delete, Plan
+from controller.runtime.kind import InstalledSchema
+from controller.runtime.plan import Create, Delete, Plan
 from tests.ray.api.test_installed_definition import without
 from tests.ray.cluster.rolling_scenes import draining
 from tests.ray.cluster.support import cluster, head, manifest, plan, pod, reads, with_meta, workers

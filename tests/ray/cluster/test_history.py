@@ -14,8 +14,8 @@ from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.upgrade.history import KEPT, LARGEST, history_notes
 from controller.ray.pods.template_hash import template_digest
-from controller.runtime.reconcile.kind import CreateError
-from controller.runtime.reconcile.plan import Create, Delete, Failure, Replace
+from controller.runtime.kind import CreateError
+from controller.runtime.plan import Create, Delete, Failure, Replace
 from tests.ray.cluster.support import (
     NOW,
     UID,
@@ -33,7 +33,7 @@ from tests.ray.cluster.support import (
 
 if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
     from tests.fakes.reads import FakeReads
 
 ROLLING = {"type": "RollingUpdate"}

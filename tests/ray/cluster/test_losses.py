@@ -24,7 +24,7 @@ from tests.ray.cluster.support import (
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
 

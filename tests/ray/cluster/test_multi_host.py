@@ -12,14 +12,10 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.workers.multi_host import (
-    are_multi_host,
-    missing_hosts,
-    pods_to_delete,
-    read_replicas,
-)
+from controller.ray.cluster.multi_host_replicas import are_multi_host, read_replicas
+from controller.ray.cluster.workers.multi_host import missing_hosts, pods_to_delete
 from controller.ray.cluster.workers.writes import ABREAST
-from controller.runtime.reconcile.plan import Create, Delete
+from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import (
     cluster,
     head,
@@ -40,7 +36,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
     from controller.ray.pods.replica_position import ReplicaPosition
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
     from tests.fakes.reads import FakeReads
 
 INDEX = "ray.io/worker-group-replica-index"

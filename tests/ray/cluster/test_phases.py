@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.reconcile.plan import PhaseDuration
+from controller.runtime.plan import PhaseDuration
 from tests.ray.cluster.support import cluster, head, manifest, plan, reads, with_status, workers
 
 CREATED = "2026-08-20T09:58:00Z"

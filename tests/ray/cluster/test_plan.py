@@ -14,7 +14,7 @@ from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.plan import BLOCKED_RETRY
 from controller.ray.cluster.workers.missing_pods import find_missing_pods
-from controller.runtime.reconcile.plan import NOTHING, Create, Delete, LiveList, Plan
+from controller.runtime.plan import NOTHING, Create, Delete, LiveList, Plan
 from tests.ray.cluster.support import (
     NOW,
     UID,
@@ -37,7 +37,7 @@ from tests.ray.cluster.support import (
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.kind import Kind
     from tests.fakes.reads import FakeReads
 
 SERVICE = Service(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api import labels
-from controller.ray.cluster.upgrade.revision_history import RevisionHistory
-from controller.ray.cluster.upgrade.rolling.ray_view import RayView
-from controller.ray.cluster.upgrade.rolling.rollout import Rollout, Verdict
+from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.revision_history import RevisionHistory
+from controller.ray.cluster.rollout import Rollout, Verdict
 from controller.ray.pods.template_hash import template_digest
 from controller.ray.rolling import Moves
 from tests.ray.cluster.rolling_scenes import (

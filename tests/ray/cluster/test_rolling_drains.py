@@ -12,11 +12,11 @@ from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.cluster.drain_memory import DrainMemory
 from controller.ray.cluster.pod_history import PodHistory
+from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.upgrade.rolling.drains import drain_writes, with_ray
-from controller.ray.cluster.upgrade.rolling.ray_view import RayView
 from controller.ray.dashboard import DrainNodes, HeadCommand, RayNode
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
-from controller.runtime.reconcile.plan import Lookup, MergePatch, Plan, Target
+from controller.runtime.plan import Lookup, MergePatch, Plan, Target
 from tests.ray.cluster.rolling_scenes import (
     ADDRESS,
     HEAD,
@@ -34,7 +34,7 @@ from tests.ray.cluster.support import NOW
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 ALIVE = RayNode("n1", ADDRESS, alive=True)
 

@@ -12,15 +12,15 @@ from controller.kube.objects import Condition
 from controller.ray.api import labels
 from controller.ray.cluster.confirmation import confirmation_of
 from controller.ray.cluster.pod_history import Losses, PodHistory
+from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.rollout import Verdict
 from controller.ray.cluster.status.conditions import ClusterConditions
-from controller.ray.cluster.upgrade.rolling.explanation import is_explained
-from controller.ray.cluster.upgrade.rolling.ray_view import RayView
-from controller.ray.cluster.upgrade.rolling.report import (
+from controller.ray.cluster.status.rolling_report import (
     set_upgrading,
     upgrade_events,
     upgrade_status,
 )
-from controller.ray.cluster.upgrade.rolling.rollout import Verdict
+from controller.ray.cluster.upgrade.rolling.explanation import is_explained
 from controller.ray.cluster.upgrade.rolling.stamps import (
     hides_an_edit,
     stamp_writes,
@@ -29,8 +29,8 @@ from controller.ray.cluster.upgrade.rolling.stamps import (
 from controller.ray.dashboard import CommandExpired, CommandRefused
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 from controller.ray.pods.template_hash import UNKNOWN
+from controller.runtime.plan import MergePatch
 from controller.runtime.reconcile.installed_definition import InstalledDefinition
-from controller.runtime.reconcile.plan import MergePatch
 from tests.ray.cluster.rolling_scenes import (
     answering,
     decided,

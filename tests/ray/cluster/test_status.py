@@ -13,7 +13,7 @@ from controller.kube.objects import Service
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
-from controller.runtime.reconcile.plan import (
+from controller.runtime.plan import (
     Create,
     Delete,
     Failure,

@@ -12,14 +12,14 @@ from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob import RayCronJobKind
-from controller.runtime.reconcile.plan import Create, Delete
+from controller.runtime.plan import Create, Delete
 from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.runtime.reconcile.plan import Plan, Write
+    from controller.runtime.plan import Plan, Write
 
 UID = "uid-of-cron"
 NOON = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)

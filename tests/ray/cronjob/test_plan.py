@@ -14,7 +14,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.ray.permissions import granted
-from controller.runtime.reconcile.plan import NOTHING, Create, Delete, Failure, Plan
+from controller.runtime.plan import NOTHING, Create, Delete, Failure, Plan
 from tests.fakes.verbs import needed
 from tests.ray.cluster.support import unreadable
 from tests.ray.cronjob.support import (

@@ -17,7 +17,7 @@ from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy, RayCronJob
 from controller.ray.api.validation.cronjob import ValidCronJob, validate_cron_job
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
-from controller.runtime.reconcile.plan import Failure
+from controller.runtime.plan import Failure
 from tests.fakes.reads import FakeReads
 from tests.ray.cronjob.support import (
     at,

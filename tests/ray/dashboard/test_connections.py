@@ -26,6 +26,7 @@ from controller.ray.dashboard import (
     Submitted,
 )
 from controller.ray.dashboard.client.client import MAX_RESPONSE
+from controller.ray.dashboard.connector import TOKEN_KEY, Connector
 from controller.ray.dashboard.errors import (
     DashboardError,
     NoResponse,
@@ -34,7 +35,6 @@ from controller.ray.dashboard.errors import (
     Unreachable,
     UnusableResponse,
 )
-from controller.ray.dashboard.transport.connector import TOKEN_KEY, Connector
 from controller.ray.dashboard.transport.direct import DirectTransports
 from controller.ray.dashboard.transport.proxied import ProxiedTransport
 from controller.ray.pods import authentication

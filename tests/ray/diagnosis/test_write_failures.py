@@ -13,7 +13,7 @@ from controller.ray.diagnosis.writes import (
     failure_reason,
     is_inconclusive,
 )
-from controller.runtime.reconcile.plan import Create, Delete, Failure, MergePatch, Target
+from controller.runtime.plan import Create, Delete, Failure, MergePatch, Target
 
 if TYPE_CHECKING:
     from controller.ray.diagnosis.reasons import Cause

@@ -17,12 +17,12 @@ from controller.ray.fleet import RayClusterFleetKind
 from controller.ray.fleet.body import copy_body
 from controller.ray.fleet.observation import FleetGoal
 from controller.ray.fleet.template import template_hash
-from controller.runtime.reconcile.plan import Create, Delete
+from controller.runtime.plan import Create, Delete
 from tests.fakes.reads import FakeReads
 from tests.ray.cluster.support import manifest
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.plan import Plan, Write
+    from controller.runtime.plan import Plan, Write
 
 UID = "uid-of-fleet"
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)

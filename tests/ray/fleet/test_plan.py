@@ -11,8 +11,8 @@ from controller.kube.objects import ObjectMeta, OwnerReference
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.fleet.template import index_of
 from controller.ray.permissions import granted
-from controller.runtime.reconcile.kind import Unreadable
-from controller.runtime.reconcile.plan import NOTHING, Create, JsonPatch, MergePatch
+from controller.runtime.kind import Unreadable
+from controller.runtime.plan import NOTHING, Create, JsonPatch, MergePatch
 from tests.fakes.verbs import needed
 from tests.ray.cluster.support import with_meta
 from tests.ray.fleet.support import (

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from controller.ray.fleet import FleetCollector, RayClusterFleetKind
-from controller.runtime.reconcile.plan import Failure
+from controller.runtime.plan import Failure
 from tests.ray.fleet.support import (
     LONG_AGO,
     NEW,

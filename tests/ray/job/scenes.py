@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.dashboard import CommandOutcome, Head, Probe
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 CLUSTER = "example-abcde"
 JOB_ID = "example-vwxyz"

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
-from controller.ray.job.state_machine.states import State
-from controller.runtime.reconcile.plan import Failure
+from controller.ray.job.states import State
+from controller.runtime.plan import Failure
 from tests.ray.cluster.support import NOW
 from tests.ray.job.scenes import JOB_ID, Scene
 

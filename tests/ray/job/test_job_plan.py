@@ -20,8 +20,8 @@ from controller.ray.dashboard import (
     SubmitJob,
     Submitted,
 )
-from controller.runtime.reconcile.kind import CreateError, LogText
-from controller.runtime.reconcile.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Plan
+from controller.runtime.kind import CreateError, LogText
+from controller.runtime.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Plan
 from tests.ray.cluster.support import NOW, writes
 from tests.ray.job.rayjobs import is_head_lost
 from tests.ray.job.scenes import (

@@ -9,8 +9,8 @@ import pytest
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import JobStatus
-from controller.runtime.reconcile.kind import CreateError
-from controller.runtime.reconcile.plan import Delete, Failure, Target
+from controller.runtime.kind import CreateError
+from controller.runtime.plan import Delete, Failure, Target
 from tests.ray.cluster.support import NOW, pod
 from tests.ray.job.scenes import CLUSTER, Scene, running
 

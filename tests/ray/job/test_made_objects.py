@@ -15,7 +15,7 @@ from controller.ray.api.validation.cluster import validate_cluster
 from controller.ray.children.child_cluster import child_cluster_name
 from controller.ray.head.stable_service import stable_head_service_name
 from controller.ray.job.attempt.cluster import cluster_body
-from controller.ray.job.attempt.names import (
+from controller.ray.job.names import (
     generated_submission_id,
     submitter_name,
 )

@@ -17,8 +17,8 @@ from controller.ray.job.state_machine.facts import (
     SubmitterFact,
 )
 from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.state_machine.states import State
 from controller.ray.job.state_machine.transitions import TABLE, Step, after_failure, next_step
+from controller.ray.job.states import State
 from tests.ray.job.exploring import explore, values
 
 RUNNING: dict[str, Any] = {

@@ -13,7 +13,7 @@ from tests.ray.job.scenes import CLUSTER, cluster, head_pod
 
 if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
-    from controller.runtime.reconcile.kind import References
+    from controller.runtime.kind import References
 
 
 def references(kind: str) -> References[Any]:

@@ -18,8 +18,8 @@ from controller.ray.service.cluster.body import cluster_body
 from controller.ray.service.goal import read_goal
 from controller.ray.service.kind import RayServiceKind
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.ray.service.serving.stored_config import load
 from controller.ray.service.settings import ServiceSettings
+from controller.ray.service.stored_config import load
 from controller.ray.service.traffic.services import stable_services
 from tests.fakes.reads import FakeReads
 from tests.ray.pods.golden_pods import DEFAULTED, built_pods

@@ -26,8 +26,8 @@ from controller.ray.service.cluster.body import cluster_body
 from controller.ray.service.goal import read_goal
 from controller.ray.service.kind import RayServiceKind
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.ray.service.serving.stored_config import load
 from controller.ray.service.settings import ServiceSettings
+from controller.ray.service.stored_config import load
 from tests.fakes.reads import FakeReads
 from tests.integration.rayservices import serve_config, service_manifest, with_image
 from tests.ray.cluster.support import NOW, head
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.dashboard import CommandOutcome, Head, Probe
     from controller.ray.service.observation import ServiceGoal, ServiceObservation
-    from controller.runtime.reconcile.plan import Plan
+    from controller.runtime.plan import Plan
 
 UID = "uid-of-svc"
 OLD, NEW, THIRD = "rayproject/ray:2.52.0", "rayproject/ray:2.53.0", "rayproject/ray:2.54.0"

@@ -17,9 +17,9 @@ from controller.ray.dashboard import (
     ServeState,
 )
 from controller.ray.service.cluster.writes import stamp_reported
+from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation
 from controller.ray.service.rollout.steps import Change, SetActiveCapacity, SetPendingCapacity
-from controller.ray.service.status.condition_types import ROLLBACK_IN_PROGRESS
 from controller.ray.service.status.current_status import current_status
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.readiness import first_cause

@@ -9,7 +9,7 @@ import pytest
 from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
 from controller.ray.dashboard.client.serve import serve_state
 from controller.ray.service.serving.readiness import Readiness, is_deployed, judge
-from controller.ray.service.serving.stored_config import StoredConfig
+from controller.ray.service.stored_config import StoredConfig
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.dashboard.simulated_serve import scaled
 

@@ -22,7 +22,7 @@ from controller.ray.service.traffic.routing import (
     routing_problem,
     wanted_weights,
 )
-from controller.runtime.reconcile.plan import Create, Delete, Replace
+from controller.runtime.plan import Create, Delete, Replace
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import (
     ACTIVE,

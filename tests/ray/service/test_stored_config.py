@@ -13,14 +13,14 @@ import pytest
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.service.rollout.edits import keeps_outdated_cluster
 from controller.ray.service.rollout.facts import ClusterFacts, GoalCluster, RolloutFacts, Strategy
-from controller.ray.service.serving.stored_config import (
+from controller.ray.service.stored_config import (
     MOST_BYTES,
     ConfigTooLarge,
     UnreadableConfig,
     load,
     store,
 )
-from controller.runtime.reconcile.plan import MergePatch
+from controller.runtime.plan import MergePatch
 from tests.integration.rayservices import serve_config
 from tests.ray.service.scenes import ACTIVE, OLD, Scene, edition
 

@@ -16,7 +16,7 @@ from controller.kube.resources import CONFIG_MAPS, CRDS
 from controller.runtime.caches.caches import Caches
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.reconcile.kind import Owned
+from controller.runtime.kind import Owned
 from tests.faults.faulty_transport import FaultyTransport
 from tests.runtime.widgets import WIDGETS, definition
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.caches.cache import Cache
-    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.kind import Kind
     from informers import Undecodable
     from tests.faults.faulty_transport import Rule
 

@@ -17,8 +17,8 @@ from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.optional import ASK, is_available
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
-from controller.runtime.reconcile.kind import Owned, References
-from controller.runtime.reconcile.plan import Create, Delete, Target
+from controller.runtime.kind import Owned, References
+from controller.runtime.plan import Create, Delete, Target
 from informers.events import Replaced
 from tests.faults.faulty_transport import ErrorResponse, Rule, watch_lag
 from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind

@@ -8,7 +8,7 @@ import pytest
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, NODES, PODS
 from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
-from controller.runtime.reconcile.kind import Owned
+from controller.runtime.kind import Owned
 from informers import Tombstone
 from tests.runtime.kit import child
 from tests.runtime.widgets import WIDGETS

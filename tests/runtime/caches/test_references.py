@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, SECRETS
 from controller.runtime.caches.enqueue import owner_keys
-from controller.runtime.reconcile.kind import Owned, References
+from controller.runtime.kind import Owned, References
 
 
 def named(name: str) -> KubeObject:

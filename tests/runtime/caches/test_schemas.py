@@ -21,7 +21,7 @@ from controller.runtime.caches.schemas import (
     SPACING,
     InstalledSchemas,
 )
-from controller.runtime.reconcile.kind import InstalledSchema
+from controller.runtime.kind import InstalledSchema
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -14,7 +14,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, SERVICES, Resource
 from controller.ray.api import FeatureGates
 from controller.runtime.caches.watches import merge_watches
-from controller.runtime.reconcile.kind import Owned, References
+from controller.runtime.kind import Owned, References
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

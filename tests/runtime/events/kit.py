@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import EVENTS
 from controller.runtime.events.recorder import Recorder
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.plan import Event
 from tests.runtime.kit import status_error
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from controller.runtime.events.aggregation import MAX_INDIVIDUAL, aggregate_events
-from controller.runtime.reconcile.plan import Event, Plan
+from controller.runtime.plan import Event, Plan
 from tests.runtime.kit import create
 from tests.runtime.reconcile.test_executor import Bench
 

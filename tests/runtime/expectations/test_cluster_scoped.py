@@ -19,7 +19,7 @@ from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
 from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.reconcile.plan import Create, Target
+from controller.runtime.plan import Create, Target
 from controller.runtime.reconcile.writer import WriteOutcome, Writer
 from informers import Store
 from tests.runtime.kit import NOW, OWNER, child, status_error

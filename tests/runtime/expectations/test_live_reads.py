@@ -9,13 +9,13 @@ import pytest
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.reconcile.plan import Create, Failure, MergePatch, Target
+from controller.runtime.plan import Create, Failure, MergePatch, Target
 from informers import Store
 from tests.runtime.kit import NOW, OWNER, Book, child, create, delete, patch
 
 if TYPE_CHECKING:
     from controller.kube.objects import ConfigMap
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 STRANGER = Owner("uid-stranger", "default/g", "widgets")
 

@@ -8,8 +8,8 @@ from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations import owners
 from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.owners import Owner, OwnerIndex, OwnerState
-from controller.runtime.reconcile.kind import LogText
-from controller.runtime.reconcile.plan import LiveList, LogTail, ReplicaMember
+from controller.runtime.kind import LogText
+from controller.runtime.plan import LiveList, LogTail, ReplicaMember
 
 if TYPE_CHECKING:
     import pytest

@@ -8,8 +8,8 @@ import pytest
 
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.reconcile.kind import InstalledSchema, LogText
-from controller.runtime.reconcile.plan import (
+from controller.runtime.kind import InstalledSchema, LogText
+from controller.runtime.plan import (
     Create,
     Failure,
     LiveList,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.reconcile.plan import Create, Target
+from controller.runtime.plan import Create, Target
 from informers import Store
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 

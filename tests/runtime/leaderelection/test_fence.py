@@ -17,7 +17,7 @@ from controller.runtime.events.recorder import Recorder
 from controller.runtime.leaderelection import FencedTransport
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.leaderelection.fence import while_leading
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.plan import Event
 from controller.runtime.reconcile.writer import WriteOutcome, Writer
 from tests.fakes.worlds import embedded_server
 from tests.runtime.fences import SwitchableFence

@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 from controller.kube.client import Client
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.operator import Operator
+from controller.runtime.plan import Plan
 from controller.runtime.reconcile.controller import MIN_INTERVAL
-from controller.runtime.reconcile.plan import Plan
 from controller.runtime.settings import Settings
 from tests.faults.faulty_transport import (
     DelayedRequest,

@@ -19,12 +19,12 @@ from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.errors import Terminal
 from controller.runtime.expectations.owners import Owner
+from controller.runtime.external import ExternalCommand, Subscription
 from controller.runtime.metrics import RuntimeMetrics
+from controller.runtime.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
 from controller.runtime.reconcile import controller as module
 from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller
 from controller.runtime.reconcile.executor import PlanOutcome, Result
-from controller.runtime.reconcile.external import ExternalCommand, Subscription
-from controller.runtime.reconcile.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
 from tests.runtime.kit import NOW, create
 from tests.runtime.widgets import WIDGETS, Widget
 from workqueue import LOW_PRIORITY

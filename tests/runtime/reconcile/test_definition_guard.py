@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from controller.runtime.plan import Plan
 from controller.runtime.reconcile.definition_guard import leave_as_it_is
 from controller.runtime.reconcile.installed_definition import InstalledDefinition
-from controller.runtime.reconcile.plan import Plan
 from tests.runtime.kit import child
 
 

@@ -13,10 +13,8 @@ import pytest
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.reconcile.executor import Executor, PlanExecution, PlanOutcome, Result
-from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING
-from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.plan import (
+from controller.runtime.kind import NAMESPACE_TERMINATING
+from controller.runtime.plan import (
     Event,
     Failure,
     JsonPatch,
@@ -28,6 +26,8 @@ from controller.runtime.reconcile.plan import (
     StatusPatch,
     Target,
 )
+from controller.runtime.reconcile.executor import Executor, PlanExecution, PlanOutcome, Result
+from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.writer import WriteOutcome, Writer
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import (

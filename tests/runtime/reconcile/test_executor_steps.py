@@ -12,16 +12,7 @@ import pytest
 
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
-from controller.runtime.reconcile.executor import (
-    BATCH,
-    MESSAGE_INTERVAL,
-    UNWRITTEN_INTERVAL,
-    Executor,
-    PlanExecution,
-    PlanOutcome,
-    Result,
-)
-from controller.runtime.reconcile.plan import (
+from controller.runtime.plan import (
     Event,
     Failure,
     Lookup,
@@ -30,6 +21,15 @@ from controller.runtime.reconcile.plan import (
     Replace,
     StatusPatch,
     Target,
+)
+from controller.runtime.reconcile.executor import (
+    BATCH,
+    MESSAGE_INTERVAL,
+    UNWRITTEN_INTERVAL,
+    Executor,
+    PlanExecution,
+    PlanOutcome,
+    Result,
 )
 from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repairs
 from controller.runtime.reconcile.unwritable import FAILED_UPDATE
@@ -40,7 +40,7 @@ from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 META = ObjectMeta(name="f", namespace="default", uid=OWNER.uid, resource_version="5", generation=7)
 WIDGET = Target(WIDGETS, "default", "f")

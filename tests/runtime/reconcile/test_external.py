@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.reconcile.plan import Lookup, MergePatch, Plan, Target
+from controller.runtime.plan import Lookup, MergePatch, Plan, Target
 from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, LostResponse, Rule
 from tests.runtime.widgets import WIDGETS, WidgetKind
 

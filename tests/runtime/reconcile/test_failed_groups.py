@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.kube.resources import CONFIG_MAPS, PODS
+from controller.runtime.plan import Failure, Plan, Target
 from controller.runtime.reconcile.failed_groups import FailedGroups
-from controller.runtime.reconcile.plan import Failure, Plan, Target
 from tests.runtime.kit import create, delete, patch, target
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 HEAD, WORKER = (replace(create(name), target=target(name, scope)) for name, scope in
                 (("h", "head"), ("w", "worker")))  # fmt: skip

@@ -11,15 +11,15 @@ from controller.devcluster.logs import SimulatedLogs
 from controller.kube.client import Client
 from controller.kube.resources import PODS
 from controller.runtime.expectations.owners import MAX_LOG_TAILS
-from controller.runtime.reconcile.kind import LogText
+from controller.runtime.kind import LogText
+from controller.runtime.plan import LogTail, Plan
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.plan import LogTail, Plan
 from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
 from tests.runtime.kit import OWNER, Book
 from tests.runtime.widgets import WidgetKind
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
     from tests.faults.faulty_transport import RequestFault
     from tests.runtime.widgets import Seen, WidgetWorld
 

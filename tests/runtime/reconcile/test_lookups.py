@@ -11,9 +11,9 @@ import pytest
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.reconcile.kind import LogText
+from controller.runtime.kind import LogText
+from controller.runtime.plan import LiveList, LogTail, Lookup, Target
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
-from controller.runtime.reconcile.plan import LiveList, LogTail, Lookup, Target
 from controller.runtime.reconcile.repairs import WHOLE
 from tests.runtime.kit import OWNER, child, status_error, target
 from tests.runtime.recording import RecordingClient, RecordingExpectations

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.runtime.reconcile.plan import JsonPatch, Replace, subresource_of, verb_of
+from controller.runtime.plan import JsonPatch, Replace, subresource_of, verb_of
 from tests.runtime.kit import create, delete, patch, target
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 JSON_PATCH = JsonPatch(target(), "uid-a", ())
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.kube.resources import PODS
-from controller.runtime.reconcile.plan import (
+from controller.runtime.plan import (
     Create,
     Delete,
     Failure,
@@ -21,7 +21,7 @@ from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repair, Repair
 from tests.runtime.kit import create, delete, patch, target
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 POD = Create(Target(PODS, "default", "a"), {})
 STATUS = MergePatch(target(), "uid-a", {"status": {"size": 1}}, subresource="status")

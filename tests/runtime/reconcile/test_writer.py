@@ -11,8 +11,8 @@ import pytest
 
 from controller.kube.errors import Conflict, Forbidden, NotSent, OutcomeUnknown, Status
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError
-from controller.runtime.reconcile.plan import Create, Failure, JsonPatch, MergePatch, Replace
+from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
+from controller.runtime.plan import Create, Failure, JsonPatch, MergePatch, Replace
 from controller.runtime.reconcile.writer import WriteOutcome, Writer, WriteResult
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, child, create, delete, patch, status_error, target
@@ -20,7 +20,7 @@ from tests.runtime.recording import RecordingClient, RecordingExpectations
 
 if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 OBJ = child("a", 7)
 NAMED = (CONFIG_MAPS, "default", "a")

@@ -1,15 +1,11 @@
-"""The merging of an object's lists and maps, from the table of types or a custom schema."""
+"""The merging of an object's lists and maps, for built-in kinds from the table of types."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from controller.devcluster.apiserver.field_table import table
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.crd.schema import Schema
-
 
 _ATOMIC_TYPES = frozenset(
     {
@@ -79,45 +75,3 @@ class TypedStructure:
         """The structure of list items."""
         type_ = self.type[1:-1] if self.type.startswith("[") else "any"
         return TypedStructure(type_, is_atomic=type_ in _ATOMIC_TYPES)
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaStructure:
-    """A value of a custom resource; without a schema everything below is merged by field."""
-
-    schema: Schema | None
-
-    @property
-    def list_keys(self) -> tuple[str, ...] | None:
-        """The keys that identify the items of a list."""
-        return self.schema.item_keys if self.schema else None
-
-    @property
-    def is_atomic(self) -> bool:
-        """True if a map is replaced as a whole."""
-        return self.schema is not None and self.schema.is_atomic_map
-
-    def field(self, name: str) -> Structure:
-        """The structure below a field; metadata is as in built-in kinds."""
-        return SchemaStructure(self.schema.field(name) if self.schema else None)
-
-    def item(self) -> Structure:
-        """The structure of list items."""
-        return SchemaStructure(self.schema.items if self.schema else None)
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectStructure:
-    """A whole object: its metadata is typed, the rest as its kind has it."""
-
-    rest: Structure
-    list_keys: tuple[str, ...] | None = None
-    is_atomic: bool = False
-
-    def field(self, name: str) -> Structure:
-        """The structure below a field."""
-        return TypedStructure("ObjectMeta") if name == "metadata" else self.rest.field(name)
-
-    def item(self) -> Structure:
-        """Objects are no lists."""
-        raise NotImplementedError

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.apply.structure import ObjectStructure, SchemaStructure
 from controller.devcluster.apiserver.crd.defaulting import fill_defaults
 from controller.devcluster.apiserver.crd.pruning import prune
 from controller.devcluster.apiserver.crd.schema import compile_schema
+from controller.devcluster.apiserver.crd.structure import ObjectStructure, SchemaStructure
 from controller.devcluster.apiserver.crd.validation import validate
 from controller.devcluster.apiserver.jsondata import entries
 from controller.devcluster.apiserver.meta import STANDARD_FINALIZERS

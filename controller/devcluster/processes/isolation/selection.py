@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from controller.devcluster.processes.isolation.cluster_dir import ClusterDir, clean_up, clusters_dir
+from controller.devcluster.processes.cluster_dir import ClusterDir, clean_up, clusters_dir
 from controller.devcluster.processes.isolation.namespaces import open_namespaces
 from controller.devcluster.processes.isolation.self_test import self_test
 from controller.devcluster.processes.isolation.shared import open_shared
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from controller.devcluster.processes.isolation.cluster_dir import Leftover
-    from controller.devcluster.processes.isolation.protocols import Isolation, Mode
+    from controller.devcluster.processes.cluster_dir import Leftover
+    from controller.devcluster.processes.pod_sandbox import Isolation, Mode
 
 IsolationOption = Literal["auto", "namespaces", "shim", "shared"]
 """A mode, or the best that this machine permits."""

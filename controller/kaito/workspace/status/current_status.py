@@ -27,7 +27,7 @@ from controller.kaito.workspace.status.resources import (
 )
 from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
 from controller.kaito.workspace.workload import workload_step
-from controller.runtime.reconcile.plan import Create, Event, StatusPatch
+from controller.runtime.plan import Create, Event, StatusPatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kaito.workspace.progress import Progress
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 Status = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import ConditionSet
-from controller.runtime.reconcile.plan import StatusPatch
+from controller.runtime.plan import StatusPatch
 
 if TYPE_CHECKING:
     from datetime import datetime

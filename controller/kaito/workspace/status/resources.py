@@ -14,13 +14,13 @@ from controller.kaito.provisioning.conditions import (
     node_condition,
     resource_condition,
 )
-from controller.runtime.reconcile.plan import verb_of
+from controller.runtime.plan import verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kaito.workspace.progress import Progress
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 _NOT_SERVED: Final = (
     "the API server has no NodeClaims: install the definitions of the provisioner, or run the "

@@ -12,13 +12,13 @@ from controller.ray.api.event_nouns import event_noun
 from controller.ray.children.child import Child, OwnerConflict
 from controller.ray.children.drift import ChildState, Drift, observe_child
 from controller.ray.cluster.children import services
-from controller.ray.cluster.children.observed_children import Note, ObservedChildren
 from controller.ray.cluster.children.table import (
     desired_children,
     enables_serve_service,
     required_objects,
     wants_serve_service,
 )
+from controller.ray.cluster.observed_children import Note, ObservedChildren
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observation import DesiredCluster
     from controller.ray.head.identity import Identity
     from controller.ray.settings import ClusterSettings
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
 
 _REMEDY: Final = "delete that object, or rename the cluster"
 

@@ -17,15 +17,15 @@ from controller.ray.children.writes import (
     repair_child,
     seconds_until_recreation,
 )
-from controller.ray.cluster.status.condition_types import CHILDREN_AS_SPECIFIED
-from controller.runtime.reconcile.plan import Event
+from controller.ray.cluster.condition_types import CHILDREN_AS_SPECIFIED
+from controller.runtime.plan import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 def create_children(

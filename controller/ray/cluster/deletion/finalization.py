@@ -26,8 +26,8 @@ from controller.ray.cluster.deletion.steps import (
 )
 from controller.ray.cluster.pod_writes import delete_pod, pod_target
 from controller.ray.head.identity import HEAD_SCOPE
+from controller.runtime.plan import Create, Event, Lookup, MergePatch, Plan, Target
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
-from controller.runtime.reconcile.plan import Create, Event, Lookup, MergePatch, Plan, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.settings import ClusterSettings
-    from controller.runtime.reconcile.plan import LiveList, Write
+    from controller.runtime.plan import LiveList, Write
 
 
 FOREGROUND: Final = "foregroundDeletion"

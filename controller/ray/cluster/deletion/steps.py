@@ -16,23 +16,23 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import labels
-from controller.ray.cluster.deletion.cleanup import Cleanup
 from controller.ray.cluster.deletion.redis_cleanup import (
     cleanup_job_name,
     is_cleanup_job_of,
     knows_redis,
 )
+from controller.ray.cluster.observed_cleanup import Cleanup
 from controller.ray.head.identity import HEAD_SCOPE
 from controller.ray.pods.fault_tolerance import RedisStorage, state_storage
-from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING
-from controller.runtime.reconcile.plan import LiveList
+from controller.runtime.kind import NAMESPACE_TERMINATING
+from controller.runtime.plan import LiveList
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
 
 CLEANUP_SCOPE: Final = "redis-cleanup"
 DEFAULT_TIMEOUT: Final = 300

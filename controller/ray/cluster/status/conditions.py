@@ -16,7 +16,7 @@ from controller.apimachinery.conditions import (
     ConditionStatus,
 )
 from controller.ray.api.pod_state import condition, is_ready
-from controller.ray.cluster.status.condition_types import (
+from controller.ray.cluster.condition_types import (
     CHILDREN_AS_SPECIFIED,
     DELETION_HELD,
     FEATURES_SUPPORTED,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.upgrade import UpgradeStrategy
     from controller.ray.diagnosis.reasons import Cause
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 
 class ClusterConditions(ConditionSet):

@@ -14,8 +14,8 @@ from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.kube.resources import JOBS
 from controller.ray.api.event_nouns import KUBERAY_NOUNS
 from controller.ray.api.pod_state import is_ready
+from controller.ray.cluster.condition_types import SUSPENDED
 from controller.ray.cluster.deletion.steps import waiting_for
-from controller.ray.cluster.status.condition_types import SUSPENDED
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.lost_pod import lost_pod_cause
 from controller.ray.diagnosis.pod import HEAD, component_of_pod, diagnose_pod, termination_deadline
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 _NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RedisCleanupJob"}
 

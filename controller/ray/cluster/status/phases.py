@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.timestamps import time_of
-from controller.ray.cluster.status.condition_types import PROVISIONED
-from controller.runtime.reconcile.plan import PhaseDuration
+from controller.ray.cluster.condition_types import PROVISIONED
+from controller.runtime.plan import PhaseDuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from controller.ray.diagnosis.reasons import (
     Severity,
     component_of,
 )
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.plan import Event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,12 +18,13 @@ from controller.kube.resources import PODS
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
-from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
-from controller.ray.cluster.status.condition_types import (
+from controller.ray.cluster.condition_types import (
     CHILDREN_AS_SPECIFIED,
     DELETION_HELD,
     SUSPENDED,
 )
+from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
+from controller.ray.cluster.revision_history import NOT_KEPT
 from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.ray.cluster.status.first_cause import (
     diagnose_pods,
@@ -33,18 +34,17 @@ from controller.ray.cluster.status.first_cause import (
 from controller.ray.cluster.status.phases import provisioning_phases
 from controller.ray.cluster.status.readiness_events import readiness_events
 from controller.ray.cluster.status.resources import desired_resources
-from controller.ray.cluster.upgrade import outdated_pods, strategy_of
-from controller.ray.cluster.upgrade.history import history_notes, is_of_history
-from controller.ray.cluster.upgrade.revision_history import NOT_KEPT
-from controller.ray.cluster.upgrade.rolling.report import (
+from controller.ray.cluster.status.rolling_report import (
     set_upgrading,
     upgrade_events,
     upgrade_status,
 )
+from controller.ray.cluster.upgrade import outdated_pods, strategy_of
+from controller.ray.cluster.upgrade.history import history_notes, is_of_history
 from controller.ray.cluster.upgrade.rolling.stamps import hides_an_edit
 from controller.ray.diagnosis.writes import failure_message
+from controller.runtime.plan import Create, Delete, Event, StatusPatch
 from controller.runtime.reconcile.installed_definition import DEFINITION_COMPLETE
-from controller.runtime.reconcile.plan import Create, Delete, Event, StatusPatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec
-    from controller.ray.cluster.children.observed_children import Note
     from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.cluster.observed_children import Note
     from controller.ray.diagnosis.reasons import Cause
     from controller.ray.settings import ClusterSettings
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 Status = dict[str, Any]
 

@@ -16,20 +16,20 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import labels
 from controller.ray.children.child import child_scope
-from controller.ray.cluster.upgrade.revision_history import RevisionHistory, not_kept
+from controller.ray.cluster.revision_history import RevisionHistory, not_kept
 from controller.ray.cluster.workers.scale_down import template_hash
 from controller.ray.pods.template_set import template_set_digest, templates_of
-from controller.runtime.reconcile.plan import Create, Delete, Replace, Target
+from controller.runtime.plan import Create, Delete, Replace, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from controller.kube.objects import ControllerRevision
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.children.observed_children import Note
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.reconcile.kind import CacheReader
-    from controller.runtime.reconcile.plan import Failure, Write
+    from controller.ray.cluster.observed_children import Note
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Failure, Write
 
 KEPT: Final = 10
 """Revisions of a cluster; more only while pods of older ones exist."""

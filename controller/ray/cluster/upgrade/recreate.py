@@ -19,13 +19,13 @@ from controller.ray.cluster.suspension import every_pod
 from controller.ray.cluster.upgrade.strategy import UpgradeStep
 from controller.ray.head.identity import HEAD_SCOPE
 from controller.ray.pods.template_hash import is_outdated
-from controller.runtime.reconcile.plan import MergePatch
+from controller.runtime.plan import MergePatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 _REASON: Final = "the specification has changed and upgradeStrategy is Recreate"
 

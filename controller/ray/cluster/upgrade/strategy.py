@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from controller.ray.cluster.status.condition_types import UPGRADE_STRATEGY_NONE
+from controller.ray.cluster.condition_types import UPGRADE_STRATEGY_NONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.reconcile.plan import LiveList, Write
+    from controller.runtime.plan import LiveList, Write
 
 
 @dataclass(frozen=True, slots=True)

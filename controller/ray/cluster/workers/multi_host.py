@@ -9,90 +9,28 @@ an incomplete replica is then deleted, once, and never repaired in part.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.names import suffix
-from controller.ray.api import labels
 from controller.ray.cluster.healing import unhealthy_reason
-from controller.ray.cluster.workers.scale_down import (
-    NAMED,
-    SURPLUS,
-    DeletionCause,
-    PodToDelete,
-    deletion_rank,
-    free_indices,
-)
+from controller.ray.cluster.pod_to_delete import NAMED, SURPLUS, DeletionCause, PodToDelete
+from controller.ray.cluster.workers.scale_down import deletion_rank, free_indices
 from controller.ray.pods.replica_position import ReplicaPosition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import WorkerGroup
+    from controller.ray.cluster.multi_host_replicas import MultiHostReplica
 
 _SUFFIX_LENGTH = 5
 _LONGEST_LABEL = 63
 
 
-@dataclass(frozen=True, slots=True)
-class MultiHostReplica:
-    """A replica as it is.
-
-    Attributes:
-        name: its name, empty for a pod that carries none: that is a replica of its own.
-        pods: its pods by host index, terminating ones included.
-    """
-
-    name: str
-    pods: tuple[Pod, ...]
-
-    @property
-    def live(self) -> list[Pod]:
-        """The pods that are not terminating."""
-        return [pod for pod in self.pods if not pod.metadata.terminating]
-
-    def is_whole(self, hosts: int) -> bool:
-        """True if these are all of so many hosts, and none was left over from a larger replica."""
-        numbers = [_label(pod, labels.HOST_INDEX) for pod in self.pods]
-        too_high = any(each.isdecimal() and int(each) >= hosts for each in numbers)
-        return len(self.pods) == hosts and not too_high
-
-    @property
-    def index(self) -> str:
-        """The replica index that its pods carry."""
-        return (self.pods[0].metadata.labels or {}).get(labels.REPLICA_INDEX, "")
-
-
-def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
-    """Return whether the group's pods must be treated as multi-host replicas.
-
-    Not while a multi-host group has pods without the labels of replicas, from an operator that sets
-    none: which of them compute together is unknown, so they stay and are replaced one by one, until
-    the group has been empty once.
-    """
-    if any(_label(pod, labels.REPLICA_NAME) for pod in pods):
-        return True
-    return group.hosts > 1 and all(_label(pod, labels.REPLICA_INDEX) for pod in pods)
-
-
-def read_replicas(pods: Iterable[Pod]) -> tuple[MultiHostReplica, ...]:
-    """The pods of a group, grouped by the names of their replicas."""
-    found: defaultdict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        found[_label(pod, labels.REPLICA_NAME)].append(pod)
-    singles = found.pop("", [])
-    replicas = [
-        MultiHostReplica(name, tuple(sorted(found[name], key=_host_order)))
-        for name in sorted(found)
-    ]
-    return (*replicas, *(MultiHostReplica("", (pod,)) for pod in singles))
-
-
 def is_unfinished(each: MultiHostReplica, group: WorkerGroup, begun: Mapping[str, int]) -> bool:
     """Return whether the replica lacks only the hosts that this process has not created yet."""
-    hosts = [_label(pod, labels.HOST_INDEX) for pod in each.pods]
+    hosts = each.host_indices
     named = group.scale_strategy.workers_to_delete
     return (
         len(hosts) < group.hosts
@@ -257,12 +195,3 @@ def _defect(pod: Pod) -> str | None:
 
 def _created(each: MultiHostReplica) -> str:
     return max(pod.metadata.creation_timestamp or "" for pod in each.pods)
-
-
-def _host_order(pod: Pod) -> tuple[int, str, str]:
-    index = _label(pod, labels.HOST_INDEX)
-    return len(index), index, pod.metadata.name
-
-
-def _label(pod: Pod, key: str) -> str:
-    return (pod.metadata.labels or {}).get(key, "")

@@ -7,13 +7,12 @@ in which a cache lists them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.healing import unhealthy_reason
+from controller.ray.cluster.pod_to_delete import NAMED, SURPLUS, DeletionCause, PodToDelete
 from controller.ray.pods.template_hash import is_outdated
 
 if TYPE_CHECKING:
@@ -21,29 +20,6 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import WorkerGroup
-
-NAMED = "it is named in workersToDelete"
-SURPLUS = "the group has more pods than it should"
-
-
-class DeletionCause(Enum):
-    """The cause of a deletion."""
-
-    POD = "the pod's own state"
-    NAMED = "the autoscaler, or whoever fills in workersToDelete"
-    SURPLUS = "a number of replicas in the specification"
-    RESIZED = "the number of hosts in the specification"
-    UPGRADED = "the template in the specification, by the upgrade strategy"
-    GROUP_REMOVED = "a group that is not in the specification"
-
-
-@dataclass(frozen=True, slots=True)
-class PodToDelete:
-    """A pod to delete, and why: a clause for its event."""
-
-    pod: Pod
-    reason: str
-    cause: DeletionCause = DeletionCause.POD
 
 
 def pods_to_delete(

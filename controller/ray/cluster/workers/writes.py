@@ -13,7 +13,7 @@ from controller.ray.cluster.losses import is_replacement_held
 from controller.ray.cluster.pod_writes import create_pod, delete_pod
 from controller.ray.cluster.workers import multi_host, scale_down
 from controller.ray.head.identity import worker_scope
-from controller.runtime.reconcile.plan import ReplicaMember
+from controller.runtime.plan import ReplicaMember
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.workers.missing_pods import MissingPod, MissingPods
     from controller.ray.settings import ClusterSettings
-    from controller.runtime.reconcile.plan import Create, Write
+    from controller.runtime.plan import Create, Write
 
 ABREAST = 8
 """Replicas created at the same time: more are faster, fewer leave less to undo after a crash."""

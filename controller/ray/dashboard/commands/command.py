@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from controller.runtime.reconcile.external import ExternalCommand
+from controller.runtime.external import ExternalCommand
 
 if TYPE_CHECKING:
     from datetime import datetime

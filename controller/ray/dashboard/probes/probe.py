@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from controller.runtime.reconcile.external import Subscription
+from controller.runtime.external import Subscription
 
 if TYPE_CHECKING:
     from controller.ray.dashboard.client.client import DashboardClient

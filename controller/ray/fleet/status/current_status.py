@@ -13,11 +13,11 @@ from controller.apimachinery.conditions import (
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.problem import Problem
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
+from controller.ray.fleet.condition_types import CHANGES_HELD, UPGRADING
 from controller.ray.fleet.held_changes import held_changes
-from controller.ray.fleet.status.condition_types import CHANGES_HELD, UPGRADING
 from controller.ray.fleet.status.first_cause import first_cause
 from controller.ray.fleet.status.upgrade import outdated_copies, upgrade_event, upgrade_state
-from controller.runtime.reconcile.plan import Event, StatusPatch
+from controller.runtime.plan import Event, StatusPatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.ray.fleet.copies import Copy
     from controller.ray.fleet.observation import FleetObservation
     from controller.ray.fleet.status.first_cause import FirstCause
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 Status = dict[str, Any]
 

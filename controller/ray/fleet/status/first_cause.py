@@ -10,7 +10,7 @@ from controller.ray.diagnosis.writes import failure_cause
 
 if TYPE_CHECKING:
     from controller.ray.fleet.observation import FleetObservation
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 _NOT_READY: Final = "ClustersNotReady"
 

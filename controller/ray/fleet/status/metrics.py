@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import mapping, status_of
-from controller.ray.fleet.status.condition_types import UP_TO_DATE, UPGRADING
+from controller.ray.fleet.condition_types import UP_TO_DATE, UPGRADING
 from controller.runtime.collectors import ObjectCollector
 
 if TYPE_CHECKING:

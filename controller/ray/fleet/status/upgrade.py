@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.timestamps import time_of
-from controller.ray.fleet.status.condition_types import (
+from controller.ray.fleet.condition_types import (
     PAUSED,
     ROLLING,
     STUCK,
     UP_TO_DATE,
     UPGRADING,
 )
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.plan import Event
 
 if TYPE_CHECKING:
     from datetime import datetime

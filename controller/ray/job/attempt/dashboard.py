@@ -15,8 +15,8 @@ from controller.ray.dashboard import (
     SubmitJob,
 )
 from controller.ray.job.attempt.command_ids import stop_command_id, submit_command_id
-from controller.ray.job.state_machine.collect_facts import has_answered, must_stop, result_of
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.collect_facts import has_answered, must_stop, result_of
+from controller.ray.job.states import State
 from controller.ray.job.submitter.submission import submission
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.head.stable_service import stable_head_service
 from controller.ray.job.attempt.cluster import cluster_body
 from controller.ray.job.attempt.cluster_changes import digest_of
+from controller.ray.job.collect_facts import info_of, result_of
 from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
-from controller.ray.job.state_machine.collect_facts import info_of, result_of
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
-from controller.runtime.reconcile.plan import Create, Delete, Event, MergePatch, Target
+from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 def create_cluster(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:

@@ -17,7 +17,7 @@ from controller.ray.job.cleanup.deletion_rules import (
     worker_suspensions,
 )
 from controller.ray.job.observation import CLUSTER_SCOPE
-from controller.runtime.reconcile.plan import Delete, Event, JsonPatch, Target
+from controller.runtime.plan import Delete, Event, JsonPatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 def next_deletion(seen: JobObservation, settings: JobSettings, now: datetime) -> DueDeletion:

@@ -14,15 +14,15 @@ from controller.ray.api import labels
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.job.attempt.dashboard import interests, stop
 from controller.ray.job.attempt.writes import delete_submitter
-from controller.ray.job.state_machine.collect_facts import is_stopped
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.collect_facts import is_stopped
+from controller.ray.job.states import State
+from controller.runtime.plan import NOTHING, Plan, Target
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
-from controller.runtime.reconcile.plan import NOTHING, Plan, Target
 
 if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.state_machine.deadlines import Deadlines
-    from controller.runtime.reconcile.plan import MergePatch
+    from controller.runtime.plan import MergePatch
 
 LONGEST_HOLD: Final = timedelta(seconds=30)
 """The time after the deletion at which the finalizer is removed even if the job was not stopped."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.ray.job.state_machine import predicates as when
 from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,13 +14,13 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.job.attempt.cluster_changes import is_outdated
-from controller.ray.job.state_machine.collect_facts import dashboard_outage, info_of
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.collect_facts import dashboard_outage, info_of
+from controller.ray.job.states import State
 from controller.ray.job.status.conditions import JobConditions
 from controller.ray.job.status.messages import LONGEST_MESSAGE
 from controller.ray.job.status.readiness import job_readiness
 from controller.ray.job.status.redaction import excerpt
-from controller.runtime.reconcile.plan import Event, StatusPatch
+from controller.runtime.plan import Event, StatusPatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.deadlines import Deadlines
     from controller.ray.job.status.readiness import JobReadiness
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 Status = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.dashboard import CommandExpired, CommandRefused, JobStatus
-from controller.ray.job.state_machine.collect_facts import (
+from controller.ray.job.collect_facts import (
     SUBMITTER_GRACE,
     dashboard_outage,
     info_of,

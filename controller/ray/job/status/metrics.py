@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.timestamps import time_of
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.states import State
 from controller.runtime.collectors import ObjectCollector
 
 if TYPE_CHECKING:

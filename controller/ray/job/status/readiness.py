@@ -19,22 +19,22 @@ from controller.ray.api.event_nouns import KUBERAY_NOUNS
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
 from controller.ray.diagnosis.pod import diagnose_pod
 from controller.ray.diagnosis.writes import failure_cause
-from controller.ray.job.observation import CLUSTER_SCOPE
-from controller.ray.job.state_machine.collect_facts import (
+from controller.ray.job.collect_facts import (
     dashboard_outage,
     info_of,
     is_unsubmitted,
     result_of,
 )
+from controller.ray.job.observation import CLUSTER_SCOPE
 from controller.ray.job.state_machine.facts import SubmitterFact
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.states import State
 from controller.ray.job.status.redaction import redact
 
 if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.deadlines import Deadlines
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 _NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RayJobSubmitter"}
 

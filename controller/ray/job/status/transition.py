@@ -11,17 +11,17 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
-from controller.ray.job.state_machine.collect_facts import result_of
+from controller.ray.job.collect_facts import result_of
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.states import State
 from controller.ray.job.status import attempts
 from controller.ray.job.status.conditions import JobConditions
 from controller.ray.job.status.current_status import cluster_status_copy, ray_fields
 from controller.ray.job.status.messages import failure_message
 from controller.ray.job.status.readiness import JobReadiness
 from controller.ray.job.status.redaction import last_lines
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.plan import Event
 from controller.runtime.reconcile.status_commit import status_commit
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.deadlines import Deadlines
     from controller.ray.job.state_machine.transitions import Step
-    from controller.runtime.reconcile.plan import MergePatch
+    from controller.runtime.plan import MergePatch
 
 Status = dict[str, Any]
 

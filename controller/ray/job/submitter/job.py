@@ -10,7 +10,7 @@ from controller.apimachinery.ownership import owner_reference
 from controller.kube.resources import JOBS
 from controller.ray.api import labels
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.job.attempt.names import submitter_name
+from controller.ray.job.names import submitter_name
 from controller.ray.job.submitter.container import add_variables, default_container, run_script
 from controller.ray.job.submitter.script import Dashboard, submission_script
 from controller.ray.pods.authentication import add_token_to_pod

@@ -16,7 +16,7 @@ from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.submitter.container import SUBMITTER
-from controller.runtime.reconcile.plan import LogTail
+from controller.runtime.plan import LogTail
 
 if TYPE_CHECKING:
     from datetime import datetime

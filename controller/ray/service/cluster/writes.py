@@ -24,9 +24,9 @@ from controller.ray.service.serving.commands import (
     reported_config,
     unreached_since,
 )
-from controller.ray.service.serving.stored_config import ConfigTooLarge, store
+from controller.ray.service.stored_config import ConfigTooLarge, store
 from controller.ray.service.traffic.routing import routed_clusters
-from controller.runtime.reconcile.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
+from controller.runtime.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 _ROUND_UP: Final = timedelta(microseconds=999_999)
 """Timestamps have whole seconds; requests to a replaced cluster have the whole delay to end."""

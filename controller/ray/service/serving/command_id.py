@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from controller.ray.service.serving.stored_config import StoredConfig
+    from controller.ray.service.stored_config import StoredConfig
 
 
 def put_command_ids(config: StoredConfig, capacity: int | None) -> tuple[str, str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
-    from controller.ray.service.serving.stored_config import StoredConfig
+    from controller.ray.service.stored_config import StoredConfig
 
 _FAILED: Final = frozenset({"DEPLOY_FAILED", "UNHEALTHY"})
 _REMEDY: Final = "; correct the application, its image or spec.serveConfigV2"

@@ -8,7 +8,7 @@ from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head
 from controller.ray.service.serving.proxies import gated_pods, last_resorts, takes_requests
-from controller.runtime.reconcile.plan import Event, MergePatch, Target
+from controller.runtime.plan import Event, MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.service.observation import ServiceObservation
     from controller.ray.service.settings import ServiceSettings
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 def label_pods(seen: ServiceObservation, settings: ServiceSettings) -> Iterator[Write]:

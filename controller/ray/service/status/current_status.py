@@ -10,24 +10,24 @@ from controller.apimachinery.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
+from controller.ray.service.condition_types import UPGRADE_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.rollout.edits import keeps_outdated_cluster
 from controller.ray.service.serving.proxies import serve_state
-from controller.ray.service.status.condition_types import UPGRADE_IN_PROGRESS
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.readiness import ServiceCause, cause_of, first_cause
 from controller.ray.service.status.shares_text import shares_text
 from controller.ray.service.traffic.routing import routing_problem
-from controller.runtime.reconcile.plan import Event, StatusPatch
+from controller.runtime.plan import Event, StatusPatch
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.dashboard import ServeState
     from controller.ray.service.observation import ServiceObservation, ServingCluster
-    from controller.ray.service.serving.stored_config import StoredConfig
     from controller.ray.service.settings import ServiceSettings
-    from controller.runtime.reconcile.plan import Failure
+    from controller.ray.service.stored_config import StoredConfig
+    from controller.runtime.plan import Failure
 
 Status = dict[str, Any]
 

@@ -11,8 +11,9 @@ from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.rayservice import UpgradeType, upgrade_type
-from controller.ray.service.cluster.identity import SpecChange
 from controller.ray.service.cluster.writes import needs_identity
+from controller.ray.service.cluster_identity import SpecChange
+from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.rollout.facts import (
     NO_CLUSTER,
@@ -26,7 +27,6 @@ from controller.ray.service.rollout.facts import (
 from controller.ray.service.rollout.shares import FULL, Shares
 from controller.ray.service.serving.proxies import accepts_requests, serve_state
 from controller.ray.service.serving.readiness import judge
-from controller.ray.service.status.condition_types import ROLLBACK_IN_PROGRESS
 from controller.ray.service.traffic.routing import is_incremental, routing_problem
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from prometheus_client.core import GaugeMetricFamily
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.timestamps import time_of
-from controller.ray.service.observation import ACTIVE, PENDING
-from controller.ray.service.status.condition_types import (
+from controller.ray.service.condition_types import (
     ROLLBACK_IN_PROGRESS,
     SUSPENDED,
     SUSPENDING,
     UPGRADE_IN_PROGRESS,
 )
+from controller.ray.service.observation import ACTIVE, PENDING
 from controller.runtime.collectors import ObjectCollector
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import refusal, reported_config
 from controller.ray.service.serving.proxies import accepts_requests, failure_of
-from controller.ray.service.serving.stored_config import ConfigTooLarge, store
 from controller.ray.service.status.facts import collect_facts, readiness_of
+from controller.ray.service.stored_config import ConfigTooLarge, store
 from controller.ray.service.traffic.routing import routing_problem, state_text
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.settings import ServiceSettings
-    from controller.runtime.reconcile.plan import Failure
+    from controller.runtime.plan import Failure
 
 _ANSWERED: Final = "InternalError"
 """Reason of a failed write that the API server has answered, though not whether it was done."""

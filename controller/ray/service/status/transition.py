@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.conditions import ConditionSet, is_true
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.rollout.facts import Strategy
 from controller.ray.service.rollout.shares import FULL
@@ -20,8 +21,7 @@ from controller.ray.service.rollout.steps import (
     SetPendingCapacity,
     SetPendingWeight,
 )
-from controller.ray.service.status.condition_types import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.plan import Event
 from controller.runtime.reconcile.status_commit import status_commit
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controller.ray.service.observation import ServiceObservation
     from controller.ray.service.rollout.facts import RolloutFacts
     from controller.ray.service.rollout.steps import Move
-    from controller.runtime.reconcile.plan import MergePatch
+    from controller.runtime.plan import MergePatch
 
 Status = dict[str, Any]
 

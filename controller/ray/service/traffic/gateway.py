@@ -13,7 +13,7 @@ from controller.apimachinery.ownership import owner_reference
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child import Child, DesiredFields, OwnerConflict
-from controller.ray.service.cluster.names import gateway_name, route_name
+from controller.ray.service.names import gateway_name, route_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

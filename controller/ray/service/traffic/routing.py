@@ -16,7 +16,7 @@ from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from controller.ray.api.rayservice import UpgradeType, upgrade_type
 from controller.ray.children.drift import ChildState, observe_child
 from controller.ray.head.service import serve_ports
-from controller.ray.service.cluster.names import (
+from controller.ray.service.names import (
     cluster_behind,
     cluster_serve_service_name,
     gateway_name,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.ray.children.drift import ObservedChild
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.settings import ServiceSettings
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -18,7 +18,7 @@ from controller.ray.children.owned_fields import with_owned_fields
 from controller.ray.children.service_fields import desired_service_fields
 from controller.ray.head.service import serve_ports
 from controller.ray.head.stable_service import stable_head_service, stable_service_metadata
-from controller.ray.service.cluster.names import cluster_serve_service_name, serve_service_name
+from controller.ray.service.names import cluster_serve_service_name, serve_service_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -12,20 +12,20 @@ from controller.apimachinery.conditions import find_condition, is_true
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.upgrade_strategy import RollingUpdate
+from controller.ray.cluster.condition_types import SUSPENDED, SUSPENDING, UPGRADING
 from controller.ray.cluster.heads import live_head
-from controller.ray.cluster.status.condition_types import SUSPENDED, SUSPENDING, UPGRADING
-from controller.ray.cluster.upgrade.rolling.explanation import is_explained
-from controller.ray.cluster.upgrade.rolling.progress import (
-    seconds_until_drained,
-    seconds_until_overdue,
-    waits_for,
-)
-from controller.ray.cluster.upgrade.rolling.rollout import (
+from controller.ray.cluster.rollout import (
     HELD,
     GroupUpgrade,
     PodUnits,
     Rollout,
     Verdict,
+)
+from controller.ray.cluster.upgrade.rolling.explanation import is_explained
+from controller.ray.cluster.upgrade.rolling.progress import (
+    seconds_until_drained,
+    seconds_until_overdue,
+    waits_for,
 )
 from controller.ray.cluster.upgrade.rolling.stamps import unstamped_pods
 from controller.ray.cluster.upgrade.rolling.units import draining_since, read_units

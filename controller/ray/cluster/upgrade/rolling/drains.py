@@ -11,7 +11,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
 from controller.ray.cluster.drain_memory import DrainMemory
 from controller.ray.cluster.pod_writes import pod_target, scope_of
-from controller.ray.cluster.upgrade.rolling.rollout import AT_REST, Verdict
+from controller.ray.cluster.rollout import AT_REST, Verdict
 from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.ray.dashboard import (
     DrainNodes,
@@ -20,7 +20,7 @@ from controller.ray.dashboard import (
     NodesProbe,
     ProbeSubscription,
 )
-from controller.runtime.reconcile.plan import Event, MergePatch
+from controller.runtime.plan import Event, MergePatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.upgrade.rolling.rollout import Rollout
-    from controller.runtime.reconcile.plan import Plan, Write
+    from controller.ray.cluster.rollout import Rollout
+    from controller.runtime.plan import Plan, Write
 
 
 def drain_writes(seen: ClusterObservation, now: datetime) -> Iterator[Write]:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import status_of
-from controller.ray.cluster.confirmation import is_confirmed
-from controller.ray.cluster.definition import explains_rolling
-from controller.ray.cluster.status.condition_types import (
+from controller.ray.cluster.condition_types import (
     HEAD_POD_READY,
     PODS_UP_TO_DATE,
     UPGRADE_STRATEGY_NONE,
     UPGRADING,
 )
-from controller.ray.cluster.upgrade.rolling.rollout import Verdict
+from controller.ray.cluster.confirmation import is_confirmed
+from controller.ray.cluster.definition import explains_rolling
+from controller.ray.cluster.rollout import Verdict
 
 if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation

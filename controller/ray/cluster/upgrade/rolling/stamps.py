@@ -15,14 +15,14 @@ from controller.ray.api import labels
 from controller.ray.cluster.pod_writes import pod_target, scope_of
 from controller.ray.cluster.workers.scale_down import template_hash
 from controller.ray.pods.template_hash import UNKNOWN, is_comparable
-from controller.runtime.reconcile.plan import MergePatch
+from controller.runtime.plan import MergePatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
 
 
 def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tuple[Pod, str]]:

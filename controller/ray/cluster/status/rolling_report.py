@@ -9,18 +9,18 @@ from controller.apimachinery.custom_object import dig
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
+from controller.ray.cluster.condition_types import UPGRADING
 from controller.ray.cluster.heads import live_head
-from controller.ray.cluster.status.condition_types import UPGRADING
-from controller.ray.cluster.upgrade.rolling.rollout import AT_REST, STUCK, Verdict
+from controller.ray.cluster.rollout import AT_REST, STUCK, Verdict
 from controller.ray.cluster.upgrade.rolling.units import draining_since
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.plan import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.cluster.rollout import GroupUpgrade, Rollout
     from controller.ray.cluster.status.conditions import ClusterConditions
-    from controller.ray.cluster.upgrade.rolling.rollout import GroupUpgrade, Rollout
 
 _ENDED = AT_REST - {Verdict.HEAD_NEEDS_FAULT_TOLERANCE}
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.isolation.process_tags import started_at, tagged_processes
-from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
+from controller.devcluster.processes.process_tags import started_at, tagged_processes
+from controller.devcluster.processes.supervisor_command import supervisor_command
 
 if TYPE_CHECKING:
     from typing import Any

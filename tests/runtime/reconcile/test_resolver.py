@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.expectations.resolver import CONCURRENCY, ExpectationResolver
-from controller.runtime.reconcile.plan import Failure
+from controller.runtime.plan import Failure
+from controller.runtime.reconcile.resolver import CONCURRENCY, ExpectationResolver
 from controller.runtime.reconcile.writer import Writer
 from tests.runtime.kit import (
     OWNER,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from controller.kube.objects import Job
-    from controller.runtime.reconcile.kind import CreateError
+    from controller.runtime.kind import CreateError
 
 
 _FINISHED: Final = frozenset({"Complete", "Failed", "FailureTarget"})

@@ -14,8 +14,8 @@ import structlog
 
 from controller.kube.errors import KubeError
 from controller.runtime.expectations.turns import BACKOFF, ResolverTurns
+from controller.runtime.plan import Create, Delete, Target
 from controller.runtime.reconcile.lookups import read_live
-from controller.runtime.reconcile.plan import Create, Delete, Target
 from controller.runtime.reconcile.writer import WriteOutcome
 from workqueue import Workers, WorkQueue
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectation import Expectation, ObjectReference
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.plan import Write
     from controller.runtime.reconcile.writer import Writer
     from workqueue import Clock
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.external import AnyExternalSource
-    from controller.runtime.reconcile.plan import Failure, LiveList, LogTail, Plan, StatusPatch
+    from controller.runtime.external import AnyExternalSource
+    from controller.runtime.plan import Failure, LiveList, LogTail, Plan, StatusPatch
 
 T = TypeVar("T", bound=KubeObject)
 Observation = TypeVar("Observation")

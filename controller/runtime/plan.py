@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.external import ExternalCommand, Subscription
+    from controller.runtime.external import ExternalCommand, Subscription
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-_START = str(Path(__file__).parent.parent / "supervisor" / "start.py")
+_START = str(Path(__file__).parent / "supervisor" / "start.py")
 
 
 def supervisor_command(*arguments: str) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         ProbeObservation,
         RayNode,
     )
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.kind import CacheReader
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from controller.ray.job.state_machine.facts import (
     RayFact,
     SubmitterFact,
 )
-from controller.ray.job.state_machine.states import State
+from controller.ray.job.states import State
 
 if TYPE_CHECKING:
     from datetime import datetime
