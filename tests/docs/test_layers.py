@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from graphlib import TopologicalSorter
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
 
 import grimp
+import pytest
 
 from tests.docs.tree import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 
@@ -38,3 +44,24 @@ def test_no_modules_import_each_other_in_a_circle():
     graph = grimp.build_graph("workqueue", "informers", "controller", cache_dir=None)
     imports = {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
     TopologicalSorter(imports).prepare()  # names a circle, and counts imports for types too
+    for siblings in _imports_between_siblings(imports).values():
+        TopologicalSorter(siblings).prepare()
+
+
+def test_a_circle_between_sibling_packages_is_found():
+    imports = {"a.b.read": {"a.c.value"}, "a.c.write": {"a.b.draft"}}  # no circle of modules
+    with pytest.raises(CycleError):
+        TopologicalSorter(_imports_between_siblings(imports)["a"]).prepare()
+
+
+def _imports_between_siblings(
+    imports: Mapping[str, Iterable[str]],
+) -> Mapping[str, Mapping[str, set[str]]]:
+    """The imports of modules as imports between packages and modules of the same parent package."""
+    found: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for importer, imported in ((each, other) for each in imports for other in imports[each]):
+        one, two = importer.split("."), imported.split(".")
+        depth = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), None)
+        if depth:
+            found[".".join(one[:depth])][one[depth]].add(two[depth])
+    return found
