@@ -13,7 +13,7 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.timestamps import rfc3339
 from controller.runtime.expectations.awaited_revisions import AwaitedRevisions
 from controller.runtime.expectations.expectation import Expectation, effective, is_newer
-from controller.runtime.plan import Create
+from controller.runtime.plan import Create, Delete
 from informers import is_older
 
 if TYPE_CHECKING:
@@ -236,9 +236,9 @@ class ExpectationTracker:
         """Drop what the store shows by now; require a live read where it cannot tell (EXP-22)."""
         if expectation.outcome_unknown and _store_shows_create(expectation, stored):
             self.record_member(expectation.writer, expectation.write)
-            expectation.end_write()
-            self.count("object")
-            self._hooks.enqueue_owners(expectation)
+            self._end_unknown_write(expectation, "object")
+        if expectation.outcome_unknown and _store_shows_delete(expectation, stored):
+            self._end_unknown_write(expectation, "uid")
         if expectation.presumed_failed and _revision(stored) != expectation.tried_at:
             expectation.presumed_failed = False
             self._hooks.request_live_read(expectation.reference, 0.0)
@@ -246,6 +246,12 @@ class ExpectationTracker:
             self._compare_object(expectation, expectation.obj, stored)
         if expectation.deleted_uid and expectation.obj is None:
             self._compare_deletion(expectation, stored)
+
+    def _end_unknown_write(self, expectation: Expectation[Any], by: str) -> None:
+        """The store shows that the write of unknown outcome was carried out."""
+        expectation.end_write()
+        self.count(by)
+        self._hooks.enqueue_owners(expectation)
 
     def _compare_object(
         self, expectation: Expectation[Any], obj: KubeObject, stored: KubeObject | None
@@ -282,3 +288,15 @@ def _store_shows_create(expectation: Expectation[Any], stored: KubeObject | None
         and shown is not None
         and is_owned_by(shown.metadata, expectation.writer)
     )
+
+
+def _store_shows_delete(expectation: Expectation[Any], stored: KubeObject | None) -> bool:
+    """Return whether the store shows what a delete whose response was lost has come to (EXP-22).
+
+    It says nothing as long as it shows the object as it was when the request was sent.
+    """
+    write = expectation.write
+    if not isinstance(write, Delete) or _revision(stored) == expectation.tried_at:
+        return False
+    shown = effective(stored, expectation)
+    return shown is None or shown.metadata.uid != write.uid or shown.metadata.terminating

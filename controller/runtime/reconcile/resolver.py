@@ -139,7 +139,7 @@ class ExpectationResolver:
             return True
         owner = self._expectations.writer_of(expectation)
         write = expectation.write
-        if write is not None and owner is not None and _is_repeatable(write, owner):
+        if write is not None and owner is not None and _is_to_be_repeated(expectation, owner):
             return await self._repeat(owner, write, expectation)
         if self._expectations.next_live_read(expectation) > 0:
             return True
@@ -194,6 +194,16 @@ class ExpectationResolver:
             self._enqueue(reference, max(0.0, self._expectations.next_live_read(expectation)))
 
 
-def _is_repeatable(write: Write, owner: Owner) -> bool:
-    """Return whether repeating it is safe; nothing is created for a terminating owner (EXP-12)."""
-    return isinstance(write, Delete) or (isinstance(write, Create) and not owner.terminating)
+def _is_to_be_repeated(expectation: Expectation[Any], owner: Owner) -> bool:
+    """Return whether repeating the write tells its outcome, and is safe.
+
+    Nothing is created for a terminating owner (EXP-12). The outcome of a delete after which the
+    store does not show the object any more is read live, like that of any object it lost (EXP-24).
+    """
+    match expectation.write:
+        case Create():
+            return not owner.terminating
+        case Delete():
+            return not expectation.needs_live_read
+        case _:
+            return False

@@ -194,6 +194,68 @@ async def test_a_lost_delete_is_repeated_with_its_uid():
         assert (book.live(), unsettled(book)) == ([], frozenset())
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_lost_delete_that_the_cache_has_shown_is_not_repeated(replaced: bool):
+    async with settling() as book:
+        book.client.script = unreachable
+        book.show(child("a", 2))
+        book.expectations.expect(OWNER, delete("a"))
+        book.expectations.mark_unknown(OWNER, delete("a"))
+        await asyncio.sleep(1)
+        book.show(child("a", 2))
+        assert unsettled(book) == {"children"}
+        book.show(child("a", 3, uid="uid-2") if replaced else child("a", 3, terminating=True))
+        assert (book.live(), unsettled(book)) == (["a"] if replaced else [], frozenset())
+        assert OWNER in book.woken
+        book.client.calls.clear()
+        await asyncio.sleep(120)
+        assert book.client.calls == []
+
+
+async def test_a_lost_delete_of_what_was_terminating_before_is_settled_by_its_end():
+    async with settling() as book:
+        book.client.script = unreachable
+        going = child("a", 2, terminating=True)
+        book.show(going)
+        book.expectations.expect(OWNER, delete("a"))
+        book.expectations.mark_unknown(OWNER, delete("a"))
+        assert unsettled(book) == {"children"}
+        book.remove(going, 4)
+        assert unsettled(book) == frozenset()
+
+
+@pytest.mark.parametrize("exists", [False, True])
+async def test_EXP24_a_lost_delete_of_what_left_the_selection_is_settled_by_looking(exists: bool):
+    def only_read(call: Call) -> Any:
+        return book.client.serve(call) if call.verb == "get" else unreachable(call)
+
+    async with settling() as book:
+        book.client.script = only_read
+        book.show(child("a", 2))
+        if exists:
+            book.client.objects["a"] = child("a", 3, labels={})
+        book.expectations.expect(OWNER, delete("a"))
+        book.expectations.mark_unknown(OWNER, delete("a"))
+        await asyncio.sleep(1)
+        book.remove(child("a", 2), 4)
+        await asyncio.sleep(60)
+        assert (book.live(), unsettled(book)) == (["a"] if exists else [], frozenset())
+
+
+async def test_a_lost_delete_of_a_child_that_the_cache_has_yet_to_show_is_not_settled_by_that():
+    async with settling() as book:
+        book.client.script = unreachable
+        book.make("a", 10)
+        book.expectations.expect(OWNER, delete("a"))
+        book.expectations.mark_unknown(OWNER, delete("a"))
+        book.bookmark(5)
+        assert unsettled(book) == {"children"}
+        book.show(child("a", 10))
+        assert unsettled(book) == {"children"}
+        book.show(child("a", 11, terminating=True))
+        assert unsettled(book) == frozenset()
+
+
 async def test_a_lost_patch_is_settled_by_looking():
     async with settling() as book:
         book.show(child("a", 2))
