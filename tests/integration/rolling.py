@@ -21,6 +21,7 @@ from tests.ray.dashboard.simulated import incarnation
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.objects import Pod
+    from controller.ray.api import RayCluster
     from tests.integration.harness import RunningOperator, World
     from tests.ray.dashboard.simulated_nodes import SimulatedNodes
 
@@ -199,14 +200,13 @@ class RollingWorld:
 
     async def condition(self, kind: str = "Upgrading") -> Json:
         """A condition of the cluster; empty if it has none such."""
-        conditions = (await self.world.cluster()).status.get("conditions") or ()
-        return next((each for each in conditions if each["type"] == kind), {})
+        return _condition(await self.world.cluster(), kind)
 
     async def is_complete(self) -> bool:
         """Whether the operator has seen the specification, and nothing is left to replace."""
         cluster = await self.world.cluster()
         seen = cluster.status.get("observedGeneration") == cluster.metadata.generation
-        return seen and (await self.condition()).get("reason") == "Complete"
+        return seen and _condition(cluster, "Upgrading").get("reason") == "Complete"
 
     async def completes(self, seconds: float = 1200.0) -> None:
         """Wait for the end."""
@@ -226,6 +226,11 @@ class RollingWorld:
     async def events(self) -> list[str]:
         """Reasons of the events about the cluster."""
         return [reason for reason, _ in await self.world.events_about("RayCluster", "example")]
+
+
+def _condition(cluster: RayCluster, kind: str) -> Json:
+    conditions = cluster.status.get("conditions") or ()
+    return next((each for each in conditions if each["type"] == kind), {})
 
 
 def _budgets(manifest: Json) -> Any:

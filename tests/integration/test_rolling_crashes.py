@@ -1,7 +1,8 @@
 """Crash at every write of a rolling update, lose every answer: each pod is replaced exactly once.
 
 Every Pod watch event is ten seconds late, and a referee checks the budget after every transition of
-the store. The scenario is played once; at each write a forked process goes on with a fault there.
+the store. A sweep plays the scenario once; at each write a forked process goes on with a fault
+there. The faults of all writes also happen in one and the same life.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests.faults.faulty_transport import LostRequest, LostResponse
+from tests.faults.faulty_transport import LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
@@ -29,6 +30,7 @@ pytestmark = [
     pytest.mark.usefixtures("silence"),
 ]
 
+WRITES = frozenset({"create", "patch", "update", "delete"})
 FEW, MANY = (2, 1), (12, 8)
 STEP = 8
 """In each shard every so many writes have a fault."""
@@ -97,6 +99,33 @@ def kill_when(
     hooks.append(strike)
 
 
+def kill_after_every_write(rolling: RollingWorld, operator: RunningOperator) -> list[JournalEntry]:
+    """Kill the operator at the answer to its first write, and so each that follows it.
+
+    Returns:
+        The last write of each operator; it grows.
+    """
+    last: list[JournalEntry] = []
+
+    def watch_over(mortal: RunningOperator) -> None:
+        async def succeed() -> None:
+            await mortal.kill()
+            watch_over(rolling.start_operator(rules=[lag()]))
+
+        def strike(entry: JournalEntry) -> None:
+            if entry.attributes.writes and mortal not in dead:
+                dead.add(mortal)
+                last.append(entry)
+                mortal.transport.sever()
+                rolling.world.background(succeed())
+
+        mortal.transport.on_answer.append(strike)
+
+    dead: set[RunningOperator] = set()
+    watch_over(operator)
+    return last
+
+
 async def test_twenty_workers_in_two_groups_are_replaced_within_the_budget() -> None:
     async with a_cluster(*MANY) as (rolling, _):
         assert await play(rolling) == expected(MANY)
@@ -124,8 +153,7 @@ async def test_with_any_single_answer_lost_each_worker_is_replaced_once(
 ) -> None:
     forks = Forks[Outcome](shard, STEP)
     async with a_cluster(*FEW) as (rolling, operator):
-        verbs = frozenset({"create", "patch", "update", "delete"})
-        operator.transport.rules.append(InEachFork(fault, verbs=verbs, strikes=forks.strikes))
+        operator.transport.rules.append(InEachFork(fault, verbs=WRITES, strikes=forks.strikes))
         assert await forks.play(play(rolling)) == expected(FEW)
     assert forks.places > STEP
     assert all_but(expected(FEW), forks) == {}
@@ -134,14 +162,43 @@ async def test_with_any_single_answer_lost_each_worker_is_replaced_once(
 @pytest.mark.slow
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
 @in_shards
-async def test_twenty_workers_survive_a_kill_at_a_sample_of_all_writes(
-    applied: bool, shard: int
-) -> None:
-    forks = Forks[Outcome](shard, 4 * STEP)
+async def test_twenty_workers_survive_a_kill_at_any_single_write(applied: bool, shard: int) -> None:
+    forks = Forks[Outcome](shard, STEP)
     async with a_cluster(*MANY) as (rolling, operator):
         kill_when(rolling, operator, forks.strikes, applied=applied)
         assert await forks.play(play(rolling)) == expected(MANY)
+    assert forks.places > 5 * sum(MANY)
     assert all_but(expected(MANY), forks) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@in_shards
+async def test_twenty_workers_survive_any_single_answer_lost(
+    fault: LostResponse | LostRequest, shard: int
+) -> None:
+    forks = Forks[Outcome](shard, STEP)
+    async with a_cluster(*MANY) as (rolling, operator):
+        operator.transport.rules.append(InEachFork(fault, verbs=WRITES, strikes=forks.strikes))
+        assert await forks.play(play(rolling)) == expected(MANY)
+    assert forks.places > 5 * sum(MANY)
+    assert all_but(expected(MANY), forks) == {}
+
+
+@pytest.mark.slow
+async def test_twenty_workers_survive_an_operator_killed_after_every_write_of_one_life() -> None:
+    """Each operator makes a single write, and the next one goes on from there."""
+    async with a_cluster(*MANY) as (rolling, operator):
+        killed = kill_after_every_write(rolling, operator)
+        assert await play(rolling) == expected(MANY)
+    assert len(killed) > 3 * sum(MANY)
+
+
+@pytest.mark.slow
+async def test_twenty_workers_are_replaced_once_if_no_answer_to_a_write_ever_arrives() -> None:
+    async with a_cluster(*MANY) as (rolling, operator):
+        operator.transport.rules.append(Rule(LostResponse(), verbs=WRITES))
+        assert await play(rolling) == expected(MANY)
 
 
 @pytest.mark.slow
