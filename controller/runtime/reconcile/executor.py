@@ -8,15 +8,13 @@ width that the last one reached.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.merge_patch import difference, holds_list
-from controller.apimachinery.timestamps import without_times
+from controller.apimachinery.merge_patch import holds_list
 from controller.runtime.events.aggregation import aggregate_events
 from controller.runtime.plan import (
     Create,
@@ -32,12 +30,8 @@ from controller.runtime.reconcile.failed_groups import FailedGroups
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repair, Repairs
 from controller.runtime.reconcile.slow_start import SlowStart
-from controller.runtime.reconcile.status_changes import (
-    changes_a_verdict,
-    changes_only_messages,
-    keep_messages,
-    stored_status,
-)
+from controller.runtime.reconcile.status_changes import changes_a_verdict, stored_status
+from controller.runtime.reconcile.status_decision import StatusDecisions
 from controller.runtime.reconcile.unwritable import UnwritableObjects
 from controller.runtime.reconcile.writer import WriteOutcome, WriteResult
 
@@ -57,13 +51,6 @@ BATCH = 64
 
 FAILED_READ = "FailedRead"
 """Reason of the event and the condition when a plan's live read failed."""
-
-MESSAGE_INTERVAL = 300.0
-"""Seconds at least from a status write that names a failure to one that only changes messages."""
-
-UNWRITTEN_INTERVAL = 120.0
-"""Seconds at least between two attempts to write a status while other writes of its object fail in
-the same way as when it could not be written."""
 
 
 class Result(Enum):
@@ -134,10 +121,8 @@ class PlanExecution:
 class Executor:
     """Carries out plans.
 
-    Its only state is when it last wrote each object's status, when it last named a failure there
-    and when that failed, which fields of the status the server pruned, which writes keep failing,
-    which objects cannot be written, and, between two batches of one plan, the width of the slow
-    start.
+    Its only state is what `StatusDecisions` remembers, which writes keep failing, which objects
+    cannot be written, and, between two batches of one plan, the width of the slow start.
 
     Args:
         writer: sends the writes.
@@ -149,10 +134,7 @@ class Executor:
         self._writer = writer
         self._lookups = lookups
         self._now = now
-        self._status_written: dict[str, float] = {}
-        self._failure_named: dict[str, float] = {}
-        self._unwritten: dict[str, tuple[float, frozenset[str]]] = {}
-        self._pruned_fields: dict[str, dict[str, Any]] = {}
+        self._statuses = StatusDecisions(now)
         self._widths: dict[str, Mapping[SlowStartGroup, int]] = {}
         self._failed_groups: dict[str, FailedGroups] = {}
         self._repairs: dict[str, Repairs] = {}
@@ -194,10 +176,7 @@ class Executor:
 
     def forget(self, uid: str) -> None:
         """The object no longer exists."""
-        self._status_written.pop(uid, None)
-        self._failure_named.pop(uid, None)
-        self._unwritten.pop(uid, None)
-        self._pruned_fields.pop(uid, None)
+        self._statuses.forget(uid)
         self._widths.pop(uid, None)
         self._failed_groups.pop(uid, None)
         self._repairs.pop(uid, None)
@@ -205,7 +184,7 @@ class Executor:
 
     def forget_pruned_fields(self) -> None:
         """Another definition may store what was pruned."""
-        self._pruned_fields.clear()
+        self._statuses.forget_pruned_fields()
 
     async def _look_up(self, execution: PlanExecution) -> PlanOutcome:
         async with asyncio.TaskGroup() as group:
@@ -236,7 +215,7 @@ class Executor:
         if of_status or result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
             run.ended = result.outcome is not WriteOutcome.DONE
         if result.outcome is WriteOutcome.DONE and of_status:
-            self._status_written[run.primary.metadata.uid] = self._now()
+            self._statuses.committed(run.primary.metadata.uid)
         return result.outcome is WriteOutcome.DONE
 
     async def _stages(self, run: _ExecutionState) -> None:
@@ -353,30 +332,19 @@ class Executor:
         if status is None:
             return requeue_after
         requeue_after = _sooner(requeue_after, status.valid_for)
-        uid, present = run.primary.metadata.uid, stored_status(run.primary)
         wanted = with_contested(
             status.wanted, contested, run.primary.metadata.generation, execution.wall()
         )
-        wanted = keep_messages(present, wanted) if run.failing else wanted
-        patch = difference(present, wanted)
-        if not patch or self._would_be_pruned(uid, patch):
-            return requeue_after
-        written = self._status_written.get(uid, -math.inf)
-        if run.failing and changes_only_messages(present, patch):
-            if self._failure_named.get(uid, -math.inf) + MESSAGE_INTERVAL > self._now():
-                return requeue_after
-        elif not status.urgent and (rest := written + status.interval - self._now()) > 0:
-            return _sooner(requeue_after, rest)
-        write = _status_write(execution.resource, run.primary, {**patch, **status.stamps})
-        if not self._must_wait(run, write) and not self._stays_unwritten(run):
-            await self._store_status(run, status, write, wanted)
+        due = self._statuses.decide(run.primary, status, wanted, failing=run.failing)
+        if due.patch is None:
+            return _sooner(requeue_after, due.wait)
+        write = _status_write(execution.resource, run.primary, {**due.patch, **status.stamps})
+        uid = run.primary.metadata.uid
+        if not self._must_wait(run, write) and not self._statuses.stays_unwritten(
+            uid, run.reasons_of_others
+        ):
+            await self._store_status(run, status, write, due.wanted)
         return _sooner(requeue_after, run.repairs_wait)
-
-    def _stays_unwritten(self, run: _ExecutionState) -> bool:
-        """True if the status is not tried this time: it failed lately, and so do others again."""
-        since, reasons = self._unwritten.get(run.primary.metadata.uid, (-math.inf, frozenset()))
-        held = bool(reasons) and reasons == run.reasons_of_others
-        return held and since + UNWRITTEN_INTERVAL > self._now()
 
     async def _store_status(
         self,
@@ -388,38 +356,17 @@ class Executor:
         uid, present = run.primary.metadata.uid, stored_status(run.primary)
         result = await self._write_primary(run, write)
         if result.outcome is WriteOutcome.DONE:
-            self._status_written[uid] = self._now()
+            self._statuses.written(run.primary, wanted, names_failure=run.names_failure)
             for phase in status.phases:
                 run.execution.measure(phase)
-            if run.names_failure:
-                self._failure_named[uid] = self._now()
-            self._remember_pruned_fields(uid, run.primary, wanted)
-            self._unwritten.pop(uid, None)
             reports = not changes_a_verdict(present, write.patch["status"])
             run.report = run.primary.metadata.resource_version if reports else ""
         else:
-            self._unwritten[uid] = (self._now(), run.reasons_of_others)
+            self._statuses.refused(uid, run.reasons_of_others)
         if result.outcome is not WriteOutcome.CONFLICT:
             for event in status.events:
                 quotes = event.quotes or (run.failing and event.type == "Warning")
                 run.execution.emit(replace(event, quotes=quotes))
-
-    def _would_be_pruned(self, uid: str, patch: Mapping[str, Any]) -> bool:
-        pruned = self._pruned_fields.get(uid)
-        return pruned is not None and without_times(patch) == pruned
-
-    def _remember_pruned_fields(
-        self, uid: str, stored: KubeObject, wanted: Mapping[str, Any]
-    ) -> None:
-        """KubeRay's definitions prune fields of ours; writing them again would change nothing.
-
-        Times are not compared: that of a pruned condition is a new one in every plan.
-        """
-        missing = without_times(difference(stored_status(stored), wanted))
-        if missing:
-            self._pruned_fields[uid] = missing
-        else:
-            self._pruned_fields.pop(uid, None)
 
 
 class _ExecutionState:

@@ -24,14 +24,13 @@ from controller.runtime.plan import (
 )
 from controller.runtime.reconcile.executor import (
     BATCH,
-    MESSAGE_INTERVAL,
-    UNWRITTEN_INTERVAL,
     Executor,
     PlanExecution,
     PlanOutcome,
     Result,
 )
 from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repairs
+from controller.runtime.reconcile.status_decision import MESSAGE_INTERVAL, UNWRITTEN_INTERVAL
 from controller.runtime.reconcile.unwritable import FAILED_UPDATE
 from controller.runtime.reconcile.writer import WriteOutcome, WriteResult
 from tests.runtime.kit import NOW, OWNER, create, delete, patch, status_error, target

@@ -1,0 +1,151 @@
+"""Decides whether a status is written, or not now, or not at all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.timestamps import without_times
+from controller.runtime.reconcile.status_changes import (
+    changes_only_messages,
+    keep_messages,
+    stored_status,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from controller.kube.objects import KubeObject
+    from controller.runtime.plan import StatusPatch
+
+MESSAGE_INTERVAL: Final = 300.0
+"""Seconds at least from a status write that names a failure to one that only changes messages."""
+
+UNWRITTEN_INTERVAL: Final = 120.0
+"""Seconds at least between two attempts to write a status while other writes of its object fail in
+the same way as when it could not be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusDecision:
+    """A decision about one status.
+
+    Attributes:
+        patch: a merge patch of the status, to be written now; None if nothing is.
+        wait: seconds until the status is due; None if it is written now, or no time changes that.
+        wanted: the status with the messages that are to stay.
+    """
+
+    patch: dict[str, Any] | None = None
+    wait: float | None = None
+    wanted: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(slots=True)
+class _StatusHistory:
+    """The writes of one object's status.
+
+    Attributes:
+        written_at: monotonic seconds of the last one.
+        named_failure_at: monotonic seconds of the last one that named a failure.
+        refused_at: monotonic seconds of the last attempt, if it failed.
+        reasons: the failures of other writes at that time.
+        pruned: the fields of the last one that the server did not keep.
+    """
+
+    written_at: float = -math.inf
+    named_failure_at: float = -math.inf
+    refused_at: float = -math.inf
+    reasons: frozenset[str] = frozenset()
+    pruned: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class StatusDecisions:
+    """Decides about statuses from what was written before; all that it remembers is by uid.
+
+    Args:
+        now: monotonic seconds.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._histories: dict[str, _StatusHistory] = {}
+
+    def decide(
+        self, obj: KubeObject, status: StatusPatch, wanted: Mapping[str, Any], *, failing: bool
+    ) -> StatusDecision:
+        """Decide about the status of an object.
+
+        Args:
+            obj: the object with its present status.
+            status: the plan's patch; `interval` and `urgent` count.
+            wanted: what is to be written, with the conditions that the runtime adds.
+            failing: whether the status reports a failure; its words alone are no reason to write.
+        """
+        history, present = self._history(obj.metadata.uid), stored_status(obj)
+        wanted = keep_messages(present, wanted) if failing else wanted
+        patch = difference(present, wanted)
+        if not patch or without_times(patch) == history.pruned:
+            return StatusDecision()
+        if failing and changes_only_messages(present, patch):
+            if history.named_failure_at + MESSAGE_INTERVAL > self._now():
+                return StatusDecision()
+        elif not status.urgent:
+            rest = history.written_at + status.interval - self._now()
+            if rest > 0:
+                return StatusDecision(wait=rest)
+        return StatusDecision(patch, wanted=wanted)
+
+    def stays_unwritten(self, uid: str, reasons: frozenset[str]) -> bool:
+        """Return whether a status is not tried: it failed lately, and so do other writes again.
+
+        Args:
+            uid: of the object.
+            reasons: of the failures of other writes.
+        """
+        history = self._history(uid)
+        held = bool(history.reasons) and history.reasons == reasons
+        return held and history.refused_at + UNWRITTEN_INTERVAL > self._now()
+
+    def committed(self, uid: str) -> None:
+        """A commit has changed the status."""
+        self._history(uid).written_at = self._now()
+
+    def written(
+        self, stored: KubeObject, wanted: Mapping[str, Any], *, names_failure: bool
+    ) -> None:
+        """A status was written.
+
+        KubeRay's definitions prune fields of ours; writing them again would change nothing. Times
+        are not compared: that of a pruned condition is a new one in every plan.
+
+        Args:
+            stored: the object that the server returned.
+            wanted: the status that it was to have.
+            names_failure: whether the status names a failure that will not resolve in a moment.
+        """
+        history = self._history(stored.metadata.uid)
+        history.written_at = self._now()
+        if names_failure:
+            history.named_failure_at = self._now()
+        history.pruned = without_times(difference(stored_status(stored), wanted))
+        history.refused_at, history.reasons = -math.inf, frozenset()
+
+    def refused(self, uid: str, reasons: frozenset[str]) -> None:
+        """A status could not be written, while other writes failed for these reasons."""
+        history = self._history(uid)
+        history.refused_at, history.reasons = self._now(), reasons
+
+    def forget(self, uid: str) -> None:
+        """The object no longer exists."""
+        self._histories.pop(uid, None)
+
+    def forget_pruned_fields(self) -> None:
+        """Another definition may store what was pruned."""
+        for history in self._histories.values():
+            history.pruned = {}
+
+    def _history(self, uid: str) -> _StatusHistory:
+        return self._histories.setdefault(uid, _StatusHistory())

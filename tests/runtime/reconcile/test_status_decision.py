@@ -1,0 +1,103 @@
+"""The decision whether a status is written now, later, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.kube.objects import ObjectMeta
+from controller.runtime.plan import StatusPatch
+from controller.runtime.reconcile.status_decision import (
+    MESSAGE_INTERVAL,
+    UNWRITTEN_INTERVAL,
+    StatusDecision,
+    StatusDecisions,
+)
+from tests.runtime.widgets import Widget, WidgetStatus
+
+META = ObjectMeta(name="f", namespace="default", uid="u")
+REFUSED = frozenset({"Forbidden"})
+
+
+class Bench:
+    """Decisions about one widget, at the time `now`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.decisions = StatusDecisions(lambda: self.now)
+
+    def decide(self, wanted: dict[str, Any], *, failing: bool = False, **of: Any) -> StatusDecision:
+        return self.decisions.decide(widget(2), StatusPatch(wanted, **of), wanted, failing=failing)
+
+    def write(self, wanted: dict[str, Any], *, stored: int, names_failure: bool = False) -> None:
+        self.decisions.written(widget(stored), wanted, names_failure=names_failure)
+
+
+def widget(children: int) -> Widget:
+    return Widget(metadata=META, status=WidgetStatus(children=children))
+
+
+def condition(message: str) -> dict[str, Any]:
+    listed = {"type": "Ready", "status": "False", "reason": "Refused", "message": message}
+    return {"conditions": [listed]}
+
+
+def test_only_what_differs_is_written():
+    bench = Bench()
+    assert bench.decide({"children": 3}).patch == {"children": 3}
+    assert bench.decide({"children": 2}) == StatusDecision()
+
+
+def test_a_status_waits_for_its_interval_unless_it_is_urgent():
+    bench = Bench()
+    bench.write({"children": 2}, stored=2)
+    bench.now += 4
+    assert bench.decide({"children": 3}, interval=10, urgent=False).wait == 6
+    assert bench.decide({"children": 3}, interval=10, urgent=True).patch
+    bench.now += 6
+    assert bench.decide({"children": 3}, interval=10, urgent=False).patch
+
+
+def test_a_commit_of_the_status_counts_for_the_interval():
+    bench = Bench()
+    bench.decisions.committed("u")
+    assert bench.decide({"children": 3}, interval=10, urgent=False).wait == 10
+
+
+def test_what_the_server_pruned_is_not_written_again_until_another_definition_is_installed():
+    bench = Bench()
+    bench.write({"children": 2, "note": "x"}, stored=2)
+    assert bench.decide({"children": 2, "note": "x"}) == StatusDecision()
+    assert bench.decide({"children": 2, "note": "y"}).patch
+    bench.decisions.forget_pruned_fields()
+    assert bench.decide({"children": 2, "note": "x"}).patch
+
+
+def test_other_words_for_a_named_failure_are_written_now_and_then():
+    bench = Bench()
+    seen = Widget(metadata=META, status=WidgetStatus(conditions=condition("one")["conditions"]))
+    wanted = condition("quite another sentence")
+    bench.decisions.written(seen, condition("one"), names_failure=True)
+    bench.now += MESSAGE_INTERVAL - 1
+    reworded = StatusPatch(wanted)
+    assert bench.decisions.decide(seen, reworded, wanted, failing=True) == StatusDecision()
+    bench.now += 1
+    assert bench.decisions.decide(seen, reworded, wanted, failing=True).patch == wanted
+
+
+def test_a_status_stays_unwritten_while_other_writes_fail_as_before():
+    bench = Bench()
+    bench.decisions.refused("u", REFUSED)
+    assert bench.decisions.stays_unwritten("u", REFUSED)
+    assert not bench.decisions.stays_unwritten("u", frozenset({"Timeout"}))
+    assert not bench.decisions.stays_unwritten("u", frozenset())
+    bench.now += UNWRITTEN_INTERVAL
+    assert not bench.decisions.stays_unwritten("u", REFUSED)
+
+
+def test_a_written_status_ends_the_wait_and_so_does_the_end_of_the_object():
+    bench = Bench()
+    bench.decisions.refused("u", REFUSED)
+    bench.write({"children": 2}, stored=2)
+    assert not bench.decisions.stays_unwritten("u", REFUSED)
+    bench.decisions.forget("u")
+    assert bench.decide({"children": 3}, interval=10, urgent=False).patch
