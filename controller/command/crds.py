@@ -1,6 +1,7 @@
 """`manta crds`: the CustomResourceDefinitions that Manta serves, ready for `kubectl apply -f -`.
 
-Those of Workspaces are printed on request: few clusters have these, and Kaito's own fit too.
+Those of Workspaces and InferenceSets are printed on request: few clusters have these, and Kaito's
+own fit too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def crds(output: str, kind: str = "ray") -> int:
 
     Args:
         output: the format.
-        kind: `ray` for all kinds of Ray, or `workspace`.
+        kind: `ray` for all kinds of Ray, or `workspace` for those of Kaito.
     """
     definitions = _of_workspaces() if kind == "workspace" else custom_resource_definitions()
     if output == "json":
@@ -35,7 +36,7 @@ def crds(output: str, kind: str = "ray") -> int:
 
 def _of_workspaces() -> list[Definition]:
     from controller.kaito.api.definitions.crds import (  # noqa: PLC0415  few clusters have them
-        workspace_definition,
+        kaito_definitions,
     )
 
-    return [workspace_definition()]
+    return kaito_definitions()

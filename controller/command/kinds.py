@@ -17,6 +17,7 @@ from controller.ray.service import RayServiceKind, ServiceSettings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
     from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
     from controller.ray.dashboard import DashboardActors
     from controller.runtime.kind import Kind
@@ -30,6 +31,7 @@ class KindSettings:
 
     Attributes:
         workspace: None while their feature gate is off, so that nothing of them is loaded.
+        inference_set: the same.
     """
 
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
@@ -38,6 +40,7 @@ class KindSettings:
     service: ServiceSettings = field(default_factory=ServiceSettings)
     fleet: FleetSettings = field(default_factory=FleetSettings)
     workspace: WorkspaceSettings | None = None
+    inference_set: InferenceSetSettings | None = None
 
     @classmethod
     def from_environment(
@@ -51,13 +54,15 @@ class KindSettings:
             ValueError: one has a value that it must not have; the message names it.
         """
         gates = feature_gates or FeatureGates()
+        workspace = _workspace_settings(environment) if gates.enabled(WORKSPACE) else None
         return cls(
             replace(ClusterSettings.from_environment(environment), feature_gates=gates),
             replace(JobSettings.from_environment(environment), feature_gates=gates),
             replace(CronJobSettings.from_environment(environment), feature_gates=gates),
             replace(ServiceSettings.from_environment(environment), feature_gates=gates),
             FleetSettings(gates),
-            _workspace_settings(environment) if gates.enabled(WORKSPACE) else None,
+            workspace,
+            _inference_set_settings(workspace) if workspace is not None else None,
         )
 
     def without_batches(self) -> KindSettings:
@@ -65,11 +70,16 @@ class KindSettings:
 
         A dry run then shows the whole change in few plans.
         """
-        return replace(self, cluster=replace(self.cluster, batch=_UNLIMITED))
+        sets = self.inference_set
+        return replace(
+            self,
+            cluster=replace(self.cluster, batch=_UNLIMITED),
+            inference_set=replace(sets, batch=_UNLIMITED) if sets is not None else None,
+        )
 
 
 def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list[Kind[Any]]:
-    """Every kind; RayCronJobs, RayClusterFleets and Workspaces if their feature gates are on.
+    """Every kind; those that are not always served if their feature gates are on.
 
     Args:
         settings: of the kinds.
@@ -85,7 +95,7 @@ def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list
     if settings.fleet.feature_gates.enabled(CLUSTER_FLEET):
         kinds.append(RayClusterFleetKind(settings.fleet))
     if settings.fleet.feature_gates.enabled(WORKSPACE):
-        kinds.append(_workspace_kind(settings.workspace))
+        kinds += [_workspace_kind(settings.workspace), _inference_set_kind(settings.inference_set)]
     return kinds
 
 
@@ -130,3 +140,15 @@ def _workspace_kind(settings: WorkspaceSettings | None) -> WorkspaceKind:
     from controller.kaito.workspace import WorkspaceKind  # noqa: PLC0415  few clusters have them
 
     return WorkspaceKind(settings)
+
+
+def _inference_set_settings(workspaces: WorkspaceSettings) -> InferenceSetSettings:
+    from controller.kaito.inferenceset import InferenceSetSettings  # noqa: PLC0415
+
+    return InferenceSetSettings(workspaces.options)
+
+
+def _inference_set_kind(settings: InferenceSetSettings | None) -> InferenceSetKind:
+    from controller.kaito.inferenceset import InferenceSetKind  # noqa: PLC0415
+
+    return InferenceSetKind(settings)

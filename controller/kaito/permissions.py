@@ -1,4 +1,4 @@
-"""What the operator may do on the API server for Workspaces, as data.
+"""What the operator may do on the API server for Workspaces and InferenceSets, as data.
 
 A test compares it with what plans write and what is watched.
 """
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 _WATCH: Final = frozenset({"get", "list", "watch"})
 
 PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
-    "workspaces.kaito.sh": _WATCH | {"patch"},
+    "workspaces.kaito.sh": _WATCH | {"create", "delete", "patch"},
     "workspaces/status.kaito.sh": frozenset({"patch"}),
     "workspaces/finalizers.kaito.sh": frozenset({"update"}),  # on OpenShift, of owners (KAI-25)
+    "inferencesets.kaito.sh": _WATCH | {"patch"},
+    "inferencesets/status.kaito.sh": frozenset({"patch"}),
+    "inferencesets/finalizers.kaito.sh": frozenset({"update"}),
     "nodeclaims.karpenter.sh": _WATCH | {"create", "delete"},
     "nodes": _WATCH | {"patch"},
     "controllerrevisions.apps": _WATCH | {"create", "delete"},

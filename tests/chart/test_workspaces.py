@@ -10,7 +10,7 @@ import yaml
 from controller.command.kinds import KindSettings
 from controller.command.manager.flags import read_options
 from controller.command.manager.start import kind_settings_of
-from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kaito.api.options import Provisioner
 from tests.chart.helm import CHART, helm, needs_helm, only, rendered
 
@@ -34,10 +34,13 @@ def test_without_the_gate_the_chart_renders_nothing_of_workspaces():
     assert without == [part for part in usual if part["kind"] != "Deployment"]
 
 
-def test_with_the_gate_the_definition_comes_and_stays():
-    definition = only("CustomResourceDefinition", rendered(CHART, *GATE))
-    assert definition["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
-    assert definition == workspace_definition()
+def test_with_the_gate_the_definitions_come_and_stay():
+    objects = rendered(CHART, *GATE)
+    definitions = [part for part in objects if part["kind"] == "CustomResourceDefinition"]
+    for each in definitions:
+        assert each["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+    by_name = {each["metadata"]["name"]: each for each in definitions}
+    assert by_name == {each["metadata"]["name"]: each for each in kaito_definitions()}
     kinds = [part["kind"] for part in rendered(CHART, *GATE, "workspaces.installDefinition=false")]
     assert "CustomResourceDefinition" not in kinds
 

@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
         "--kind",
         choices=["ray", "workspace"],
         default="ray",
-        help="which definitions: those of Ray's kinds, or that of Workspaces (default: ray)",
+        help="which definitions: those of Ray's kinds, or of Kaito's (default: ray)",
     )
     add_output(crds, "yaml", "json")
     crds.set_defaults(start=_start)

@@ -1,21 +1,6 @@
-"""InferenceSet: replicas of a Workspace. What is due, and with which bodies, as pure functions."""
+"""The InferenceSet kind: replicas of a Workspace."""
 
-from __future__ import annotations
+from controller.kaito.inferenceset.kind import InferenceSetKind
+from controller.kaito.inferenceset.settings import InferenceSetSettings
 
-from controller.kaito.inferenceset.body import label_changes, workspace_body
-from controller.kaito.inferenceset.decision import SetDecision, next_changes
-from controller.kaito.inferenceset.names import replica_names
-from controller.kaito.inferenceset.replicas import Replica, replica
-from controller.kaito.inferenceset.report import SetReport, report
-
-__all__ = [
-    "Replica",
-    "SetDecision",
-    "SetReport",
-    "label_changes",
-    "next_changes",
-    "replica",
-    "replica_names",
-    "report",
-    "workspace_body",
-]
+__all__ = ["InferenceSetKind", "InferenceSetSettings"]

@@ -11,18 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
-
-from controller.kaito.inferenceset.names import replica_names
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from controller.kaito.inferenceset.replicas import Replica
-    from controller.kube.objects import ObjectMeta
-
-_BATCH: Final = 64
-"""Workspaces that one decision creates at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +33,21 @@ class SetDecision:
 
 
 def next_changes(
-    inference_set: ObjectMeta,
-    desired: int,
-    replicas: Sequence[Replica],
-    taken: Collection[str] = (),
+    desired: int, replicas: Sequence[Replica], free: Sequence[str], batch: int
 ) -> SetDecision:
     """The changes that bring the number of replicas to what is wanted.
 
     Args:
-        inference_set: metadata of the set.
         desired: number of replicas.
-        replicas: its Workspaces, terminating ones and those that Kaito named included.
-        taken: names that objects of other owners have. Their replicas wait until they are free:
-            another name would be a second one for the replica.
+        replicas: the Workspaces of the set, terminating ones and those that Kaito named included.
+        free: names for those that are missing, in order. The name of a replica that another owner
+            has is not among them, and is waited for: another one would be a second name for it.
+        batch: Workspaces that are created or deleted at most.
     """
     surplus = len(replicas) - desired
     if surplus > 0:
-        return SetDecision(delete=tuple(_too_many(replicas, desired, surplus)))
-    present = {each.name for each in replicas}
-    names = islice(replica_names(inference_set), desired)
-    free = (name for name in names if name not in present and name not in taken)
-    return SetDecision(create=tuple(islice(free, min(-surplus, _BATCH))))
+        return SetDecision(delete=tuple(islice(_too_many(replicas, desired, surplus), batch)))
+    return SetDecision(create=tuple(free[: min(-surplus, batch)]))
 
 
 def _too_many(replicas: Sequence[Replica], desired: int, surplus: int) -> Iterator[Replica]:

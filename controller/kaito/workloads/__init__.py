@@ -10,12 +10,13 @@ from controller.kaito.workloads.changes import (
     is_benchmarked,
     is_on_local_disk,
     preset_changes,
+    server_image,
     template_changes,
 )
 from controller.kaito.workloads.gpus import workload_gpus
 from controller.kaito.workloads.history import HistoryStep, next_revision
 from controller.kaito.workloads.identity import headless_service_name
-from controller.kaito.workloads.images import engine_metadata
+from controller.kaito.workloads.images import base_image, engine_metadata
 from controller.kaito.workloads.preset import preset_stateful_set
 from controller.kaito.workloads.revision import Revision, RevisionState
 from controller.kaito.workloads.server import Serving
@@ -36,6 +37,7 @@ __all__ = [
     "RevisionState",
     "Serving",
     "Tuning",
+    "base_image",
     "config_name",
     "default_config_map",
     "engine_metadata",
@@ -47,6 +49,7 @@ __all__ = [
     "preset_changes",
     "preset_stateful_set",
     "results_folder",
+    "server_image",
     "services",
     "template_changes",
     "template_stateful_set",

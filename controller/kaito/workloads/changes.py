@@ -73,10 +73,8 @@ def image_upgrade(
     """
     main: Body = desired["spec"]["template"]["spec"]["containers"][0]
     version = (workspace.labels or {}).get(labels.UPGRADE_TO, "")
-    position = _main_container(present) or 0
-    containers = present.spec.template.spec.containers
-    image = containers[position].image if containers else ""
-    if not version or not main["image"].endswith(f":{version}") or image == main["image"]:
+    is_due = server_image(present) != main["image"]
+    if not version or not main["image"].endswith(f":{version}") or not is_due:
         return ()
     retention = "persistentVolumeClaimRetentionPolicy"
     return (
@@ -85,6 +83,12 @@ def image_upgrade(
         _set("/spec/replicas", desired["spec"]["replicas"]),
         _set(f"/spec/{retention}", desired["spec"][retention]),
     )
+
+
+def server_image(present: StatefulSet) -> str:
+    """The image of the server's container; empty if there is none."""
+    position = _main_container(present)
+    return "" if position is None else present.spec.template.spec.containers[position].image
 
 
 def is_on_local_disk(present: StatefulSet) -> bool:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
+from controller.kaito.api.definition_guard import leave_as_it_is
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.workspace.definition import definition_reader, leave_as_it_is
+from controller.kaito.workspace.definition import definition_reader
 from controller.kaito.workspace.goal import Goal, read_goal
 from controller.kaito.workspace.observe import WorkspaceSources, observe_workspace
 from controller.kaito.workspace.plan import plan_workspace
@@ -72,7 +73,8 @@ class WorkspaceKind:
 
         That of a deletion stays, and what is left as it is gets none.
         """
-        if observation.workspace.metadata.terminating or leave_as_it_is(observation) is not None:
+        workspace = observation.workspace
+        if workspace.metadata.terminating or leave_as_it_is(workspace, observation.definition):
             return plan.status
         return current_status(observation, now, failures)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
+from controller.kaito.api.definition_guard import leave_as_it_is
 from controller.kaito.provisioning.commitment import write_commitment
 from controller.kaito.workspace.claim_writes import (
     create_claims,
@@ -18,7 +19,6 @@ from controller.kaito.workspace.claim_writes import (
     look_up_claims,
 )
 from controller.kaito.workspace.commit import commit_patch
-from controller.kaito.workspace.definition import leave_as_it_is
 from controller.kaito.workspace.deletion import plan_deletion
 from controller.kaito.workspace.progress import progress_of
 from controller.kaito.workspace.revisions import history_of, write_history
@@ -40,7 +40,7 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     meta = seen.workspace.metadata
     if meta.terminating:
         return plan_deletion(seen, now)
-    untouched = leave_as_it_is(seen)
+    untouched = leave_as_it_is(seen.workspace, seen.definition)
     if untouched is not None:
         return untouched
     status = current_status(seen, now)

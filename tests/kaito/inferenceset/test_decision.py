@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.kaito.inferenceset import Replica, SetDecision, next_changes, replica_names
+from controller.kaito.inferenceset.decision import SetDecision, next_changes
+from controller.kaito.inferenceset.names import replica_names
+from controller.kaito.inferenceset.replicas import Replica
 from controller.kube.objects import ObjectMeta
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 META = ObjectMeta(name="models", namespace="default", uid="s-1")
 NAMES = tuple(islice(replica_names(META), 8))
+
+
+def decide(desired: int, present: Sequence[Replica], batch: int = 64) -> SetDecision:
+    """The decision when all names are free that no replica has."""
+    names = {each.name for each in present}
+    free = [name for name in islice(replica_names(META), desired) if name not in names]
+    return next_changes(desired, present, free, batch)
 
 
 def replicas(*given: str) -> list[Replica]:
@@ -54,7 +67,7 @@ def replicas(*given: str) -> list[Replica]:
     ],
 )
 def test_what_is_deleted_is_what_kaito_deletes(given: list[str], desired: int, deleted: list[str]):
-    decision = next_changes(META, desired, replicas(*given))
+    decision = decide(desired, replicas(*given))
     assert [each.name for each in decision.delete] == deleted
     assert decision.create == ()
 
@@ -69,35 +82,49 @@ def test_what_is_deleted_is_what_kaito_deletes(given: list[str], desired: int, d
     ],
 )
 def test_scaling_down_keeps_what_serves(given: list[str], desired: int, deleted: list[str]):
-    decision = next_changes(META, desired, replicas(*given))
+    decision = decide(desired, replicas(*given))
     assert [each.name for each in decision.delete] == deleted
 
 
 def test_missing_replicas_are_created_under_the_names_of_their_indexes():
-    assert next_changes(META, 3, []) == SetDecision(create=NAMES[:3])
+    assert decide(3, []) == SetDecision(create=NAMES[:3])
     present = [Replica(NAMES[1])]
-    assert next_changes(META, 3, present).create == (NAMES[0], NAMES[2])
-    assert next_changes(META, 3, [Replica(name) for name in NAMES[:3]]) == SetDecision()
+    assert decide(3, present).create == (NAMES[0], NAMES[2])
+    assert decide(3, [Replica(name) for name in NAMES[:3]]) == SetDecision()
 
 
 def test_replicas_that_kaito_has_named_count():
     present = [Replica("models-abcde"), Replica("models-fghij")]
-    assert next_changes(META, 3, present).create == (NAMES[0],)
-    assert next_changes(META, 2, present) == SetDecision()
+    assert decide(3, present).create == (NAMES[0],)
+    assert decide(2, present) == SetDecision()
 
 
 def test_a_replica_that_is_being_deleted_is_replaced_when_it_is_gone():
     present = [Replica(NAMES[0], terminating=True), Replica(NAMES[1])]
-    assert next_changes(META, 2, present) == SetDecision()
-    assert next_changes(META, 2, present[1:]).create == (NAMES[0],)
+    assert decide(2, present) == SetDecision()
+    assert decide(2, present[1:]).create == (NAMES[0],)
 
 
 def test_a_name_of_another_owner_is_waited_for():
-    assert next_changes(META, 2, [], taken={NAMES[0]}).create == (NAMES[1],)
+    assert next_changes(2, [], [NAMES[1]], 64).create == (NAMES[1],)
 
 
-def test_no_decision_creates_thousands():
-    assert len(next_changes(META, 2**31 - 1, []).create) == 64
+def test_no_decision_creates_or_deletes_thousands():
+    assert decide(8, [], batch=3).create == NAMES[:3]
+    assert len(decide(0, [Replica(name) for name in NAMES], batch=3).delete) == 3
+
+
+def test_in_batches_the_same_replicas_are_deleted():
+    given = replicas("old ready", "new", "new ready", "old", "new", "new ready")
+    at_once = {each.name for each in decide(2, given).delete}
+    gone: set[str] = set()
+    for _ in range(6):
+        seen = [
+            replace(each, terminating=True, ready=False) if each.name in gone else each
+            for each in given
+        ]
+        gone |= {each.name for each in decide(2, seen, batch=1).delete}
+    assert gone == at_once
 
 
 def test_names_are_those_of_the_set_and_never_the_same_twice():
@@ -118,7 +145,7 @@ def test_KAI5_late_views_and_repeated_creates_never_make_one_too_many(seed: int)
     seen: list[frozenset[str]] = [world]
     for _ in range(120):
         view = draw.choice(seen[-draw.randrange(1, 12) :])
-        decision = next_changes(META, desired, [Replica(name) for name in sorted(view)])
+        decision = decide(desired, [Replica(name) for name in sorted(view)])
         assert not decision.delete
         for name in decision.create:
             if draw.random() < 0.8:
@@ -129,15 +156,15 @@ def test_KAI5_late_views_and_repeated_creates_never_make_one_too_many(seed: int)
             seen.append(world)
         assert len(world) <= desired
     for _ in range(3):
-        decision = next_changes(META, desired, [Replica(name) for name in sorted(world)])
+        decision = decide(desired, [Replica(name) for name in sorted(world)])
         world |= set(decision.create)
     assert len(world) == desired
 
 
 def test_the_order_in_which_replicas_are_seen_plays_no_part():
     given = replicas("old ready", "new", "new ready", "old", "new terminating")
-    expected: Any = {each.name for each in next_changes(META, 2, given).delete}
+    expected: Any = {each.name for each in decide(2, given).delete}
     draw = random.Random(1)
     for _ in range(20):
         draw.shuffle(given)
-        assert {each.name for each in next_changes(META, 2, given).delete} == expected
+        assert {each.name for each in decide(2, given).delete} == expected

@@ -11,11 +11,17 @@ import yaml
 from controller.kaito.api import labels
 from controller.kaito.api.node import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
+from controller.kaito.inferenceset import InferenceSetKind
 from controller.kaito.permissions import PERMISSIONS, granted
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.runtime.plan import subresource_of
 from tests.fakes.verbs import needed
-from tests.kaito.support import workspace
+from tests.kaito.inferenceset.given import Given as GivenSet
+from tests.kaito.inferenceset.given import replica_of
+from tests.kaito.inferenceset.test_plan import FINALIZER as SET_FINALIZER
+from tests.kaito.inferenceset.test_plan import RESOURCE
+from tests.kaito.inferenceset.test_plan import deleted as deleted_set
+from tests.kaito.support import inference, inference_set, workspace
 from tests.kaito.workspace.given import Given, job, node, server, writes
 from tests.kaito.workspace.test_plan import TUNING, deleted
 from tests.ray.test_permissions import RULES as USUAL
@@ -55,9 +61,18 @@ def relabelled() -> Given:
     return given
 
 
+def plans_of_sets() -> list[Plan]:
+    """At least one with each kind of write."""
+    template = {"metadata": {"labels": {"team": "a"}}, "resource": RESOURCE}
+    labelled = GivenSet(inference_set(template={**template, "inference": inference()}))
+    labelled.with_replicas(replica_of(labelled.names[0]))
+    surplus = GivenSet(inference_set(replicas=0)).with_replicas(replica_of("models-aaaaa"))
+    return [labelled.plan(), surplus.plan(), deleted_set(finalizers=(SET_FINALIZER,)).plan()]
+
+
 def used() -> dict[str, set[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for plan in plans():
+    for plan in (*plans(), *plans_of_sets()):
         for write in (*writes(plan), *((plan.commit,) if plan.commit else ())):
             resource = write.target.resource
             assert needed(write) <= granted(resource, subresource_of(write)), write.target
@@ -74,8 +89,7 @@ def test_plans_write_what_is_granted_and_no_more_is_granted():
 
 
 def test_what_is_watched_may_be_watched():
-    for settings in (None, OWN_NODES):
-        kind = WorkspaceKind(settings)
+    for kind in (WorkspaceKind(), WorkspaceKind(OWN_NODES), InferenceSetKind()):
         for resource in (kind.primary, *(owned.resource for owned in kind.owned)):
             assert granted(resource) >= WATCHING, resource
 

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 INVALID_SET: Final = "InvalidInferenceSetSpec"
 _TEMPLATE: Final = "spec.template"
+MAX_REPLICAS: Final = 10_000
+"""Twice as many as the nodes of the largest clusters. Kaito has no limit, and an autoscaler or a
+slip of the finger may ask for two thousand million."""
+
 SUFFIX: Final = 6
 """Characters that the names of the Workspaces add."""
 
@@ -57,6 +61,8 @@ def _errors(
         yield invalid_value(problem, "name")
     if spec.replicas < 0:
         yield invalid_value(spec.replicas, "spec.replicas", "must be non-negative")
+    elif spec.replicas > MAX_REPLICAS:
+        yield invalid_value(spec.replicas, "spec.replicas", f"must be at most {MAX_REPLICAS}")
     instance_type = spec.template.resource.instance_type
     if options.has_own_nodes and instance_type:
         yield invalid_value(

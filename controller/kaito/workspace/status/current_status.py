@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet
 from controller.apimachinery.problem import Problem
+from controller.kaito.api.failed_write import what_failed
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.provisioning.conditions import NODE_CLAIM_READY, ConditionFacts
 from controller.kaito.workspace.config import Blocked
@@ -23,7 +24,6 @@ from controller.kaito.workspace.status.outcome import (
 from controller.kaito.workspace.status.resources import (
     invalid_condition,
     resource_conditions,
-    what_failed,
 )
 from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
 from controller.kaito.workspace.workload import workload_step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.kaito.api.failed_write import what_failed
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.provisioning.conditions import (
     NODE_CLAIM_READY,
@@ -14,7 +15,6 @@ from controller.kaito.provisioning.conditions import (
     node_condition,
     resource_condition,
 )
-from controller.runtime.plan import verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,16 +61,6 @@ def _nodes(progress: Progress, failures: tuple[Failure, ...]) -> ConditionFacts:
     if failure is not None and not progress.nodes.is_ready:
         return _false(NODES_READY, progress.nodes.reason, what_failed(failure))
     return node_condition(progress.nodes)
-
-
-def what_failed(failure: Failure) -> str:
-    """A sentence about a write that failed, with the server's words."""
-    target = failure.write.target
-    doubt = "; it is not known whether it was carried out" if failure.unknown else ""
-    return (
-        f"cannot {verb_of(failure.write)} {target.resource.kind} {target.name}: "
-        f"{failure.message}{doubt}"
-    )
 
 
 def _false(type_: str, reason: str, message: str) -> ConditionFacts:

@@ -1,0 +1,39 @@
+"""The wait of an object for its installed definition, where a dropped field would cost a model.
+
+Unlike the kinds of Ray, those of Kaito are left alone also while the definition cannot be read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.runtime.plan import Event, Plan
+from controller.runtime.reconcile import definition_guard
+from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL
+
+if TYPE_CHECKING:
+    from controller.kube.objects import KubeObject
+    from controller.runtime.reconcile.installed_definition import InstalledDefinition
+
+
+def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | None:
+    """The plan that writes nothing and says why; None if the specification can be believed.
+
+    It cannot while the definition is unreadable, or may have changed since the cached objects were
+    read.
+    """
+    if definition.error:
+        event = Event("Warning", "DefinitionUnread", "Reconcile", _unread(definition))
+        return Plan(events=(event,), requeue_after=EVENT_INTERVAL)
+    untouched = definition_guard.leave_as_it_is(obj, definition)
+    if untouched is None and definition.awaited:
+        return definition_guard.wait_for_definition(obj, definition)
+    return untouched
+
+
+def _unread(definition: InstalledDefinition) -> str:
+    return (
+        f"the installed definition of {definition.kind}s cannot be read ({definition.error}), and "
+        f"a field that it drops would look like an edit. {definition.consequence}. Grant the "
+        "operator the right to read /openapi/v3, as the ClusterRole system:discovery does"
+    )

@@ -1,0 +1,80 @@
+"""The InferenceSet kind: observing, planning and status for the runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.problem import Problem
+from controller.kaito.api.definition_guard import leave_as_it_is
+from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.validation.inferenceset import validate_inference_set
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.inferenceset.definition import definitions_reader
+from controller.kaito.inferenceset.observe import InferenceSetSources, observe_inference_set
+from controller.kaito.inferenceset.plan import plan_inference_set
+from controller.kaito.inferenceset.settings import InferenceSetSettings
+from controller.kaito.inferenceset.status import current_status
+from controller.kube.resources import STATEFUL_SETS
+from controller.runtime.kind import Owned
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
+    from controller.kaito.inferenceset.observation import InferenceSetObservation
+    from controller.kube.resources import Resource
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.plan import Failure, Plan, StatusPatch
+
+
+class InferenceSetKind:
+    """Keeps as many Workspaces as a set asks for.
+
+    Args:
+        settings: for all sets.
+    """
+
+    name = "inferenceset-controller"
+    primary: Resource[Any] = INFERENCE_SETS
+    owned: tuple[Owned[Any], ...] = (Owned(WORKSPACES, optional=True), Owned(STATEFUL_SETS))
+    creates: tuple[Resource[Any], ...] = (WORKSPACES,)
+    external_source = None
+    optional = True
+
+    def __init__(self, settings: InferenceSetSettings | None = None) -> None:
+        self._settings = settings or InferenceSetSettings()
+        self._sources = InferenceSetSources(
+            IdentityMemo(self._read), self._settings, definitions_reader()
+        )
+
+    def observe(self, key: str, reads: CacheReader) -> InferenceSetObservation | None:
+        """Everything the plan depends on; None if the set is gone."""
+        return observe_inference_set(key, reads, self._sources)
+
+    def problem(self, observation: InferenceSetObservation) -> Problem | None:
+        """Why the specification is refused, None if it is valid."""
+        return observation.goal if isinstance(observation.goal, Problem) else None
+
+    def plan(self, observation: InferenceSetObservation, now: datetime) -> Plan:
+        """The plan for the set."""
+        return plan_inference_set(observation, now)
+
+    def status_after(
+        self,
+        observation: InferenceSetObservation,
+        plan: Plan,
+        failures: tuple[Failure, ...],
+        now: datetime,
+    ) -> StatusPatch | None:
+        """The current status, naming the first failed write.
+
+        That of a deletion stays, and what is left as it is gets none.
+        """
+        found = observation.inference_set
+        if found.metadata.terminating or leave_as_it_is(found, observation.definition):
+            return plan.status
+        return current_status(observation, now, failures)
+
+    def _read(self, found: InferenceSet) -> InferenceSetSpec | Problem:
+        return validate_inference_set(found, self._settings.options)

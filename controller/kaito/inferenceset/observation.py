@@ -1,0 +1,84 @@
+"""The input of an InferenceSet's plan: the set and its Workspaces at one moment, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.problem import Problem
+from controller.kaito.inferenceset.settings import InferenceSetSettings
+from controller.runtime.reconcile.installed_definition import InstalledDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
+    from controller.kaito.api.workspace import Workspace
+    from controller.kaito.inferenceset.replicas import Replica
+
+SCOPE: Final = "workspaces"
+"""While the outcome of a write to a Workspace is unknown, none is created, changed or deleted: they
+are counted together."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingReplicas:
+    """Replicas that are to be created, as far as one plan does.
+
+    Attributes:
+        free: names that may be created.
+        taken: names that are not free; the values complete the sentence "there is a Workspace of
+            this name that ...".
+        refused: why the API server refused to create a Workspace, by its name.
+    """
+
+    free: tuple[str, ...] = ()
+    taken: Mapping[str, str] = field(default_factory=dict[str, str])
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceSetObservation:
+    """An InferenceSet and its Workspaces.
+
+    Attributes:
+        inference_set: the set.
+        goal: its specification, or the `Problem` that makes it invalid.
+        settings: of the controller.
+        workspaces: that it controls, terminating ones included; None if the API server has no such
+            resource.
+        replicas: the same, each as its status shows it.
+        missing: replicas that are to be created.
+        unreadable: why Workspaces cannot be decoded, by name.
+        has_pending_writes: whether the outcome of a write to a Workspace is unknown.
+        definition: what the installed definitions of sets and Workspaces lack.
+        consistency_warnings: sentences about writes that the cache contradicts.
+    """
+
+    inference_set: InferenceSet
+    goal: InferenceSetSpec | Problem
+    settings: InferenceSetSettings = field(default_factory=InferenceSetSettings)
+    workspaces: tuple[Workspace, ...] | None = ()
+    replicas: tuple[Replica, ...] = ()
+    missing: MissingReplicas = field(default_factory=MissingReplicas)
+    unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_pending_writes: bool = False
+    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
+    consistency_warnings: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> InferenceSetSpec:
+        """The specification of a set that is known to be valid."""
+        assert not isinstance(self.goal, Problem)
+        return self.goal
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The present status."""
+        return status_of(self.inference_set)
+
+    @property
+    def conditions(self) -> list[dict[str, Any]]:
+        """The present conditions."""
+        return self.status.get("conditions") or []

@@ -1,0 +1,133 @@
+"""Gathers what an InferenceSet's plan depends on from the caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.apimachinery.problem import Problem
+from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.inferenceset.names import replica_names
+from controller.kaito.inferenceset.observation import (
+    SCOPE,
+    InferenceSetObservation,
+    MissingReplicas,
+)
+from controller.kaito.inferenceset.replicas import replica
+from controller.kaito.workloads import base_image, server_image
+from controller.kube.resources import STATEFUL_SETS
+from controller.runtime.kind import OWNER_INDEX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
+    from controller.kaito.api.options import KaitoOptions
+    from controller.kaito.api.workspace import Workspace
+    from controller.kaito.inferenceset.replicas import Replica
+    from controller.kaito.inferenceset.settings import InferenceSetSettings
+    from controller.kube.objects import ObjectMeta
+    from controller.runtime.kind import CacheReader
+    from controller.runtime.reconcile.installed_definition import DefinitionsReader
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceSetSources:
+    """The sources of an observation besides the caches.
+
+    Attributes:
+        goal_of: gives what a set asks for, or what is wrong with it.
+        settings: of the controller.
+        read_definition: reads what the installed definitions lack.
+    """
+
+    goal_of: Callable[[InferenceSet], InferenceSetSpec | Problem]
+    settings: InferenceSetSettings
+    read_definition: DefinitionsReader
+
+
+def observe_inference_set(
+    key: str, reads: CacheReader, sources: InferenceSetSources
+) -> InferenceSetObservation | None:
+    """Read the InferenceSet `namespace/name` and its Workspaces; None if it does not exist."""
+    found = reads.get(INFERENCE_SETS, key)
+    if found is None:
+        return None
+    goal, settings = sources.goal_of(found), sources.settings
+    definition = sources.read_definition(reads, key)
+    if not reads.serves(WORKSPACES):
+        return InferenceSetObservation(
+            found, goal, settings, workspaces=None, definition=definition
+        )
+    meta = found.metadata
+    workspaces = tuple(reads.by_index(WORKSPACES, OWNER_INDEX, meta.uid))
+    wanted = 0 if isinstance(goal, Problem) else goal.replicas
+    unreadable = reads.unreadable(WORKSPACES, meta.namespace)
+    return InferenceSetObservation(
+        found,
+        goal,
+        settings,
+        workspaces,
+        replicas=tuple(_replica(each, settings.options, reads) for each in workspaces),
+        missing=_missing(meta, wanted, workspaces, settings.batch, reads),
+        unreadable={
+            name: odd.reason
+            for name, odd in unreadable.items()
+            if is_owned_by(odd.metadata, meta.uid)
+        },
+        has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
+        definition=definition,
+        consistency_warnings=reads.consistency_warnings(meta.uid),
+    )
+
+
+def _replica(workspace: Workspace, options: KaitoOptions, reads: CacheReader) -> Replica:
+    server = reads.get(STATEFUL_SETS, workspace.metadata.key)
+    if server is None or not is_owned_by(server.metadata, workspace.metadata.uid):
+        return replica(workspace)
+    return replica(workspace, on_old_image=server_image(server) != base_image(options))
+
+
+def _missing(
+    meta: ObjectMeta,
+    wanted: int,
+    workspaces: tuple[Workspace, ...],
+    batch: int,
+    reads: CacheReader,
+) -> MissingReplicas:
+    """The replicas that one plan creates; of those that it leaves for later nothing is read."""
+    room = min(wanted - len(workspaces), batch)
+    if room <= 0:
+        return MissingReplicas()
+    present = {each.metadata.name for each in workspaces}
+    free: list[str] = []
+    taken: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for name in islice(replica_names(meta), wanted):
+        if len(free) == room:
+            break
+        if name in present:
+            continue
+        conflict = _conflict(meta, name, reads)
+        if conflict:
+            taken[name] = conflict
+            continue
+        free.append(name)
+        error = reads.create_error(WORKSPACES, f"{meta.namespace}/{name}")
+        if error is not None:
+            refused[name] = error.message
+    return MissingReplicas(tuple(free), taken, refused)
+
+
+def _conflict(meta: ObjectMeta, name: str, reads: CacheReader) -> str:
+    """Whose Workspace has the name; empty if it is free."""
+    key = f"{meta.namespace}/{name}"
+    present = reads.get(WORKSPACES, key)
+    if present is not None:
+        return ownership_text(present.metadata)
+    if name in reads.unreadable(WORKSPACES, meta.namespace):
+        return "cannot be read"
+    return ownership_text(None) if reads.has_name_conflict(WORKSPACES, key) else ""

@@ -1,0 +1,20 @@
+"""Settings of the InferenceSet controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from controller.kaito.api.options import KaitoOptions
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceSetSettings:
+    """Settings of the InferenceSet controller.
+
+    Attributes:
+        options: what the operator is told about the cluster.
+        batch: Workspaces of a set that one plan creates, deletes or changes at most, each.
+    """
+
+    options: KaitoOptions = field(default_factory=KaitoOptions)
+    batch: int = 64

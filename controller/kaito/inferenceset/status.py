@@ -1,0 +1,128 @@
+"""The status of an InferenceSet: counts, measurements and conditions, with Kaito's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, ConditionSet
+from controller.apimachinery.conditions import READY as FAILING
+from controller.apimachinery.custom_object import dig, mapping
+from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.problem import Problem
+from controller.kaito.api.failed_write import what_failed
+from controller.kaito.inferenceset.report import AGGREGATED_METRIC, BENCHMARK, READY, report
+from controller.runtime.plan import Event, StatusPatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from controller.kaito.inferenceset.observation import InferenceSetObservation
+    from controller.runtime.plan import Failure
+
+Status = dict[str, Any]
+
+DELETING: Final = "InferenceSetDeleting"
+FAILED: Final = "inferencesetFailed"
+"""Kaito's reason while something keeps a set from getting its replicas."""
+
+_NOT_SERVED: Final = (
+    "the API server has no Workspaces: install their definition "
+    "(manta crds --kind workspace | kubectl apply -f -)"
+)
+
+
+def current_status(
+    seen: InferenceSetObservation, now: datetime, failures: tuple[Failure, ...] = ()
+) -> StatusPatch:
+    """The wanted status of a set that is not being deleted."""
+    conditions = ConditionSet(seen.conditions, seen.inference_set.metadata.generation, now)
+    conditions.remove(FAILING)  # only the runtime sets it, while the kind itself fails
+    doubt = "; ".join(seen.consistency_warnings)
+    conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
+    if isinstance(seen.goal, Problem):
+        conditions.set(READY, "False", seen.goal.reason, seen.goal.message)
+        cause, wanted = seen.goal.message, Status()
+    else:
+        cause = _cause(seen, failures)
+        wanted = _counts_and_conditions(seen, cause, conditions)
+    wanted["conditions"] = conditions.as_list()
+    events = tuple(_events(seen, cause))
+    return StatusPatch(
+        wanted, urgent=bool(events) or _is_urgent(seen.status, wanted), events=events
+    )
+
+
+def deleting_status(seen: InferenceSetObservation, now: datetime) -> StatusPatch:
+    """The one condition that is set while a set waits for its end."""
+    conditions = ConditionSet(seen.conditions, seen.inference_set.metadata.generation, now)
+    conditions.set(DELETING, "True", "inferencesetDeleted", "inferenceset is being deleted")
+    return StatusPatch({"conditions": conditions.as_list()})
+
+
+def _counts_and_conditions(
+    seen: InferenceSetObservation, cause: str, conditions: ConditionSet
+) -> Status:
+    found = report(seen.inference_set, seen.spec, seen.replicas, seen.settings.options)
+    if all(each.type != BENCHMARK for each in found.conditions):
+        conditions.remove(BENCHMARK)
+    for each in found.conditions:
+        reason, message = each.reason, each.message
+        if each.type == READY and cause:
+            reason = reason if each.status == "True" else FAILED
+            message = f"{message}; {cause}"
+        conditions.set(each.type, each.status, reason, message)
+    return {
+        "replicas": found.replicas,
+        "readyReplicas": found.ready_replicas,
+        "selector": found.selector,
+        **_performance(seen.status, found.metrics.get(AGGREGATED_METRIC)),
+    }
+
+
+def _performance(status: Status, metric: Mapping[str, Any] | None) -> Status:
+    """The measurement of all replicas together; those of others are left alone."""
+    present = mapping(dig(status, "performance", "metrics"))
+    if metric is not None or present.keys() - {AGGREGATED_METRIC}:
+        return {"performance": {"metrics": {AGGREGATED_METRIC: metric}}}
+    return {"performance": None}
+
+
+def _cause(seen: InferenceSetObservation, failures: tuple[Failure, ...]) -> str:
+    """The first cause that the set does not get its replicas; empty if nothing is known."""
+    if seen.workspaces is None:
+        return _NOT_SERVED
+    for failure in failures:
+        if not failure.may_resolve:
+            return what_failed(failure)
+    for name, message in seen.missing.refused.items():
+        return f"cannot create Workspace {name}: {message}"
+    for name, conflict in seen.missing.taken.items():
+        return (
+            f"cannot create Workspace {name}: there is one of this name that {conflict}; delete it"
+        )
+    for name, reason in seen.unreadable.items():
+        return f"nothing is created or deleted while Workspace {name} cannot be read: {reason}"
+    return ""
+
+
+def _events(seen: InferenceSetObservation, cause: str) -> Iterator[Event]:
+    """The event about a cause that no stored condition has told yet."""
+    if not cause or any(cause in each.get("message", "") for each in seen.conditions):
+        return
+    if isinstance(seen.goal, Problem):
+        yield Event("Warning", seen.goal.reason, "Validate", cause)
+    else:
+        yield Event("Warning", "InferenceSetFailed", "Reconcile", cause, quotes=True)
+
+
+def _is_urgent(status: Status, wanted: Status) -> bool:
+    """Return whether more than texts has changed."""
+    changed = difference(status, wanted).keys() - {"conditions"}
+    return bool(changed) or _verdicts(status) != _verdicts(wanted)
+
+
+def _verdicts(status: Status) -> list[tuple[Any, ...]]:
+    """Types, statuses and reasons: changed messages alone are not urgent."""
+    found = status.get("conditions") or ()
+    return [(each.get("type"), each.get("status"), each.get("reason")) for each in found]

@@ -1,0 +1,297 @@
+"""Plans and status of InferenceSets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
+from controller.kaito.api.validation.inferenceset import MAX_REPLICAS
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.inferenceset import InferenceSetSettings
+from controller.kaito.inferenceset.observation import SCOPE
+from controller.kaito.workloads import base_image
+from controller.kube.objects import ObjectMeta
+from controller.runtime.kind import CreateError, Unreadable
+from controller.runtime.plan import Create, Delete, Failure, MergePatch
+from tests.kaito.inferenceset.given import (
+    NOW,
+    OWNER,
+    Given,
+    names,
+    replica_of,
+    with_metadata,
+    writes,
+)
+from tests.kaito.support import inference, inference_set, workspace
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "inferenceset.yaml"
+FINALIZER = "inferenceset.finalizer.kaito.sh"
+RESOURCE = {"instanceType": "Standard_NC24ads_A100_v4"}
+
+
+def of(replicas: int, **more: Any) -> Given:
+    return Given(inference_set(replicas=replicas), **more)
+
+
+def test_a_new_set_gets_its_workspaces_at_once():
+    given = of(3)
+    plan = given.plan()
+    assert names(plan, Create) == [*given.names[:3]]
+    assert len(plan.stages) == 1
+    assert given.condition() == (
+        "False",
+        "inferencesetNotReady",
+        "inferenceset is not ready, 0/3 replicas are ready",
+    )
+
+
+def test_the_example_is_valid():
+    manifest = yaml.safe_load(EXAMPLE.read_text())
+    manifest["metadata"] |= {"name": "models", "namespace": "default", "uid": "s-1"}
+    assert len(names(Given(msgspec.convert(manifest, InferenceSet)).plan(), Create)) == 2
+
+
+def test_at_rest_nothing_is_written():
+    given = of(2)
+    given.with_replicas(*(replica_of(name, ready=True) for name in given.names[:2]))
+    plan = given.plan()
+    assert (writes(plan), plan.commit, plan.events, plan.requeue_after) == ([], None, (), None)
+    assert given.status["readyReplicas"] == 2
+    assert given.condition() == ("True", "inferencesetReady", "inferenceset is ready")
+
+
+def test_workspaces_of_kaito_are_taken_over_without_a_write():
+    given = of(2)
+    given.with_replicas(*(replica_of(f"models-{each}") for each in ("abcde", "x2x2x")))
+    assert writes(given.plan()) == []
+
+
+def test_a_plan_creates_and_deletes_in_batches():
+    settings = InferenceSetSettings(batch=2)
+    assert len(names(of(7, settings=settings).plan(), Create)) == 2
+    given = of(0, settings=settings)
+    given.with_replicas(*(replica_of(name) for name in given.names))
+    assert len(names(given.plan(), Delete)) == 2
+
+
+def test_more_replicas_than_any_cluster_has_room_for_are_refused_and_what_serves_stays():
+    given = of(MAX_REPLICAS)
+    assert len(names(given.plan(), Create)) == 64
+    given = of(2**31 - 1)
+    given.with_replicas(replica_of(given.names[0], ready=True))
+    assert writes(given.plan()) == []
+    assert given.condition() == (
+        "False",
+        "InvalidInferenceSetSpec",
+        "invalid value: 2147483647: spec.replicas\nmust be at most 10000",
+    )
+    (event,) = given.plan().events or given.plan().status.events  # type: ignore[union-attr]
+    assert (event.type, event.reason) == ("Warning", "InvalidInferenceSetSpec")
+
+
+def test_a_workspace_of_another_owner_is_named_and_never_taken():
+    given = of(2)
+    given.with_replicas(workspace(name=given.names[0]))
+    plan = given.plan()
+    assert names(plan, Create) == [given.names[1]]
+    assert plan.requeue_after == 60
+    status, reason, message = given.condition()
+    assert (status, reason) == ("False", "inferencesetFailed")
+    assert f"cannot create Workspace {given.names[0]}: there is one of this name" in message
+    assert "belongs to no controller; delete it" in message
+    assert [each.reason for each in plan.status.events] == [  # type: ignore[union-attr]
+        "InferenceSetFailed"
+    ]
+
+
+def test_a_name_that_only_a_failed_create_has_met_is_named_too():
+    given = of(1)
+    given.reads.taken = {f"Workspace/default/{given.names[0]}"}
+    assert names(given.plan(), Create) == []
+    assert "that belongs to another owner" in given.condition()[2]
+
+
+def test_a_cause_is_told_by_one_event_only():
+    given = of(1)
+    given.with_replicas(workspace(name=given.names[0]))
+    told = msgspec.structs.replace(given.set, status=given.status)
+    given.reads.add(INFERENCE_SETS, told)
+    assert given.plan().status.events == ()  # type: ignore[union-attr]
+
+
+def test_while_the_outcome_of_a_write_is_unknown_nothing_is_created_or_deleted():
+    given = of(1)
+    given.with_replicas(*(replica_of(name) for name in given.names[:3]))
+    given.reads.unsettled = frozenset({SCOPE})
+    assert writes(given.plan()) == []
+    given = of(1)
+    given.reads.unsettled = frozenset({SCOPE})
+    assert writes(given.plan()) == []
+
+
+def test_while_a_workspace_cannot_be_read_nothing_is_created_or_deleted():
+    given = of(2)
+    metadata = {"name": "odd", "namespace": "default", "ownerReferences": [OWNER]}
+    odd = Unreadable(msgspec.convert(metadata, ObjectMeta), "metadata.labels: no map")
+    given.reads.odd = {WORKSPACES: {"odd": odd}}
+    plan = given.plan()
+    assert (writes(plan), plan.requeue_after) == ([], 60)
+    assert "while Workspace odd cannot be read: metadata.labels: no map" in given.condition()[2]
+
+
+def test_an_unreadable_workspace_of_somebody_else_holds_nothing_but_its_name():
+    given = of(2)
+    odd = Unreadable(
+        ObjectMeta(name=given.names[1], namespace="default"), "metadata.labels: no map"
+    )
+    given.reads.odd = {WORKSPACES: {given.names[1]: odd}}
+    assert names(given.plan(), Create) == [given.names[0]]
+
+
+def test_what_the_server_refuses_is_told_as_long_as_it_does():
+    given = of(1)
+    key = f"Workspace/default/{given.names[0]}"
+    given.reads.refused = {key: CreateError("Forbidden", "exceeded quota")}
+    _, reason, message = given.condition()
+    assert reason == "inferencesetFailed"
+    assert message.startswith("inferenceset is not ready, 0/1 replicas are ready; cannot create")
+    assert message.endswith(f"Workspace {given.names[0]}: exceeded quota")
+
+
+@pytest.mark.parametrize(("unknown", "is_told"), [(False, True), (True, False)])
+def test_a_failed_write_is_told_and_one_that_may_resolve_is_not(*, unknown: bool, is_told: bool):
+    given = of(1)
+    plan = given.plan()
+    (create,) = writes(plan)
+    failure = Failure(create, "Forbidden", "no right", unknown=unknown)
+    status = given.kind.status_after(given.observe(), plan, (failure,), NOW)
+    assert status is not None
+    messages = [each["message"] for each in status.wanted["conditions"]]
+    assert any("no right" in each for each in messages) is is_told
+
+
+def test_without_workspaces_in_the_api_the_set_says_so():
+    given = of(2)
+    given.reads.served.discard(WORKSPACES)
+    assert writes(given.plan()) == []
+    assert "the API server has no Workspaces: install their definition" in given.condition()[2]
+
+
+def test_what_serves_an_old_image_goes_first():
+    given = of(1)
+    old, new = (replica_of(name, ready=True) for name in given.names[:2])
+    given.with_replicas(old, new).with_server(old, "example.com/kaito-base:0.1.0")
+    given.with_server(new, base_image(InferenceSetSettings().options))
+    assert names(given.plan(), Delete) == [old.metadata.name]
+
+
+def test_the_server_of_another_owner_says_nothing_about_an_image():
+    given = of(1)
+    first, second = (replica_of(name, ready=True) for name in sorted(given.names[:2]))
+    given.with_replicas(first, second)
+    stranger = replica_of(second.metadata.name, labels={})
+    stranger = msgspec.structs.replace(
+        stranger, metadata=msgspec.structs.replace(stranger.metadata, uid="other")
+    )
+    given.with_server(stranger, "example.com/kaito-base:0.1.0")
+    assert names(given.plan(), Delete) == [first.metadata.name]
+
+
+def test_a_deletion_has_the_uid_of_the_replica():
+    given = of(0)
+    given.with_replicas(replica_of(given.names[0]))
+    (write,) = writes(given.plan())
+    assert isinstance(write, Delete)
+    assert write.uid == f"uid-{given.names[0]}"
+
+
+def test_labels_that_come_later_reach_the_replicas_that_stay():
+    template = {"metadata": {"labels": {"team": "a"}}, "resource": RESOURCE}
+    given = Given(inference_set(replicas=1, template={**template, "inference": inference()}))
+    leaving = replica_of("models-zzzzz", terminating=True)
+    given.with_replicas(replica_of(given.names[0]), replica_of("models-aaaaa", ready=True), leaving)
+    plan = given.plan()
+    assert names(plan, Delete) == [given.names[0]]
+    assert names(plan, MergePatch) == ["models-aaaaa"]
+
+
+def test_an_edit_of_the_template_changes_no_replica():
+    template = {"resource": RESOURCE, "inference": inference("mistral-7b")}
+    given = Given(inference_set(replicas=2, template=template))
+    given.with_replicas(*(replica_of(name) for name in given.names[:2]))
+    assert writes(given.plan()) == []
+
+
+def test_an_invalid_set_leaves_its_workspaces_alone():
+    given = of(-1)
+    given.with_replicas(replica_of(given.names[0]))
+    assert (writes(given.plan()), given.plan().commit) == ([], None)
+    assert given.kind.problem(given.observe()) is not None
+    assert "readyReplicas" not in given.status
+
+
+def deleted(**metadata: Any) -> Given:
+    changes = {"deletion_timestamp": "2026-01-01T00:00:00Z", **metadata}
+    given = Given(with_metadata(inference_set(), **changes))
+    return given.with_replicas(replica_of(given.names[0]))
+
+
+def test_kaitos_finalizer_goes_and_the_garbage_collector_does_the_rest():
+    plan = deleted(finalizers=("orphan", FINALIZER)).plan()
+    assert (writes(plan), plan.status) == ([], None)
+    assert plan.commit is not None
+    assert plan.commit.patch == {"metadata": {"finalizers": ["orphan"]}}  # type: ignore[union-attr]
+
+
+def test_a_set_that_waits_for_its_end_says_so_and_creates_nothing():
+    given = deleted(finalizers=("foregroundDeletion",))
+    plan = given.plan()
+    assert (writes(plan), plan.commit) == ([], None)
+    assert given.condition("InferenceSetDeleting") == (
+        "True",
+        "inferencesetDeleted",
+        "inferenceset is being deleted",
+    )
+
+
+def test_no_finalizer_is_added():
+    assert of(1).plan().commit is None
+
+
+def measured(name: str, value: str) -> Any:
+    metrics = {"peakTokensPerMinute": {"value": value}}
+    found = replica_of(name, ready=True)
+    return msgspec.structs.replace(
+        found, status={**found.status, "performance": {"metrics": metrics}}
+    )
+
+
+def test_measurements_of_all_replicas_are_added_up_and_those_of_others_stay():
+    given = of(2)
+    given.with_replicas(*(measured(name, "100") for name in given.names[:2]))
+    metric = given.status["performance"]["metrics"]["aggregatedPeakTokensPerMinute"]
+    assert metric["value"] == "200.00"
+    assert given.condition("BenchmarkCompleted")[0] == "True"
+
+
+def test_without_measurements_the_old_sum_goes():
+    old = {"aggregatedPeakTokensPerMinute": {"value": "1"}}
+    given = Given(
+        msgspec.structs.replace(inference_set(), status={"performance": {"metrics": old}})
+    )
+    assert given.status["performance"] is None
+    others = {**old, "other": {"value": "2"}}
+    status = {"performance": {"metrics": others}}
+    given = Given(msgspec.structs.replace(inference_set(), status=status))
+    assert given.status["performance"] == {"metrics": {"aggregatedPeakTokensPerMinute": None}}
+
+
+def test_autoscalers_find_number_and_pods():
+    status = of(3).status
+    assert (status["replicas"], status["readyReplicas"]) == (3, 0)
+    assert status["selector"] == "inferenceset.kaito.sh/created-by=models"
