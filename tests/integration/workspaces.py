@@ -17,6 +17,7 @@ from controller.devcluster.nodes.component_context import ComponentContext
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.kaito.api import labels
 from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.nodeclaim import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 INSTANCE = "Standard_NC24ads_A100_v4"
 CLAIMS = str(NODE_CLAIMS)
+_SERVED = (WORKSPACES, NODE_CLAIMS, INFERENCE_SETS)
 
 
 def manifest(name: str = "phi", count: int = 1, **changes: Any) -> dict[str, Any]:
@@ -134,7 +136,7 @@ class Workspaces:
 
     async def _are_served(self, *wanted: dict[str, Any]) -> bool:
         for each in wanted:
-            resource = next(r for r in (WORKSPACES, NODE_CLAIMS) if str(r) == _name(each))
+            resource = next(r for r in _SERVED if str(r) == _name(each))
             try:
                 await self.world.user.list(resource, "", limit=1)
             except (NotFound, PathNotFound):

@@ -1,0 +1,123 @@
+"""Crash at every write about an InferenceSet, lose every answer: never two for one replica.
+
+The scenario is a set of three that is scaled to one, then to four, then deleted. The referee looks
+after each write that there are never more Workspaces than the set asks for. It is played once
+undisturbed; at each write a forked process goes on with a fault in that very place.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.workspace import WORKSPACES
+from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
+from tests.integration.forks import Forks, InEachFork
+from tests.integration.harness import embedded_world
+from tests.integration.inferencesets import InferenceSets, served
+from tests.integration.test_crashes import all_but
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from tests.faults.journal import JournalEntry
+    from tests.integration.harness import RunningOperator
+
+pytestmark = [
+    pytest.mark.embedded_only,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("silence"),
+]
+
+WATCHED = (str(INFERENCE_SETS), str(WORKSPACES))
+WRITES = frozenset({"create", "patch", "update", "delete"})
+
+Outcome = tuple[int, int, tuple[str, ...]]
+"""Workspaces that were ever created and deleted, and what the referee saw."""
+
+EXPECTED: Outcome = (3 + 3, 2 + 4, ())
+
+
+def late() -> list[Rule]:
+    """Everything is seen ten seconds late."""
+    return [Rule(Lag(10.0), resource=each) for each in WATCHED]
+
+
+@asynccontextmanager
+async def one_operator() -> AsyncGenerator[tuple[InferenceSets, RunningOperator]]:
+    async with embedded_world() as world, served(world) as sets:
+        operator = sets.start_operator(rules=late())
+        await world.settle(30)
+        yield sets, operator
+
+
+async def life(sets: InferenceSets) -> Outcome:
+    await sets.create(replicas=3)
+    await sets.serves(3)
+    await sets.scale(1)
+    await sets.serves(1)
+    await sets.scale(4)
+    await sets.serves(4)
+    await sets.world.settle(60)
+    await sets.delete()
+    await sets.are_gone()
+    await sets.world.settle(60)
+    assert await sets.workspaces() == []
+    referee = sets.referee
+    return referee.created, referee.deleted, tuple(referee.violations)
+
+
+def is_ours(entry: JournalEntry) -> bool:
+    return entry.attributes.writes and entry.attributes.resource in WATCHED
+
+
+def kill_when(
+    sets: InferenceSets, operator: RunningOperator, strikes: Callable[[], bool], *, applied: bool
+) -> None:
+    """Kill the operator at the write at which `strikes` says so, and start another one."""
+
+    async def restart() -> None:
+        await operator.kill()
+        sets.start_operator(rules=late())
+
+    def strike(entry: JournalEntry) -> None:
+        if is_ours(entry) and strikes():
+            operator.transport.sever()
+            sets.world.background(restart())
+
+    hooks = operator.transport.on_answer if applied else operator.transport.on_request
+    hooks.append(strike)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@pytest.mark.slow
+async def test_killed_at_any_single_write_no_replica_has_two_workspaces(applied: bool):
+    forks = Forks[Outcome]()
+    async with one_operator() as (sets, operator):
+        kill_when(sets, operator, forks.strikes, applied=applied)
+        assert await forks.play(life(sets)) == EXPECTED
+    assert forks.places > 12
+    assert all_but(EXPECTED, forks) == {}
+
+
+@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("resource", WATCHED)
+@pytest.mark.slow
+async def test_with_any_single_answer_lost_no_replica_has_two_workspaces(
+    fault: LostResponse | LostRequest, resource: str
+):
+    forks = Forks[Outcome]()
+    async with one_operator() as (sets, operator):
+        rule = InEachFork(fault, resource, WRITES, strikes=forks.strikes)
+        operator.transport.rules.append(rule)
+        assert await forks.play(life(sets)) == EXPECTED
+    assert forks.places > 0
+    assert all_but(EXPECTED, forks) == {}
+
+
+async def test_with_late_watches_no_replica_has_two_workspaces():
+    async with one_operator() as (sets, _):
+        assert await life(sets) == EXPECTED

@@ -1,0 +1,195 @@
+"""InferenceSets on an API server: as many Workspaces as are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from controller.command.kinds import KindSettings, kinds_of
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter.definitions import node_claim_definition
+from controller.kaito.api import labels
+from controller.kaito.api.definitions.crds import inference_set_definition, kaito_definitions
+from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.inferenceset import InferenceSetSettings
+from controller.ray.api import FeatureGates
+from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.integration.definitions import drop_fields, put_in_place
+from tests.integration.inferencesets import InferenceSets, served, set_manifest
+from tests.integration.test_rights import RULES, Rights
+from tests.integration.workspaces import Cloud, Workspaces, manifest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.integration.harness import World
+
+embedded_only = pytest.mark.embedded_only
+
+
+@pytest.fixture
+async def sets(world: World) -> AsyncIterator[InferenceSets]:
+    async with served(world) as found:
+        yield found
+
+
+async def test_a_set_is_scaled_up_and_down_and_deleted_with_its_workspaces(sets: InferenceSets):
+    sets.start_operator()
+    await sets.create(replicas=2)
+    await sets.serves(2, seconds=60)
+    first = {each.metadata.name for each in await sets.workspaces()}
+    await sets.scale(3)
+    await sets.serves(3, seconds=60)
+    assert first < {each.metadata.name for each in await sets.workspaces()}
+    await sets.scale(1)
+    await sets.serves(1, seconds=60)
+    found = await sets.get()
+    assert found.status["selector"] == "inferenceset.kaito.sh/created-by=models"
+    assert found.metadata.finalizers == ()
+    if sets.world.server is not None:  # a real one runs no garbage collector here
+        await sets.delete()
+        await sets.are_gone(seconds=60)
+        assert sets.referee.violations == []
+
+
+@embedded_only
+async def test_at_rest_nothing_is_asked_or_written(sets: InferenceSets):
+    operator = sets.start_operator()
+    await sets.create(replicas=3)
+    await sets.serves(3)
+    await sets.world.settle(60)
+    before = len(operator.transport.journal.entries)
+    await sets.world.settle(600)
+    later = [each.attributes for each in operator.transport.journal.entries[before:]]
+    assert [about for about in later if about.resource and about.verb != "watch"] == []
+
+
+@embedded_only
+async def test_a_workspace_that_somebody_deletes_comes_back_under_its_name(sets: InferenceSets):
+    sets.start_operator()
+    await sets.create(replicas=2)
+    await sets.serves(2)
+    before = {each.metadata.name: each.metadata.uid for each in await sets.workspaces()}
+    lost = min(before)
+    await sets.world.user.delete(WORKSPACES, sets.world.namespace, lost)
+    await sets.world.settle(5)
+    await sets.serves(2)
+    after = {each.metadata.name: each.metadata.uid for each in await sets.workspaces()}
+    assert after.keys() == before.keys()
+    assert after[lost] != before[lost]
+
+
+@embedded_only
+async def test_a_taken_name_is_told_and_left_alone_and_used_once_it_is_free(sets: InferenceSets):
+    operator = sets.start_operator()
+    await sets.create(replicas=2)
+    await sets.serves(2)
+    name = min(each.metadata.name for each in await sets.workspaces())
+    await operator.kill()
+    await sets.world.user.delete(WORKSPACES, sets.world.namespace, name)
+    body = manifest(
+        name, metadata={"name": name, "labels": {labels.CREATED_BY_INFERENCE_SET: "models"}}
+    )
+    mine = await sets.world.user.create(WORKSPACES, sets.world.namespace, body)
+    sets.start_operator()
+    await sets.world.settle(120)
+    assert (
+        f"cannot create Workspace {name}: there is one of this name" in (await sets.condition())[2]
+    )
+    left = await sets.world.user.get(WORKSPACES, sets.world.namespace, name)
+    assert left.metadata.uid == mine.metadata.uid
+    assert left.metadata.controller is None
+    await sets.world.user.delete(WORKSPACES, sets.world.namespace, name)
+    await sets.serves(2, seconds=120)
+
+
+@embedded_only
+async def test_a_quota_that_refuses_every_workspace_costs_few_requests(sets: InferenceSets):
+    refusal = ErrorResponse(403, "Forbidden", "exceeded quota")
+    rule = Rule(refusal, resource=str(WORKSPACES), verbs=frozenset({"create"}))
+    operator = sets.start_operator(rules=[rule])
+    await sets.create(replicas=5000)
+    await sets.world.settle(60)
+    asked = operator.transport.journal.entries
+    creates = [each for each in asked if each.attributes.verb == "create"]
+    tried = [each for each in creates if each.attributes.resource == str(WORKSPACES)]
+    assert 0 < len(tried) < 40
+    assert "exceeded quota" in (await sets.condition())[2]
+
+
+@embedded_only
+async def test_hundreds_of_replicas_come_in_batches_and_go_in_batches(sets: InferenceSets):
+    sets.start_operator(InferenceSetSettings(batch=16))
+    await sets.create(replicas=100)
+    await sets.serves(100, seconds=120)
+    await sets.scale(0)
+    await sets.are_gone(seconds=120)
+    assert (sets.referee.created, sets.referee.deleted, sets.referee.violations) == (100, 100, [])
+
+
+@embedded_only
+async def test_a_definition_that_drops_the_number_deletes_nothing(sets: InferenceSets):
+    world = sets.world
+    sets.start_operator()
+    await sets.create(replicas=3)
+    await sets.serves(3)
+    await drop_fields(world, "spec.replicas", name=str(INFERENCE_SETS))
+    await world.settle(60)
+    assert len(await sets.workspaces()) == 3
+    events = [reason for reason, _ in await world.events_about("InferenceSet", "models")]
+    assert "DefinitionIncomplete" in events
+    await put_in_place(world, inference_set_definition())
+    await world.settle(60)
+    assert sets.referee.deleted == 0
+
+
+@embedded_only
+async def test_the_orphans_of_a_set_stay(sets: InferenceSets):
+    sets.start_operator()
+    await sets.create(replicas=2, finalizers=[labels.INFERENCE_SET_FINALIZER])
+    await sets.serves(2)
+    await sets.world.user.delete(
+        INFERENCE_SETS, sets.world.namespace, "models", propagation="Orphan"
+    )
+    await sets.world.settle(60)
+    assert len(await sets.workspaces()) == 2
+    assert all(each.metadata.controller is None for each in await sets.workspaces())
+
+
+@embedded_only
+async def test_with_workspaces_each_replica_gets_its_nodes_and_the_charts_rights_are_enough(
+    world: World,
+):
+    spaces = Workspaces(world, Cloud(ClaimBehaviour(node_after=5)))
+    await spaces.install(*kaito_definitions(), node_claim_definition())
+    rules = yaml.safe_load((RULES.parent / "workspace-rules.yaml").read_text())
+    rights = Rights(*rules["namespaced"], *rules["cluster"])
+    assert world.server is not None
+    world.server.audit.authorizer = rights.allows
+    gates = FeatureGates({"Workspace": True})
+    kinds = [
+        kind
+        for kind in kinds_of(KindSettings.from_environment(gates, {}), None)
+        if kind.name in {"workspace-controller", "inferenceset-controller"}
+    ]
+    async with spaces.provisioner():
+        world.start_operator(kinds=kinds)
+        await world.user.create(INFERENCE_SETS, world.namespace, set_manifest())
+
+        async def has_claims() -> bool:
+            return len((await world.user.list(NODE_CLAIMS, "")).items) == 2
+
+        await world.eventually(has_claims)
+        await world.settle(30)
+        await world.user.delete(INFERENCE_SETS, world.namespace, "models")
+
+        async def is_over() -> bool:
+            left = await world.user.list(WORKSPACES, world.namespace)
+            return not left.items and not (await world.user.list(NODE_CLAIMS, "")).items
+
+        await world.eventually(is_over, seconds=300)
+    assert rights.refused == []
