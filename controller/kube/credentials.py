@@ -71,22 +71,14 @@ class Credentials(Protocol):
 class StaticCredentials:
     """Credentials that never change, such as those of the embedded server."""
 
+    namespace = ""
+
     def __init__(
         self, url: str, *, ssl_context: ssl.SSLContext | None = None, authorization: str = ""
     ) -> None:
-        self._endpoint = ServerEndpoint(url.rstrip("/"))
+        self.endpoint = ServerEndpoint(url.rstrip("/"))
         self._ssl_context = ssl_context
         self._authorization = authorization
-
-    @property
-    def endpoint(self) -> ServerEndpoint:
-        """The server."""
-        return self._endpoint
-
-    @property
-    def namespace(self) -> str:
-        """Nothing says."""
-        return ""
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """Return what was given."""

@@ -32,6 +32,8 @@ class InClusterCredentials:
         ConfigurationError: the process does not run in a pod, or no service account is mounted.
     """
 
+    namespace = ""  # nothing says: the operator serves other namespaces than its own
+
     def __init__(self, environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> None:
         host = environment.get("KUBERNETES_SERVICE_HOST", "")
         port = environment.get("KUBERNETES_SERVICE_PORT", "")
@@ -41,23 +43,13 @@ class InClusterCredentials:
                 "KUBERNETES_SERVICE_PORT are not set. Outside a cluster, name a kubeconfig with "
                 "--kubeconfig or KUBECONFIG."
             )
-        self._endpoint = ServerEndpoint(
+        self.endpoint = ServerEndpoint(
             f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
         )
         self._token = RotatedFile(folder / "token", "service account token")
         self._authority = RotatedFile(folder / "ca.crt", "certificate authority")
         self._trusted = self._authority.read()
         self._context = client_context(self._trusted)
-
-    @property
-    def endpoint(self) -> ServerEndpoint:
-        """The `kubernetes` service."""
-        return self._endpoint
-
-    @property
-    def namespace(self) -> str:
-        """Nothing says: the operator serves other namespaces than its own."""
-        return ""
 
     def ssl_context(self) -> ssl.SSLContext:
         """Return a context with the mounted authority, or the previous one if it is invalid."""

@@ -14,6 +14,7 @@ from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.multi_host_replicas import are_multi_host, read_replicas
 from controller.ray.cluster.workers.multi_host import missing_hosts, pods_to_delete
+from controller.ray.cluster.workers.scale_down import ScaleDownRules
 from controller.ray.cluster.workers.writes import ABREAST
 from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Plan
     from tests.fakes.reads import FakeReads
 
+SHRINK = ScaleDownRules(wanted_hash="", may_shrink=True)
 INDEX = "ray.io/worker-group-replica-index"
 NAME = "ray.io/worker-group-replica-name"
 HOST = "ray.io/replica-host-index"
@@ -225,7 +227,7 @@ def test_a_slice_is_as_bad_as_its_worst_host():
     pending = host("b", 1, phase="Pending", ready=False)
     newest = whole("c", created="2026-08-20T09:30:00Z")
     pods = [*whole("a"), host("b", 0), pending, host("b", 2), *newest]
-    order = pods_to_delete(spec, read_replicas(pods), {}, wanted_hash="", may_shrink=True)
+    order = pods_to_delete(spec, read_replicas(pods), {}, SHRINK)
     assert [v.pod.metadata.name for v in order] == ["b-0", "b-1", "b-2", "c-0", "c-1", "c-2"]
 
 
@@ -241,7 +243,7 @@ def test_the_order_of_the_cache_decides_nothing(
 
     def decided(present: list[Pod]) -> tuple[list[str], list[ReplicaPosition]]:
         slices = read_replicas(present)
-        chosen = pods_to_delete(spec, slices, {}, wanted_hash="", may_shrink=True)
+        chosen = pods_to_delete(spec, slices, {}, SHRINK)
         places = missing_hosts(spec, slices, {}, owner_uid="u", revision="1", batch=64)
         return [v.pod.metadata.name for v in chosen], places
 
@@ -266,10 +268,7 @@ def test_slices_never_overshoot_and_never_stay_halves(
         for n, i, s in drawn
     ]
     spec, slices = group(replicas, numOfHosts=3), read_replicas(pods)
-    doomed = {
-        v.pod.metadata.name
-        for v in pods_to_delete(spec, slices, begun, wanted_hash="", may_shrink=True)
-    }
+    doomed = {v.pod.metadata.name for v in pods_to_delete(spec, slices, begun, SHRINK)}
     places = missing_hosts(spec, slices, begun, owner_uid="u", revision="1", batch=64)
     kept = [each for each in slices if not {p.metadata.name for p in each.pods} & doomed]
     completed = {place.replica_name for place in places}

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from controller.ray.api import labels
 from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.cluster.healing import unhealthy_reason
-from controller.ray.cluster.workers.scale_down import deletion_order, free_indices, pods_to_delete
+from controller.ray.cluster.workers.scale_down import (
+    ScaleDownRules,
+    deletion_order,
+    free_indices,
+    pods_to_delete,
+)
 from tests.ray.cluster.support import pod, workers
 
 if TYPE_CHECKING:
@@ -34,7 +39,7 @@ def group(replicas: int, *named: str, **fields: Any) -> WorkerGroup:
 
 
 def chosen(spec: WorkerGroup, pods: list[Pod], *, may_shrink: bool = True) -> list[str]:
-    made = pods_to_delete(spec, pods, wanted_hash=NEW, may_shrink=may_shrink)
+    made = pods_to_delete(spec, pods, ScaleDownRules(wanted_hash=NEW, may_shrink=may_shrink))
     return [victim.pod.metadata.name for victim in made]
 
 

@@ -8,14 +8,15 @@ happened, and if nothing was left behind.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from controller.command.development.demos.cluster import NAMESPACE, OPERATOR, cluster_informers
 from controller.command.development.demos.real_ray import demo_with_real_ray
-from controller.command.development.demos.steps import Step, Steps
+from controller.command.development.demos.steps import Step
+from controller.command.development.demos.summary import DemoSummary
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import ClusterView, Screen
 from controller.command.manifests import load
@@ -69,23 +70,8 @@ class _Elastic(msgspec.Struct):
 
 
 @dataclass(slots=True)
-class AutoscalingDemoSummary:
+class AutoscalingDemoSummary(DemoSummary):
     """Seconds for each step, and what is left."""
-
-    steps: Steps = field(default_factory=Steps)
-    left_behind: list[str] = field(default_factory=list[str])
-    failed: str = ""
-
-    @property
-    def worked(self) -> bool:
-        """True if the demo succeeded."""
-        return not self.failed and not self.left_behind
-
-    def text(self) -> str:
-        """The summary as plain lines."""
-        left = ", ".join(self.left_behind) or "nothing"
-        last = f"FAILED: {self.failed}" if self.failed else "everything worked"
-        return "\n".join([*self.steps.lines(), f"left on this machine: {left}", last])
 
 
 async def autoscaling_demo(
@@ -133,9 +119,6 @@ async def _play(
     summary: AutoscalingDemoSummary,
 ) -> None:
     """Start everything, run the steps, stop everything."""
-    screen.headline("starting an embedded Kubernetes API server whose pods are processes")
-    for sentence in node.description:
-        screen.change(sentence)
     settings = Settings(metrics_address="", health_address="")
     crds = custom_resource_definitions()
     async with (

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from controller.command.development.demos.informers import informer_for
 from controller.command.development.demos.job_log import JobLog
 from controller.command.development.demos.real_ray import demo_with_real_ray
-from controller.command.development.demos.steps import Step, Steps
+from controller.command.development.demos.steps import Step
+from controller.command.development.demos.summary import DemoSummary
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import JobView, Screen, in_short
 from controller.command.manifests import load
@@ -45,22 +46,19 @@ _CLEANING_SECONDS = 120.0  # beyond the job's own time to live
 
 
 @dataclass(slots=True)
-class JobDemoSummary:
-    """The results of the demo."""
+class JobDemoSummary(DemoSummary):
+    """The attempts of the job, and what they made."""
 
-    steps: Steps = field(default_factory=Steps)
     attempts: list[str] = field(default_factory=list[str])
     lines: int = 0
     clusters: int = 0
     pods: int = 0
     removed: bool = False
-    left_behind: list[str] = field(default_factory=list[str])
-    failed: str = ""
 
     @property
     def worked(self) -> bool:
         """True if the demo succeeded."""
-        return not self.failed and self.removed and not self.left_behind
+        return self.removed and not (self.failed or self.left_behind)
 
     def text(self) -> str:
         """The summary as plain lines."""
@@ -69,9 +67,7 @@ class JobDemoSummary:
         gone = ", all gone" if self.removed else ""
         lines.append(f"{'clusters made':<28}{self.clusters:6}{gone}")
         lines.append(f"{'pods made':<28}{self.pods:6}{gone}")
-        lines.append(f"left on this machine: {', '.join(self.left_behind) or 'nothing'}")
-        lines.append(f"FAILED: {self.failed}" if self.failed else "everything worked")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.verdict()])
 
 
 async def job_demo(manifest: Path, images: Sequence[str], isolation: IsolationOption) -> int:
@@ -120,9 +116,6 @@ async def _play(
     documents: list[Json], node: ProcessNode, screen: Screen, summary: JobDemoSummary
 ) -> None:
     """Start everything, watch the job to its end, stop everything."""
-    screen.headline("starting an embedded Kubernetes API server whose pods are processes")
-    for sentence in node.description:
-        screen.change(sentence)
     job = next(document for document in documents if document["kind"] == RAYJOBS.kind)
     view = JobView(str(job["metadata"]["name"]), screen)
     settings = Settings(metrics_address="", health_address="")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from controller.command.development.demos.steps import StepFailed
 from controller.command.development.images import images_for
@@ -16,30 +16,10 @@ from controller.runtime.logs import configure_logging
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from controller.command.development.demos.summary import DemoSummary
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.view import Screen
     from controller.devcluster.processes.isolation.selection import IsolationOption
-
-
-class DemoSummary(Protocol):
-    """The results of a demo.
-
-    Attributes:
-        left_behind: what is left on this machine.
-        failed: why the demo failed, empty if it did not.
-    """
-
-    left_behind: list[str]
-    failed: str
-
-    @property
-    def worked(self) -> bool:
-        """True if the demo succeeded."""
-        ...
-
-    def text(self) -> str:
-        """The summary as plain lines."""
-        ...
 
 
 async def demo_with_real_ray(
@@ -67,6 +47,9 @@ async def demo_with_real_ray(
         start = loop.time()
         screen = screen_for(lambda: loop.time() - start)
         try:
+            screen.headline("starting an embedded Kubernetes API server whose pods are processes")
+            for sentence in node.description:
+                screen.change(sentence)
             await play(node, screen)
         except* (StepFailed, KubeError) as errors:
             summary.failed = "; ".join(map(str, errors.exceptions))

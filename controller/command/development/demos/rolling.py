@@ -9,12 +9,14 @@ workers than the options allow, and if nothing was left behind.
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from controller.command.development.demos.background import background
 from controller.command.development.demos.cluster import NAMESPACE, cluster_informers
 from controller.command.development.demos.operator_process import OperatorProcess
 from controller.command.development.demos.real_ray import demo_with_real_ray
@@ -24,7 +26,8 @@ from controller.command.development.demos.rolling_manifest import (
     read_manifest,
 )
 from controller.command.development.demos.rolling_work import Drain, Work, last_task, late_work
-from controller.command.development.demos.steps import Step, StepFailed, Steps
+from controller.command.development.demos.steps import Step, StepFailed
+from controller.command.development.demos.summary import DemoSummary
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import RollingView
 from controller.devcluster.nodes import NodeSettings
@@ -53,30 +56,17 @@ _BUSY: Final = 20  # tasks after which the job counts as running
 
 
 @dataclass(slots=True)
-class RollingDemoSummary:
+class RollingDemoSummary(DemoSummary):
     """Observations of the job, of the workers and of this machine."""
 
     work: Work = field(default_factory=Work)
     drains: list[Drain] = field(default_factory=list[Drain])
     most: dict[str, int] = field(default_factory=dict[str, int])
     fewest: dict[str, int] = field(default_factory=dict[str, int])
-    steps: Steps = field(default_factory=Steps)
-    wrong: list[str] = field(default_factory=list[str])
-    left_behind: list[str] = field(default_factory=list[str])
-    failed: str = ""
-
-    @property
-    def worked(self) -> bool:
-        """True if the demo succeeded."""
-        return not (self.failed or self.wrong or self.left_behind)
 
     def text(self) -> str:
         """The summary as plain lines."""
-        lines = [*self.steps.lines(), *self._counts()]
-        lines.append(f"left on this machine: {', '.join(self.left_behind) or 'nothing'}")
-        problems = [*self.wrong, *([self.failed] if self.failed else [])]
-        lines += [f"FAILED: {problem}" for problem in problems] or ["everything worked"]
-        return "\n".join(lines)
+        return "\n".join([*self.steps.lines(), *self._counts(), *self.verdict()])
 
     def _counts(self) -> Iterator[str]:
         """The counts, for the summary."""
@@ -119,9 +109,6 @@ async def _play(
     manifest: RollingManifest, node: ProcessNode, screen: Screen, summary: RollingDemoSummary
 ) -> None:
     """Start everything, run the steps, stop everything."""
-    screen.headline("starting an embedded Kubernetes API server whose pods are processes")
-    for sentence in node.description:
-        screen.change(sentence)
     work = summary.work
     view = RollingView(
         manifest.name,
@@ -137,14 +124,10 @@ async def _play(
         operator = OperatorProcess(cluster, node)
         user = cluster.client("demo-user")
         job = _Job(user, f"{manifest.name}-head-svc:{DASHBOARD_PORT}", work, view.refresh)
-        background = [tasks.create_task(one.run()) for one in cluster_informers(user, view)]
-        background.append(tasks.create_task(job.follow()))
-        try:
+        informers = cluster_informers(user, view)
+        follow = (*(one.run() for one in informers), job.follow())
+        async with background(tasks, *follow), aclosing(operator):
             await RollingPlay(manifest, screen, summary, view, user, operator, job).run()
-        finally:
-            await operator.aclose()
-            for task in background:
-                task.cancel()
 
 
 @dataclass(slots=True)

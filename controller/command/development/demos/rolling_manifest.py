@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.command.manifests import load
+from controller.command.manifests import load_one
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.upgrade_strategy import RayClusterUpgradeStrategy
@@ -69,18 +69,14 @@ def read_manifest(path: Path) -> RollingManifest:
     Raises:
         ConfigurationError: it cannot be played with.
     """
-    documents = load(path)
-    clusters = [each for each in documents if each.get("kind") == RAYCLUSTERS.kind]
-    if len(clusters) != 1:
-        raise ConfigurationError(f"{path} holds {len(clusters)} RayClusters; give one")
+    cluster, others = load_one(path, RAYCLUSTERS)
     try:
-        spec = msgspec.convert(clusters[0]["spec"], _Spec)
+        spec = msgspec.convert(cluster["spec"], _Spec)
         options = spec.upgrade_strategy.rolling
         if options is None:
             raise ConfigurationError(f"{path} has no upgradeStrategy of type RollingUpdate")
         sizes = {group.group_name: group.replicas for group in spec.worker_group_specs}
-        others = [each for each in documents if each not in clusters]
-        manifest = RollingManifest(clusters[0], others, options, sizes)
+        manifest = RollingManifest(cluster, others, options, sizes)
         manifest.at("v1")
     except (msgspec.ValidationError, KeyError, TypeError) as error:
         raise ConfigurationError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from controller.command.manifests import load
+from controller.command.manifests import load_one
 from controller.kube.errors import ConfigurationError
 from controller.ray.api.rayservice import RAYSERVICES
 
@@ -84,14 +84,10 @@ def read_manifest(path: Path) -> ServeManifest:
     Raises:
         ConfigurationError: it cannot be played with.
     """
-    documents = load(path)
-    services = [each for each in documents if each.get("kind") == RAYSERVICES.kind]
-    if len(services) != 1:
-        raise ConfigurationError(f"{path} holds {len(services)} RayServices; give one")
-    others = [each for each in documents if each not in services]
+    service, others = load_one(path, RAYSERVICES)
     try:
-        config = yaml.safe_load(services[0]["spec"]["serveConfigV2"])
-        manifest = ServeManifest(services[0], others, config)
+        config = yaml.safe_load(service["spec"]["serveConfigV2"])
+        manifest = ServeManifest(service, others, config)
         found = versions_of(config)
         manifest.new_version("v2")
     except (yaml.YAMLError, KeyError, TypeError) as error:

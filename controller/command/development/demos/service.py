@@ -8,10 +8,11 @@ no request failed, if each cluster got its own config only, and if nothing was l
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from controller.command.development.demos.background import background
 from controller.command.development.demos.informers import informer_for
 from controller.command.development.demos.operator_process import OperatorProcess
 from controller.command.development.demos.pod_log import follow_log
@@ -20,7 +21,8 @@ from controller.command.development.demos.serve_client import ask
 from controller.command.development.demos.serve_manifest import ServeManifest, read_manifest
 from controller.command.development.demos.serve_puts import Put, PutRecorder
 from controller.command.development.demos.serve_traffic import CLIENT, Traffic, client_pod
-from controller.command.development.demos.steps import Step, Steps
+from controller.command.development.demos.steps import Step
+from controller.command.development.demos.summary import DemoSummary
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import ServiceView
 from controller.devcluster.gateway.objects import GATEWAY_CLASSES
@@ -50,29 +52,17 @@ _DOWN = 3.0  # seconds that the operator is dead
 
 
 @dataclass(slots=True)
-class ServiceDemoSummary:
+class ServiceDemoSummary(DemoSummary):
     """Observations of the client, of the clusters and of this machine."""
 
     traffic: Traffic
     puts: list[Put]
-    steps: Steps = field(default_factory=Steps)
-    wrong: list[str] = field(default_factory=list[str])
-    left_behind: list[str] = field(default_factory=list[str])
-    failed: str = ""
-
-    @property
-    def worked(self) -> bool:
-        """True if the demo succeeded."""
-        return not (self.failed or self.wrong or self.left_behind)
 
     def text(self) -> str:
         """The summary as plain lines."""
-        lines = [*self.steps.lines(), *traffic_lines(self.traffic)]
-        lines += [put.text() for put in self.puts]
-        lines.append(f"left on this machine: {', '.join(self.left_behind) or 'nothing'}")
-        problems = [*self.wrong, *([self.failed] if self.failed else [])]
-        lines += [f"FAILED: {problem}" for problem in problems] or ["everything worked"]
-        return "\n".join(lines)
+        puts = [put.text() for put in self.puts]
+        counts = [*traffic_lines(self.traffic), *puts]
+        return "\n".join([*self.steps.lines(), *counts, *self.verdict()])
 
 
 def traffic_lines(traffic: Traffic) -> list[str]:
@@ -123,9 +113,6 @@ async def stage(
     manifest: ServeManifest, node: ProcessNode, screen: Screen, summary: ServiceDemoSummary
 ) -> AsyncGenerator[ServicePlay]:
     """Start everything, and stop it at the end."""
-    screen.headline("starting an embedded Kubernetes API server whose pods are processes")
-    for sentence in node.description:
-        screen.change(sentence)
     view = ServiceView(manifest.name, screen, lambda: traffic_lines(summary.traffic))
 
     def saw_put(put: Put) -> None:
@@ -146,13 +133,8 @@ async def stage(
             informer_for(user, RAYCLUSTERS, view.saw_cluster),
             informer_for(user, PODS, view.saw_pod),
         )
-        watching = [tasks.create_task(one.run()) for one in informers]
-        try:
+        async with background(tasks, *(one.run() for one in informers)), aclosing(operator):
             yield ServicePlay(manifest, node, screen, summary, view, cluster, operator, tasks)
-        finally:
-            await operator.aclose()
-            for task in watching:
-                task.cancel()
 
 
 @dataclass(slots=True)

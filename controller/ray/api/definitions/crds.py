@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.schema import Schema
 
 _AGE: Final = ("age", "date", ".metadata.creationTimestamp", 0)
-_READY_REASON: Final = (
-    "reason",
-    "string",
-    '.status.conditions[?(@.type=="Ready")].reason',
-    0,
-)
+_READY_REASON: Final = ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0)
 _UPGRADING: Final = '.status.conditions[?(@.type=="Upgrading")].reason'
 
 _RAYCLUSTER_COLUMNS: Final = (
@@ -65,8 +60,8 @@ _RAYSERVICE_COLUMNS: Final = (
     ("num serve endpoints", "string", ".status.numServeEndpoints", 0),
     ("active", "string", ".status.activeServiceStatus.rayClusterName", 1),
     ("pending", "string", ".status.pendingServiceStatus.rayClusterName", 1),
-    ("age", "date", ".metadata.creationTimestamp", 0),
-    ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0),
+    _AGE,
+    _READY_REASON,
 )
 """KubeRay's columns in its order, then the clusters, the age and the reason of `Ready`."""
 

@@ -42,9 +42,8 @@ _DEFAULT_GATES: Final = FeatureGates()
 _NAME_RULE: Final = NameRule(
     MAX_CLUSTER_NAME,
     noun="the cluster",
-    children="services and pods",
-    named_after="services",
     reason="InvalidRayClusterMetadata",
+    children="services and pods",
 )
 
 

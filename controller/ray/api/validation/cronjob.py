@@ -28,9 +28,9 @@ INVALID: Final = "InvalidRayCronJobSpec"
 _NAME_RULE: Final = NameRule(
     MAX_CRON_JOB_NAME,
     noun="it",
+    reason=INVALID,
     children="RayJobs and their clusters",
     named_after="RayJobs",
-    reason=INVALID,
 )
 
 

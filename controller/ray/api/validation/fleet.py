@@ -23,11 +23,7 @@ _DEFAULT_GATES: Final = FeatureGates()
 INVALID_FLEET: Final = "InvalidRayClusterFleetSpec"
 _TEMPLATE: Final = "spec.template.spec"
 _NAME_RULE: Final = NameRule(
-    MAX_FLEET_NAME,
-    noun="the fleet",
-    children="clusters",
-    named_after="services",
-    reason="InvalidRayClusterFleetMetadata",
+    MAX_FLEET_NAME, noun="the fleet", reason="InvalidRayClusterFleetMetadata"
 )
 
 

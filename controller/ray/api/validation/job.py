@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_GATES: Final = FeatureGates()
 _REASON: Final = "InvalidRayJobSpec"
-_NAME_RULE: Final = NameRule(
-    MAX_JOB_NAME,
-    noun="the job",
-    children="clusters",
-    named_after="services",
-    reason="InvalidRayJobMetadata",
-)
+_NAME_RULE: Final = NameRule(MAX_JOB_NAME, noun="the job", reason="InvalidRayJobMetadata")
 
 
 def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec | Problem:

@@ -15,16 +15,16 @@ class NameRule:
     Attributes:
         limit: most characters.
         noun: what a user creates again under another name: `the cluster`.
+        reason: of the problem.
         children: whose names need the room that `limit` leaves.
         named_after: children that may not begin with a digit, as their names begin with this one.
-        reason: of the problem.
     """
 
     limit: int
     noun: str
-    children: str
-    named_after: str
     reason: str
+    children: str = "clusters"
+    named_after: str = "services"
 
     def problem(self, name: str) -> Problem | None:
         """The problem of an object's name; None if it is valid."""

@@ -31,13 +31,7 @@ INVALID_SPEC_REASON: Final = "InvalidRayServiceSpec"
 _METADATA_REASON: Final = "InvalidRayServiceMetadata"
 _CLUSTER: Final = "spec.rayClusterConfig"
 _OPTIONS: Final = "spec.upgradeStrategy.clusterUpgradeOptions"
-_NAME_RULE: Final = NameRule(
-    MAX_SERVICE_NAME,
-    noun="the service",
-    children="clusters",
-    named_after="services",
-    reason=_METADATA_REASON,
-)
+_NAME_RULE: Final = NameRule(MAX_SERVICE_NAME, noun="the service", reason=_METADATA_REASON)
 
 
 def validate_service(

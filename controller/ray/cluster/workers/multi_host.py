@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import WorkerGroup
     from controller.ray.cluster.multi_host_replicas import MultiHostReplica
+    from controller.ray.cluster.workers.scale_down import ScaleDownRules
 
 _SUFFIX_LENGTH = 5
 _LONGEST_LABEL = 63
@@ -44,11 +45,7 @@ def pods_to_delete(
     group: WorkerGroup,
     replicas: Sequence[MultiHostReplica],
     begun: Mapping[str, int],
-    *,
-    wanted_hash: str,
-    may_shrink: bool,
-    keep_ended: bool = False,
-    wanted: int | None = None,
+    rules: ScaleDownRules,
 ) -> tuple[PodToDelete, ...]:
     """The pods of the replicas to delete now, replica by replica.
 
@@ -56,25 +53,22 @@ def pods_to_delete(
         group: the group's specification.
         replicas: its replicas, terminating ones included.
         begun: replicas that this process is creating, with the number of hosts created.
-        wanted_hash: template hash that new pods carry.
-        may_shrink: False while the autoscaler decides; then only named or broken ones go.
-        keep_ended: whether ended pods stay unless they are named or surplus.
-        wanted: number of replicas, if it is not that of the specification.
+        rules: whatever else decides.
     """
-    most = group.desired_replicas if wanted is None else wanted
+    most = group.desired_replicas if rules.wanted is None else rules.wanted
     named = frozenset(group.scale_strategy.workers_to_delete)
     live = [each for each in replicas if each.live]
     begun = _still_wanted(group, replicas, begun, most)
     reasons = {id(each): _why_forced(each, group, begun, named) for each in live}
     forced = sum(reason is not None for reason in reasons.values())
-    surplus = len(live) - most if may_shrink or group.suspend else 0
+    surplus = len(live) - most if rules.may_shrink or group.suspend else 0
     count = max(forced, surplus)
     ordered = sorted(live, key=lambda each: (each.name, each.pods[0].metadata.name))
     ordered.sort(key=_created, reverse=True)
     ordered.sort(
         key=lambda each: (
             reasons[id(each)] is None,
-            min(deletion_rank(pod, named, wanted_hash) for pod in each.live),
+            min(deletion_rank(pod, named, rules.wanted_hash) for pod in each.live),
         )
     )
     found = [
@@ -86,7 +80,7 @@ def pods_to_delete(
         each
         for position, each in found
         if position < surplus
-        or not keep_ended
+        or not rules.keep_ended
         or each.cause is not DeletionCause.POD
         or unhealthy_reason(each.pod) is None
     )

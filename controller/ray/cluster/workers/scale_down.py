@@ -7,6 +7,7 @@ in which a cache lists them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
@@ -22,38 +23,41 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import WorkerGroup
 
 
-def pods_to_delete(
-    group: WorkerGroup,
-    pods: Sequence[Pod],
-    *,
-    wanted_hash: str,
-    may_shrink: bool,
-    keep_ended: bool = False,
-    wanted: int | None = None,
-) -> tuple[PodToDelete, ...]:
-    """The pods of the group to delete now, in order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleDownRules:
+    """The rules by which units of a group are deleted: pods, or replicas of several hosts.
 
-    Args:
-        group: the group's specification.
-        pods: its pods, terminating ones included.
+    Attributes:
         wanted_hash: template hash that new pods carry.
-        may_shrink: False while the autoscaler decides: then only named or ended pods go.
+        may_shrink: False while the autoscaler decides: then only named or broken units go.
         keep_ended: whether ended pods stay unless they are named or surplus.
-        wanted: number of pods, if it is not that of the specification.
+        wanted: number of units, if it is not that of the specification.
     """
-    most = group.desired_pods if wanted is None else wanted
+
+    wanted_hash: str
+    may_shrink: bool
+    keep_ended: bool = False
+    wanted: int | None = None
+
+
+def pods_to_delete(
+    group: WorkerGroup, pods: Sequence[Pod], rules: ScaleDownRules
+) -> tuple[PodToDelete, ...]:
+    """The pods of the group to delete now, in order, out of all of them, terminating ones too."""
+    most = group.desired_pods if rules.wanted is None else rules.wanted
     named = frozenset(group.scale_strategy.workers_to_delete)
     live = [pod for pod in pods if not pod.metadata.terminating]
     forced = [
         pod
         for pod in live
-        if pod.metadata.name in named or (not keep_ended and unhealthy_reason(pod) is not None)
+        if pod.metadata.name in named
+        or (not rules.keep_ended and unhealthy_reason(pod) is not None)
     ]
-    surplus = len(live) - most if may_shrink or group.suspend else 0
+    surplus = len(live) - most if rules.may_shrink or group.suspend else 0
     count = max(len(forced), surplus)
     if not count:
         return ()
-    ordered = deletion_order(live, named=named, wanted_hash=wanted_hash)
+    ordered = deletion_order(live, named=named, wanted_hash=rules.wanted_hash)
     return tuple(PodToDelete(pod, *_why(pod, named)) for pod in ordered[:count])
 
 

@@ -94,30 +94,19 @@ def _of_group(
     seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, settings: ClusterSettings
 ) -> Iterator[scale_down.PodToDelete]:
     """Named and broken workers always; surplus ones unless the autoscaler decides on them."""
-    wanted_hash = desired.builder.worker_hash(group)
     may_shrink = not desired.spec.autoscaling or settings.delete_unnamed
-    keep_ended = is_replacement_held(seen, worker_scope(group.group_name))
+    rules = scale_down.ScaleDownRules(
+        wanted_hash=desired.builder.worker_hash(group),
+        may_shrink=may_shrink,
+        keep_ended=is_replacement_held(seen, worker_scope(group.group_name)),
+        wanted=seen.wanted_units(group),
+    )
     present = seen.multi_host_replicas.get(group.group_name)
-    wanted = seen.wanted_units(group)
     if present is None:
-        yield from scale_down.pods_to_delete(
-            group,
-            seen.workers.get(group.group_name, ()),
-            wanted_hash=wanted_hash,
-            may_shrink=may_shrink,
-            keep_ended=keep_ended,
-            wanted=wanted,
-        )
+        pods = seen.workers.get(group.group_name, ())
+        yield from scale_down.pods_to_delete(group, pods, rules)
     else:
-        yield from multi_host.pods_to_delete(
-            group,
-            present,
-            seen.incomplete_replicas,
-            wanted_hash=wanted_hash,
-            may_shrink=may_shrink,
-            keep_ended=keep_ended,
-            wanted=wanted,
-        )
+        yield from multi_host.pods_to_delete(group, present, seen.incomplete_replicas, rules)
     if seen.rollout is not None:
         yield from seen.rollout.workers_to_delete(group.group_name, may_shrink=may_shrink)
 
