@@ -372,7 +372,7 @@ async def test_new_certificates_are_used_for_new_connections_while_old_ones_live
         credentials.context = client_context(old.cert_pem.bytes())
         transport = opened(credentials)
         assert (await all_of(transport, "GET", "/"))[0] == 200
-        credentials._endpoint = ServerEndpoint(second.url)  # as if the server had been replaced
+        credentials.endpoint = ServerEndpoint(second.url)  # as if the server had been replaced
         with pytest.raises(errors.NotSent):
             await all_of(transport, "GET", "/")
         credentials.context = client_context(new.cert_pem.bytes())
@@ -401,7 +401,7 @@ async def test_a_client_certificate_and_another_server_name(opened):
         credentials = StaticCredentials(server.url, ssl_context=context)
         with pytest.raises(errors.NotSent, match="localhost"):
             await all_of(opened(credentials), "GET", "/")
-        credentials._endpoint = ServerEndpoint(server.url, server_name="kubernetes.internal")
+        credentials.endpoint = ServerEndpoint(server.url, server_name="kubernetes.internal")
         assert (await all_of(opened(credentials), "GET", "/"))[1] == POD
 
 
@@ -424,7 +424,7 @@ async def test_proxy_variables_of_the_environment_are_ignored(opened, monkeypatc
 async def test_the_proxy_of_the_kubeconfig_is_used(opened):
     async with RawServer(answer_pod) as proxy:
         credentials = StaticCredentials("http://api.invalid:6443")
-        credentials._endpoint = ServerEndpoint("http://api.invalid:6443", proxy=proxy.url)
+        credentials.endpoint = ServerEndpoint("http://api.invalid:6443", proxy=proxy.url)
         assert (await all_of(opened(credentials), "GET", "/x"))[1] == POD
         assert proxy.requests[0][1] == "http://api.invalid:6443/x"
 
@@ -435,7 +435,7 @@ async def test_a_proxy_that_refuses_the_tunnel_means_not_sent(opened):
 
     async with RawServer(respond) as proxy:
         credentials = StaticCredentials("https://api.invalid:6443")
-        credentials._endpoint = ServerEndpoint("https://api.invalid:6443", proxy=proxy.url)
+        credentials.endpoint = ServerEndpoint("https://api.invalid:6443", proxy=proxy.url)
         with pytest.raises(errors.NotSent):
             await opened(credentials).request(Request("POST", "/x", body=b"{}"))
         assert proxy.requests[0][0] == "CONNECT"
