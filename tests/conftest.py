@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import structlog
+from hypothesis import settings
 
 from tests.neighbours.report import print_table
 from tests.real_servers import own_kubeconfig
@@ -23,10 +24,13 @@ LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_configure() -> None:
-    """Log exceptions without the variables of each frame.
+    """Log exceptions without the variables of each frame, and time no example of a random test.
 
-    structlog shows them by itself, and to print one takes longer than most tests.
+    structlog shows them by itself, and to print one takes longer than most tests. Hypothesis fails
+    an example that takes 200 ms, as any may on a busy machine.
     """
+    settings.register_profile("untimed", deadline=None)
+    settings.load_profile("untimed")
     console = structlog.dev.ConsoleRenderer.get_active()
     console.exception_formatter = structlog.dev.plain_traceback
 
