@@ -141,44 +141,59 @@ def image_of(spec: dict[str, Any]) -> str:
 class FleetReferee:
     """Checks the promises about one fleet's copies after every write to the store.
 
+    It judges by the fleet as it is stored at that moment: how many copies are desired, how many may
+    exist besides, and how many may be missing.
+
     Attributes:
-        desired: indexes that must not lose their last ready copy, once they have been ready.
-        most: copies that may exist at a time, those that are being deleted included.
-        peak: the most that there were.
+        peak: the most copies that there were, those that are being deleted included.
         violations: what was wrong, in words.
     """
 
-    def __init__(self, desired: int = 3, most: int = 4) -> None:
-        self.desired = desired
-        self.most = most
+    def __init__(self) -> None:
         self.peak = 0
         self.violations: list[str] = []
+        self._spec: dict[str, Any] = {}
         self._clusters: dict[str, dict[str, Any]] = {}
         self._created: set[str] = set()
         self._served: set[int] = set()
 
+    @property
+    def created(self) -> int:
+        """How many copies there were in all."""
+        return len(self._created)
+
     def __call__(self, event: StoredEvent) -> None:
-        if event.table != str(RAYCLUSTERS):
-            return
-        cluster = event.current.object
-        name, uid = cluster["metadata"]["name"], cluster["metadata"]["uid"]
+        """A transition of the store."""
+        body = event.current.object
+        if event.table == str(RAYCLUSTERFLEETS):
+            self._spec = body["spec"]
+        elif event.table == str(RAYCLUSTERS):
+            self._cluster(event, body)
+
+    def _cluster(self, event: StoredEvent, cluster: dict[str, Any]) -> None:
+        name, what = cluster["metadata"]["name"], f"{event.type} {cluster['metadata']['name']}"
+        before = self._available()
         if event.type == "DELETED":
             self._clusters.pop(name, None)
         else:
-            self._created.add(uid)
+            self._created.add(cluster["metadata"]["uid"])
             self._clusters[name] = cluster
-        self._check(f"{event.type} {name}")
-
-    def _check(self, what: str) -> None:
         self.peak = max(self.peak, len(self._clusters))
-        if len(self._clusters) > self.most:
-            self.violations.append(f"{what}: {sorted(self._clusters)} exist")
+        if event.type == "ADDED" and len(self._clusters) > self._desired + self._surge:
+            self.violations.append(f"{what}: {len(self._clusters)} of {self._desired} copies exist")
+        available, least = self._available(), self._desired - self._unavailable
+        if available < min(before, least):
+            self.violations.append(f"{what}: {available} of {self._desired} copies are ready")
+        self._check_indexes(what)
+
+    def _check_indexes(self, what: str) -> None:
+        """Every index keeps a ready copy unless some may be missing, and has one of a template."""
         ready = {index_of(name) for name, each in self._clusters.items() if is_ready(each)}
-        lost = {index for index in self._served if index < self.desired} - ready
-        if lost:
+        lost = {index for index in self._served if index < self._desired} - ready
+        if len(lost) > self._unavailable:
             self.violations.append(f"{what}: no copy is ready for {sorted(lost)}")
         self._served |= ready
-        for index in range(self.desired):
+        for index in range(self._desired):
             images = [
                 image_of(each["spec"])
                 for name, each in self._clusters.items()
@@ -187,10 +202,28 @@ class FleetReferee:
             if len(images) != len(set(images)):
                 self.violations.append(f"{what}: two copies of one template for index {index}")
 
+    def _available(self) -> int:
+        """How many copies of the desired indexes are ready."""
+        return sum(
+            is_ready(each) and index_of(name) < self._desired
+            for name, each in self._clusters.items()
+        )
+
     @property
-    def created(self) -> int:
-        """How many copies there were in all."""
-        return len(self._created)
+    def _desired(self) -> int:
+        return self._spec["replicas"]
+
+    @property
+    def _surge(self) -> int:
+        return self._strategy.get("maxSurge", 1)
+
+    @property
+    def _unavailable(self) -> int:
+        return self._strategy.get("maxUnavailable", 0)
+
+    @property
+    def _strategy(self) -> dict[str, Any]:
+        return self._spec.get("strategy") or {}
 
 
 def is_ready(cluster: dict[str, Any]) -> bool:

@@ -55,7 +55,7 @@ async def two_copies() -> AsyncIterator[tuple[Fleets, RunningOperator, FleetRefe
     """A fleet of two, ready, whose operator sees its clusters late."""
     async with embedded_world() as world:
         assert world.server is not None
-        fleets, referee = Fleets(world), FleetReferee(desired=2)
+        fleets, referee = Fleets(world), FleetReferee()
         world.server.on_write.append(referee)
         operator = fleets.start_operator(rules=[lag(str(RAYCLUSTERS))])
         await fleets.create(replicas=2)
@@ -131,7 +131,7 @@ async def test_with_any_single_answer_lost_each_copy_is_replaced_once(
 async def test_with_late_watches_each_copy_is_replaced_once(resource: object):
     async with embedded_world() as world:
         assert world.server is not None
-        fleets, referee = Fleets(world), FleetReferee(desired=2)
+        fleets, referee = Fleets(world), FleetReferee()
         world.server.on_write.append(referee)
         fleets.start_operator(rules=[lag(str(resource))])
         await fleets.create(replicas=2)

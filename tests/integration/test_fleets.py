@@ -36,8 +36,8 @@ def fleets(world: World) -> Fleets:
     return Fleets(world)
 
 
-def watched(world: World, **more: Any) -> FleetReferee:
-    referee = FleetReferee(**more)
+def watched(world: World) -> FleetReferee:
+    referee = FleetReferee()
     if world.server is not None:
         world.server.on_write.append(referee)
     return referee
