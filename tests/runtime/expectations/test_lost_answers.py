@@ -1,0 +1,121 @@
+"""How the ledger settles writes whose answers were lost, and what it counts of that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.kube.resources import CONFIG_MAPS, PODS
+from controller.runtime.expectations.owners import Owner
+from controller.runtime.plan import Create, Failure, LiveList, ReplicaMember
+from tests.runtime.kit import OWNER, Book, child, create, patch, target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def settled(book: Book) -> Mapping[str, int]:
+    """Expectations that were settled, by what settled them."""
+    return book.expectations.statistics().resolved_by
+
+
+def refuse(book: Book) -> None:
+    """Lose the answer to a change that a live read has refuted once before."""
+    failure = Failure(patch("a"), "InternalError", "a webhook is down", unknown=True)
+    book.show(child("a", 9))
+    book.expectations.expect(OWNER, patch("a"))
+    book.expectations.mark_unknown(OWNER, patch("a"), failure)
+    book.answer("a", child("a", 9))
+    book.expectations.expect(OWNER, patch("a"))
+    book.expectations.mark_unknown(OWNER, patch("a"), failure)
+    book.asked.clear()
+
+
+def test_a_create_that_the_store_shows_counts_as_a_member_of_its_replica():
+    book = Book()
+    write = Create(target("a"), {}, member=ReplicaMember("r", 0, 2))
+    book.expectations.expect(OWNER, write)
+    book.expectations.mark_unknown(OWNER, write)
+    book.show(child("a", 10))
+    assert book.expectations.reader.incomplete_replicas(OWNER.uid) == {"r": 1}
+    assert settled(book) == {"object": 1}
+
+
+def test_a_change_that_was_refuted_is_read_live_as_soon_as_its_object_changes():
+    book = Book()
+    refuse(book)
+    book.show(child("a", 9))
+    assert book.questions == [], "it is as it was"
+    book.show(child("a", 10))
+    assert book.questions == ["a"]
+
+
+def test_a_change_that_was_refuted_is_read_live_as_soon_as_its_object_is_gone():
+    book = Book()
+    refuse(book)
+    book.remove(child("a", 9, terminating=True), 10)
+    assert book.questions == ["a"]
+
+
+def test_a_change_that_nobody_has_read_live_is_not_refuted():
+    book = Book()
+    assert not book.expectations.is_refuted(OWNER, patch("a"))
+    refuse(book)
+    assert book.expectations.is_refuted(OWNER, patch("a"))
+    assert not book.expectations.is_refuted(Owner("uid-x", "default/x", "widgets"), patch("a"))
+
+
+def test_a_live_read_that_comes_after_the_store_has_settled_all_changes_nothing():
+    book = Book()
+    book.make("a", 10)
+    late = book.expectations.get(book.ledger_reference("a"))
+    assert late is not None
+    book.show(child("a", 10))
+    book.expectations.record_live_read(late, child("a", 10))
+    assert (book.names(), book.entries) == (["a"], 0)
+
+
+def test_a_deletion_is_settled_by_an_object_that_terminates():
+    book = Book()
+    book.show(child("a", 2))
+    book.unmake("a")
+    book.show(child("a", 5, terminating=True))
+    assert book.entries == 0
+    assert settled(book) == {"uid": 1}
+
+
+def test_what_a_live_read_found_terminating_is_gone_once_the_store_has_passed_it():
+    book = Book()
+    book.show(child("a", 2))
+    book.unmake("a")
+    book.answer("a", child("a", 10, terminating=True))
+    book.asked.clear()
+    book.remove(child("a", 2), 20)
+    assert (book.names(), book.entries, book.questions) == ([], 0, [])
+
+
+def test_an_object_that_a_live_read_found_restored_is_settled_once():
+    book = Book()
+    book.show(child("a", 2))
+    book.unmake("a")
+    book.answer("a", child("a", 10))
+    book.show(child("a", 10))
+    assert settled(book) == {"live_read": 1, "object": 1}
+
+
+def test_between_a_change_of_the_store_and_its_news_the_store_counts():
+    book = Book()
+    book.make("a", 10)
+    book.store.put(child("a", 12, owner="uid-else"))
+    assert (book.names(), book.names("uid-else")) == ([], ["a"])
+    book.expectations.observe_change(CONFIG_MAPS, "default/a")
+    assert book.entries == 0
+
+
+def test_a_create_outdates_what_was_listed_of_its_resource_before_its_answer():
+    book = Book()
+    lookups = [LiveList(resource, "default", "a=b") for resource in (CONFIG_MAPS, PODS)]
+    for lookup in lookups:
+        book.expectations.record_list(OWNER, lookup)
+    book.expectations.expect(OWNER, create("a"))
+    reads = book.expectations.reader
+    assert [reads.has_listed(lookup, OWNER.uid) for lookup in lookups] == [False, True]
