@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from controller.command.kinds import KindSettings, kinds_of
+from controller.command.kinds import KindSettings, kinds_of, kinds_to_plan
+from controller.command.planning.offline import empty_cluster
+from controller.command.planning.planner import Planner
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.kaito.api import labels
@@ -158,6 +161,18 @@ async def test_the_orphans_of_a_set_stay(sets: InferenceSets):
     await sets.world.settle(60)
     assert len(await sets.workspaces()) == 2
     assert all(each.metadata.controller is None for each in await sets.workspaces())
+
+
+@embedded_only
+async def test_a_plan_tells_the_workspaces_and_the_nodes_that_they_ask_for(world: World):
+    gates = FeatureGates({"Workspace": True})
+    kinds = kinds_to_plan(KindSettings.from_environment(gates, {}))
+    async with empty_cluster("test", has_workspaces=True) as client:
+        planner = Planner(client, kinds, world.wall())
+        plan = await planner.for_manifest(set_manifest(replicas=70), "default")
+    assert (plan.problem, plan.refusals) == ("", ())
+    created = Counter(item.kind for item in plan.items if item.action == "create")
+    assert created == {"Workspace": 70, "NodeClaim": 70, "ControllerRevision": 70}
 
 
 @embedded_only

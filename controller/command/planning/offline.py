@@ -19,12 +19,18 @@ from controller.ray.api import custom_resource_definitions
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from controller.apimachinery.definition import Definition
+
 
 @asynccontextmanager
-async def empty_cluster(user_agent: str) -> AsyncGenerator[Client]:
+async def empty_cluster(user_agent: str, *, has_workspaces: bool = False) -> AsyncGenerator[Client]:
     """A client of an API server in this process that holds nothing but definitions.
 
     Those of the Gateway API are there too, so that a plan shows what incremental upgrades need.
+
+    Args:
+        user_agent: of the client.
+        has_workspaces: whether Kaito's kinds are served, and NodeClaims.
 
     Raises:
         ConfigurationError: the embedded API server is not installed.
@@ -44,8 +50,18 @@ async def empty_cluster(user_agent: str) -> AsyncGenerator[Client]:
     server = ApiServer(wall=wall, clock=loop, rng=random.Random(0))
     client = Client(server, user_agent=user_agent, clock=loop)
     try:
-        for definition in (*custom_resource_definitions(), *gateway_api_definitions()):
+        kaito = _kaito_definitions() if has_workspaces else ()
+        for definition in (*custom_resource_definitions(), *gateway_api_definitions(), *kaito):
             await client.create(CRDS, "", definition)
         yield client
     finally:
         await server.aclose()
+
+
+def _kaito_definitions() -> tuple[Definition, ...]:
+    from controller.devcluster.karpenter.definitions import (  # noqa: PLC0415
+        node_claim_definition,
+    )
+    from controller.kaito.api.definitions.crds import kaito_definitions  # noqa: PLC0415
+
+    return (*kaito_definitions(), node_claim_definition())

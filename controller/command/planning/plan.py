@@ -18,6 +18,7 @@ from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
 from controller.command.planning.text import write_text
 from controller.kube.errors import ConfigurationError, KubeError
+from controller.ray.api.feature_gates import WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection
@@ -70,7 +71,12 @@ async def plan(
     settings = KindSettings.from_environment(request.feature_gates)
     kinds = kinds_to_plan(settings)
     manifests = _manifests(request.file, kinds) if request.file else None
-    opened = empty_cluster(USER_AGENT) if request.offline else _connected(request)
+    has_workspaces = request.feature_gates.enabled(WORKSPACE)
+    opened = (
+        empty_cluster(USER_AGENT, has_workspaces=has_workspaces)
+        if request.offline
+        else _connected(request)
+    )
     async with opened as client:
         try:
             plans = await _plans(Planner(client, kinds, wall()), request, manifests)

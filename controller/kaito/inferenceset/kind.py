@@ -13,6 +13,7 @@ from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.definition import definitions_reader
 from controller.kaito.inferenceset.observe import InferenceSetSources, observe_inference_set
 from controller.kaito.inferenceset.plan import plan_inference_set
+from controller.kaito.inferenceset.replicas import replica
 from controller.kaito.inferenceset.settings import InferenceSetSettings
 from controller.kaito.inferenceset.status import current_status
 from controller.kube.resources import STATEFUL_SETS
@@ -45,7 +46,7 @@ class InferenceSetKind:
     def __init__(self, settings: InferenceSetSettings | None = None) -> None:
         self._settings = settings or InferenceSetSettings()
         self._sources = InferenceSetSources(
-            IdentityMemo(self._read), self._settings, definitions_reader()
+            IdentityMemo(self._read), IdentityMemo(replica), self._settings, definitions_reader()
         )
 
     def observe(self, key: str, reads: CacheReader) -> InferenceSetObservation | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,12 @@ from controller.kaito.inferenceset.observation import (
     InferenceSetObservation,
     MissingReplicas,
 )
-from controller.kaito.inferenceset.replicas import replica
 from controller.kaito.workloads import base_image, server_image
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import OWNER_INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
     from controller.kaito.api.options import KaitoOptions
@@ -40,11 +39,13 @@ class InferenceSetSources:
 
     Attributes:
         goal_of: gives what a set asks for, or what is wrong with it.
+        replica_of: gives the replica that a Workspace is.
         settings: of the controller.
         read_definition: reads what the installed definitions lack.
     """
 
     goal_of: Callable[[InferenceSet], InferenceSetSpec | Problem]
+    replica_of: Callable[[Workspace], Replica]
     settings: InferenceSetSettings
     read_definition: DefinitionsReader
 
@@ -71,7 +72,7 @@ def observe_inference_set(
         goal,
         settings,
         workspaces,
-        replicas=tuple(_replica(each, settings.options, reads) for each in workspaces),
+        replicas=tuple(_replicas(workspaces, wanted, sources, reads)),
         missing=_missing(meta, wanted, workspaces, settings.batch, reads),
         unreadable={
             name: odd.reason
@@ -84,11 +85,23 @@ def observe_inference_set(
     )
 
 
-def _replica(workspace: Workspace, options: KaitoOptions, reads: CacheReader) -> Replica:
-    server = reads.get(STATEFUL_SETS, workspace.metadata.key)
-    if server is None or not is_owned_by(server.metadata, workspace.metadata.uid):
-        return replica(workspace)
-    return replica(workspace, on_old_image=server_image(server) != base_image(options))
+def _replicas(
+    workspaces: tuple[Workspace, ...], wanted: int, sources: InferenceSetSources, reads: CacheReader
+) -> Iterator[Replica]:
+    """The Workspaces as replicas; their images matter only if some are too many."""
+    has_surplus = len(workspaces) > wanted
+    for workspace in workspaces:
+        found = sources.replica_of(workspace)
+        if has_surplus and _is_on_old_image(workspace.metadata, sources.settings.options, reads):
+            found = replace(found, on_old_image=True)
+        yield found
+
+
+def _is_on_old_image(workspace: ObjectMeta, options: KaitoOptions, reads: CacheReader) -> bool:
+    server = reads.get(STATEFUL_SETS, workspace.key)
+    if server is None or not is_owned_by(server.metadata, workspace.uid):
+        return False
+    return server_image(server) != base_image(options)
 
 
 def _missing(

@@ -25,7 +25,8 @@ class Replica:
         uid: of the Workspace.
         ready: whether it serves.
         terminating: whether it is being deleted; its nodes are not free yet.
-        on_old_image: whether its server runs another image than a new one would.
+        on_old_image: whether its server runs another image than a new one would; a server that
+            does not exist yet does not.
         peak: tokens per minute that were measured; 0 if none were.
     """
 
@@ -37,21 +38,14 @@ class Replica:
     peak: float = 0.0
 
 
-def replica(workspace: Workspace, *, on_old_image: bool = False) -> Replica:
-    """The replica that a Workspace is.
-
-    Args:
-        workspace: the object.
-        on_old_image: whether its server runs another image than a new one would; a server that
-            does not exist yet does not.
-    """
+def replica(workspace: Workspace) -> Replica:
+    """The replica that a Workspace is, as far as it shows it itself."""
     meta = workspace.metadata
     return Replica(
         meta.name,
         meta.uid,
         ready=not meta.terminating and is_true(conditions_of(workspace), _SUCCEEDED),
         terminating=meta.terminating,
-        on_old_image=on_old_image,
         peak=_peak(workspace),
     )
 

@@ -74,6 +74,7 @@ def test_workspaces_of_kaito_are_taken_over_without_a_write():
 def test_a_plan_creates_and_deletes_in_batches():
     settings = InferenceSetSettings(batch=2)
     assert len(names(of(7, settings=settings).plan(), Create)) == 2
+    assert len(of(7, settings=settings).observe().missing.free) == 2
     given = of(0, settings=settings)
     given.with_replicas(*(replica_of(name) for name in given.names))
     assert len(names(given.plan(), Delete)) == 2
