@@ -12,7 +12,7 @@ import controller
 from controller.command.election import elected, lease_namespace
 from controller.command.kinds import kinds_of
 from controller.command.operator import operator_for
-from controller.command.signals import stop_on_signals
+from controller.command.signals import shift_level_on_signals, stop_on_signals
 from controller.kube.errors import ConfigurationError
 from controller.kube.incluster import InClusterCredentials
 from controller.kube.load import load_credentials
@@ -51,6 +51,7 @@ async def run(
         ConfigurationError: no usable credentials, or the log file cannot be written.
     """
     log_as(settings)
+    shift_level_on_signals()
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
     announce(credentials, settings, kind_settings)

@@ -1,4 +1,7 @@
-"""Signals: the first asks for a clean stop, the second ends the process at once (MGR-8)."""
+"""Signals: the first asks for a clean stop, the second ends the process at once (MGR-8).
+
+Two others change the level of the log.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import asyncio
 import os
 import signal
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from controller.runtime.logs import shift_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -21,6 +26,13 @@ def stop_on_signals() -> asyncio.Event:
     stop = asyncio.Event()
     _on_signals(stop.set, has_been_asked=stop.is_set)
     return stop
+
+
+def shift_level_on_signals() -> None:
+    """SIGUSR1 makes the log more verbose, SIGUSR2 less."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, shift_level, 1)
+    loop.add_signal_handler(signal.SIGUSR2, shift_level, -1)
 
 
 async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from logging.handlers import RotatingFileHandler
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 import msgspec
 import structlog
@@ -20,14 +20,22 @@ if TYPE_CHECKING:
 
     from structlog.typing import Processor
 
+    from controller.runtime.settings import LogLevel
+
 _FILE_BYTES = 500 * 1024 * 1024
 _FILES_KEPT = 10
+_LEVELS: Final[tuple[LogLevel, ...]] = ("debug", "info", "warning", "error")
+_NUMBERS: Final[dict[LogLevel, int]] = {
+    each: logging.getLevelNamesMapping()[each.upper()] for each in _LEVELS
+}
 _SECRET = ("authorization", "token", "password", "secret", "client_key", "private_key")
+
+_log = structlog.stdlib.get_logger("manta.logs")
 
 
 def configure_logging(
     *,
-    level: Literal["debug", "info", "warning", "error"] = "info",
+    level: LogLevel = "info",
     format: Literal["auto", "console", "json"] = "auto",  # noqa: A002  the setting's name
     stream: TextIO | None = None,
     file: str = "",
@@ -76,6 +84,30 @@ def configure_logging(
     root.handlers[:] = handlers
     root.setLevel(level.upper())
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+
+
+def current_level() -> LogLevel:
+    """Least severity that is logged, as `configure_logging` takes it."""
+    level = logging.getLogger().level
+    for each in _LEVELS:
+        if level <= _NUMBERS[each]:
+            return each
+    return _LEVELS[-1]
+
+
+def shift_level(steps: int) -> None:
+    """Log so many severities more, or less if `steps` is negative, and tell so in the log.
+
+    Neither more than `debug` nor less than `error`.
+    """
+    before = current_level()
+    place = _LEVELS.index(before) - steps
+    after = _LEVELS[min(max(place, 0), len(_LEVELS) - 1)]
+    louder = min(_NUMBERS[before], _NUMBERS[after])
+    root = logging.getLogger()
+    root.setLevel(louder)
+    _log.log(max(logging.INFO, louder), "log.level", before=before, after=after)
+    root.setLevel(_NUMBERS[after])
 
 
 def _formatter(shared: list[Processor], console: bool, *, colours: bool) -> logging.Formatter:

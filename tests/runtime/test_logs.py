@@ -7,11 +7,12 @@ import json
 import logging
 import sys
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 import structlog
 
-from controller.runtime.logs import configure_logging
+from controller.runtime.logs import configure_logging, current_level, shift_level
 
 
 @pytest.fixture
@@ -157,3 +158,29 @@ def test_the_last_call_counts():
     log.debug("after")
     assert [json.loads(line)["event"] for line in first.getvalue().splitlines()] == ["before"]
     assert [json.loads(line)["event"] for line in second.getvalue().splitlines()] == ["after"]
+
+
+@pytest.mark.usefixtures("restored_logging")
+@pytest.mark.parametrize(
+    ("before", "steps", "after", "severity"),
+    [
+        ("info", 1, "debug", "info"),
+        ("debug", 1, "debug", "info"),
+        ("debug", -1, "info", "info"),
+        ("info", -1, "warning", "info"),
+        ("warning", -1, "error", "warning"),
+        ("error", -1, "error", "error"),
+        ("error", 1, "warning", "warning"),
+        ("warning", 1, "info", "info"),
+    ],
+)
+def test_a_change_of_the_level_is_told_whatever_the_levels_are(
+    before: Any, steps: int, after: str, severity: str
+):
+    out = io.StringIO()
+    configure_logging(level=before, format="json", stream=out)
+    shift_level(steps)
+    [line] = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert (line["event"], line["level"]) == ("log.level", severity)
+    assert (line["before"], line["after"]) == (before, after)
+    assert current_level() == after
