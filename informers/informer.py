@@ -257,6 +257,7 @@ class SharedInformer(Generic[T]):
             last_byte=seen.last_byte,
             last_event=seen.last_event,
             last_bookmark=seen.last_bookmark,
+            last_list=seen.last_list,
             last_error=seen.last_error,
             last_error_at=seen.last_error_at,
             lists=seen.lists,

@@ -176,6 +176,7 @@ class Reflector(Generic[T]):
         if isinstance(outcome, Synced):
             seen.mode = "streaming" if isinstance(state, Streaming) else "list"
             seen.last_error = ""
+            seen.last_list = now
         elif isinstance(state, Watching) and isinstance(transition.state, Watching):
             seen.watch_restarts[transition.cause] += 1
         else:

@@ -21,6 +21,7 @@ class ReflectorStatistics:
     last_byte: float | None = None
     last_event: float | None = None
     last_bookmark: float | None = None
+    last_list: float | None = None
     last_error: str = ""
     last_error_at: float | None = None
     lists: int = 0
@@ -49,6 +50,7 @@ class InformerStatistics:
         last_byte: time of the latest byte; with `connected`, the measure of staleness.
         last_event: time of the latest event.
         last_bookmark: time of the latest bookmark.
+        last_list: time of the latest complete list.
         last_error: verb, resource and reason of the latest failure; empty after a success.
         last_error_at: time of that failure.
         lists: paged lists begun.
@@ -74,6 +76,7 @@ class InformerStatistics:
     last_byte: float | None
     last_event: float | None
     last_bookmark: float | None
+    last_list: float | None
     last_error: str
     last_error_at: float | None
     lists: int

@@ -10,6 +10,7 @@ from workqueue.delay_queue import DelayQueue
 from workqueue.heap import KeyHeap
 from workqueue.metrics import QueueMetrics, QueueRecorder, QueueStatistics
 from workqueue.queue import LOW_PRIORITY, Closed, WorkQueue
+from workqueue.snapshot import FailingKey, QueueSnapshot, RunningKey
 from workqueue.workers import Workers
 
 __all__ = [
@@ -18,10 +19,13 @@ __all__ = [
     "Clock",
     "Closed",
     "DelayQueue",
+    "FailingKey",
     "KeyHeap",
     "QueueMetrics",
     "QueueRecorder",
+    "QueueSnapshot",
     "QueueStatistics",
+    "RunningKey",
     "TimerHandle",
     "WorkQueue",
     "Workers",

@@ -10,6 +10,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Backoff:
 
 class _Failure(NamedTuple):
     in_a_row: int
+    since: float
     at: float
     held_until: float
 
@@ -69,7 +71,8 @@ class Failures(Generic[K]):
         self._drop_older_than(now - 2 * self._backoff.cap)
         count = self.count(key)
         delay = self._backoff.delay(count) * (1 + self._backoff.jitter * self._rng.random())
-        self._failures[key] = _Failure(count + 1, now, now + min(delay, self._floor))
+        since = self.since(key) if count else now
+        self._failures[key] = _Failure(count + 1, since, now, now + min(delay, self._floor))
         self._failures.move_to_end(key)
         return delay
 
@@ -77,6 +80,18 @@ class Failures(Generic[K]):
         """Return how often `key` has failed since it was last forgotten."""
         failure = self._failures.get(key)
         return failure.in_a_row if failure else 0
+
+    def since(self, key: K) -> float:
+        """Return the time of the first failure of `key` since it was last forgotten.
+
+        Raises:
+            KeyError: it has not failed.
+        """
+        return self._failures[key].since
+
+    def oldest(self, limit: int) -> list[K]:
+        """Return the keys that have failed for longest, at most `limit`. Costs O(n)."""
+        return nsmallest(limit, self._failures, key=self.since)
 
     def held_until(self, key: K) -> float:
         """Return the time before which `key` must not run, even if it is added (WQ-24)."""

@@ -48,6 +48,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable
 from contextlib import asynccontextmanager
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from workqueue.backoff import Backoff, Failures
@@ -55,6 +56,7 @@ from workqueue.delay_queue import LONGEST_DELAY, DelayQueue
 from workqueue.heap import KeyHeap
 from workqueue.metrics import QueueMetrics, QueueRecorder, QueueStatistics
 from workqueue.parking import ParkingLot
+from workqueue.snapshot import FailingKey, QueueSnapshot, RunningKey
 
 if TYPE_CHECKING:
     import random
@@ -86,8 +88,9 @@ class WorkQueue(Generic[K]):
     particular, a delayed key that is added runs once, now, and *its timer is gone* (WQ-17). A
     caller that needs a run at a certain time requests it at the end of every run.
 
-    No call costs more than O(log n) for n keys, amortised; only `statistics`, `close` and `drain`
-    take time proportional to n. Not thread-safe: all calls must come from one event loop.
+    No call costs more than O(log n) for n keys, amortised; only `statistics`, `snapshot`, `close`
+    and `drain` take time proportional to n. Not thread-safe: all calls must come from one event
+    loop.
 
     Args:
         name: the queue's name in metrics; without a name there are no metrics.
@@ -306,6 +309,26 @@ class WorkQueue(Generic[K]):
             unfinished=math.fsum(ages),
             longest_running=max(ages, default=0.0),
         )
+
+    def snapshot(self, limit: int) -> QueueSnapshot[K]:
+        """Return the numbers, and at most `limit` keys of each sort. Costs O(n)."""
+        now = self._clock.time()
+        runs = self._processing
+        oldest = nsmallest(limit, runs, key=lambda key: runs[key].started)
+        return QueueSnapshot(
+            statistics=self.statistics(),
+            running=tuple(RunningKey(key, now - runs[key].started) for key in oldest),
+            failing=tuple(self._failing(key, now) for key in self._failures.oldest(limit)),
+        )
+
+    def _failing(self, key: K, now: float) -> FailingKey[K]:
+        due = None
+        if key in self._order:
+            due = 0.0
+        elif key in self._delays:
+            due = max(0.0, self._delays.due(key) - now)
+        failures = self._failures
+        return FailingKey(key, failures.count(key), now - failures.since(key), due)
 
     def _schedule(self, key: K, delay: float, priority: int | None) -> None:
         if not self._open:

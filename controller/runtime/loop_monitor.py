@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +17,17 @@ if TYPE_CHECKING:
 
 PERIOD = 1.0
 """Seconds between two measurements of the lag."""
+
+_REMEMBERED = 60
+"""Measurements that are remembered: those of a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLag:
+    """The lateness of the monitor's timer in seconds: the latest, and the longest of a minute."""
+
+    latest: float
+    longest: float
 
 
 class Monitor:
@@ -41,6 +54,7 @@ class Monitor:
         self._stopped = asyncio.Event()
         self._timer: TimerHandle | None = None
         self._pause_began = 0.0
+        self._lags: deque[float] = deque(maxlen=_REMEMBERED)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Measure until stopped."""
@@ -58,12 +72,18 @@ class Monitor:
         """Stop measuring."""
         self._stopped.set()
 
+    def lag(self) -> LoopLag | None:
+        """The lag of the last minute; None before the first measurement."""
+        return LoopLag(self._lags[-1], max(self._lags)) if self._lags else None
+
     def _schedule(self) -> None:
         due = self._clock.time() + PERIOD
         self._timer = self._clock.call_at(due, lambda: self._measure(due))
 
     def _measure(self, due: float) -> None:
-        self._metrics.loop_lag.observe(max(0.0, self._clock.time() - due))
+        lag = max(0.0, self._clock.time() - due)
+        self._metrics.loop_lag.observe(lag)
+        self._lags.append(lag)
         self._time_of_day()
         self._schedule()
 

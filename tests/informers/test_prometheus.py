@@ -127,6 +127,7 @@ STATISTICS = InformerStatistics(
     last_byte=60.0,
     last_event=None,
     last_bookmark=None,
+    last_list=None,
     last_error="",
     last_error_at=None,
     lists=1,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from controller.runtime.loop_monitor import Monitor
+from controller.runtime.loop_monitor import LoopLag, Monitor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,11 +69,28 @@ async def test_each_second_the_lag_is_measured_and_the_time_of_day_read():
     for late in (0.25, -0.5, 2.0):
         measured.clock.fire(late=late)
     assert measured.lags == [0.25, 0.0, 2.0]
+    assert monitor.lag() == LoopLag(2.0, 2.0)
     assert measured.times_read == [101.25, 101.75, 104.75]
     assert measured.clock.timers[0][0] == 105.75
     monitor.stop()
     await running
     assert measured.clock.cancelled == 1
+
+
+async def test_the_longest_lag_is_that_of_the_last_minute():
+    measured = Measurements()
+    monitor = measured.monitor()
+    assert monitor.lag() is None
+    running = asyncio.create_task(monitor.run(lambda: None))
+    await asyncio.sleep(0)
+    measured.clock.fire(late=2.0)
+    for _ in range(59):
+        measured.clock.fire(late=0.25)
+    assert monitor.lag() == LoopLag(0.25, 2.0)
+    measured.clock.fire(late=0.5)
+    assert monitor.lag() == LoopLag(0.5, 0.5)
+    monitor.stop()
+    await running
 
 
 async def test_pauses_of_the_garbage_collector_are_measured_as_long_as_the_monitor_runs():

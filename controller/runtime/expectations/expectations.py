@@ -26,6 +26,7 @@ from controller.runtime.expectations.expectation import ObjectReference, is_newe
 from controller.runtime.expectations.overlay import OverlayIndex
 from controller.runtime.expectations.owners import OwnerIndex
 from controller.runtime.expectations.reader import OverlayReader
+from controller.runtime.expectations.snapshot import oldest
 from controller.runtime.expectations.statistics import LIVE_READ, collect
 from controller.runtime.expectations.tracker import ExpectationTracker
 from controller.runtime.plan import Create, Delete
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.expectations.expectation import Expectation
     from controller.runtime.expectations.owners import Owner
+    from controller.runtime.expectations.snapshot import ExpectationSnapshot
     from controller.runtime.expectations.statistics import ExpectationStatistics
     from controller.runtime.kind import CreateError, LogText
     from controller.runtime.plan import Failure, LiveList, LogTail, Target, Write
@@ -396,6 +398,11 @@ class Expectations:
     def statistics(self) -> ExpectationStatistics:
         """Numbers for metrics and tests; O(expectations)."""
         return collect(self._overlays, self._owners, self._tracker.resolved_by, self._now())
+
+    def snapshot(self, limit: int) -> list[ExpectationSnapshot]:
+        """At most `limit` expectations, the oldest that await something first; O(expectations)."""
+        found = (each for overlay in self._overlays.all() for each in overlay.expectations())
+        return oldest(found, self._owners, self._now(), limit)
 
     # -- inside -------------------------------------------------------------------------------
 

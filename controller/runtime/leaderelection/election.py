@@ -8,7 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import dataclass
 from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionSnapshot:
+    """An election as it is now, for a person who looks at it.
+
+    Attributes:
+        leads: whether this process may write now.
+        time_left: seconds for which that is certain; infinite without a lease.
+        holder: who was seen to hold the lease, empty for nobody.
+        problem: why the last attempt failed, empty if it did not.
+    """
+
+    leads: bool
+    time_left: float
+    holder: str = ""
+    problem: str = ""
 
 
 class Fence(Protocol):
@@ -56,6 +74,10 @@ class AlwaysLeader:
     def time_left(self) -> float:
         """Infinite."""
         return math.inf
+
+    def snapshot(self) -> ElectionSnapshot:
+        """The election as it is now."""
+        return ElectionSnapshot(leads=True, time_left=math.inf)
 
     async def acquire(self) -> None:
         """Return at once."""

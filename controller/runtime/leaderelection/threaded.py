@@ -13,6 +13,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from controller.runtime.leaderelection.election import ElectionSnapshot
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
@@ -66,6 +68,13 @@ class ThreadedElection:
     def time_left(self) -> float:
         """Seconds for which the lease is certain to hold; 0 if it is not."""
         return self._elector.time_left() if self._elector is not None else 0.0
+
+    def snapshot(self) -> ElectionSnapshot:
+        """The election as it is now."""
+        if self._elector is None:
+            return ElectionSnapshot(leads=False, time_left=0.0)
+        seen = self._elector
+        return ElectionSnapshot(seen.is_leader(), seen.time_left(), seen.holder, seen.problem)
 
     async def acquire(self) -> None:
         """Return when this process leads.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic
 
 import structlog
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from controller.runtime.kind import Kind
     from controller.runtime.metrics import ControllerMetrics, ResultLabel
     from controller.runtime.reconcile.executor import Executor
-    from workqueue import Clock, QueueMetrics
+    from workqueue import Clock, QueueMetrics, QueueSnapshot
 
 MIN_INTERVAL = 0.05
 """Seconds at least between two reconciles of a key, unless it has more to do and no other waits."""
@@ -78,6 +79,23 @@ class _ReconcileLog:
     requeue_after: float | None = None
     error: str = ""
     report: str = ""  # revision after the status write; not logged
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSnapshot:
+    """A controller as it is now, for a person who looks at it.
+
+    Attributes:
+        queue: its queue.
+        workers: reconciles that hold a worker.
+        slow: reconciles that go on without one.
+        errors: the last error of each key that is failing.
+    """
+
+    queue: QueueSnapshot[str]
+    workers: int
+    slow: int
+    errors: Mapping[str, str]
 
 
 class Controller(Generic[Observation]):
@@ -142,6 +160,7 @@ class Controller(Generic[Observation]):
         self._timeout = timeout
         self._on_edit = on_edit
         self._uids: dict[str, str] = {}
+        self._errors: dict[str, str] = {}
         self._generations: dict[str, int] = {}
         self._echoes = StatusEchoes()
         self._external_source = kind.external_source
@@ -172,6 +191,15 @@ class Controller(Generic[Observation]):
         for key in keys:
             self.queue.add(key, priority=LOW_PRIORITY)
 
+    def snapshot(self, limit: int) -> ControllerSnapshot:
+        """Numbers, and at most `limit` keys of each sort."""
+        return ControllerSnapshot(
+            queue=self.queue.snapshot(limit),
+            workers=self._workers.busy,
+            slow=self._workers.released,
+            errors=MappingProxyType(self._errors),
+        )
+
     async def run(self) -> None:
         """Work until the queue is closed and the reconciles in flight have ended."""
         try:
@@ -198,6 +226,10 @@ class Controller(Generic[Observation]):
             except Exception as second:  # noqa: BLE001  not even one that cannot be reported
                 _log.error("error_report.failed", name=key, exc_info=second)
         failing = self.queue.num_requeues(key) > 0
+        if failing:
+            self._errors[key] = line.error or line.result
+        else:
+            self._errors.pop(key, None)
         if self._echoes.end(key, line.report if failing else ""):
             self.queue.add(key)
         self._metrics.seconds.observe(self._clock.time() - began)

@@ -1,0 +1,86 @@
+"""A snapshot of single expectations, for a person who looks at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
+
+from controller.runtime.plan import verb_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controller.runtime.expectations.expectation import Expectation
+    from controller.runtime.expectations.owners import Owner, OwnerIndex
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationSnapshot:
+    """One expectation.
+
+    Attributes:
+        object: resource and key of the object.
+        owners: for whose sake it is expected.
+        awaited: what is to come; empty for an entry that is kept.
+        kept: why an entry is kept that awaits nothing.
+        seconds: seconds since it is awaited, or since an entry that is kept changed.
+        live_reads: live reads since the last change.
+        error: how the last attempt of a write of unknown outcome failed.
+    """
+
+    object: str
+    owners: tuple[Owner, ...]
+    awaited: str
+    kept: str
+    seconds: float
+    live_reads: int
+    error: str
+
+
+def oldest(
+    expectations: Iterable[Expectation[Any]], owners: OwnerIndex, now: float, limit: int
+) -> list[ExpectationSnapshot]:
+    """The oldest expectations at `now`, clock time in seconds; those that await something first."""
+    found = nsmallest(limit, expectations, key=lambda each: (not each.pending, _since(each)))
+    return [_snapshot(each, owners, now) for each in found]
+
+
+def _snapshot(each: Expectation[Any], owners: OwnerIndex, now: float) -> ExpectationSnapshot:
+    states = owners.find(each.owners)
+    failure = each.unknown_failure
+    return ExpectationSnapshot(
+        object=str(each.reference),
+        owners=tuple(owner for state in states for owner in state.owners.values()),
+        awaited=_awaited(each),
+        kept="" if each.pending else _kept(each),
+        seconds=now - _since(each),
+        live_reads=each.live_reads,
+        error=f"{failure.reason}: {failure.message}" if failure is not None else "",
+    )
+
+
+def _since(each: Expectation[Any]) -> float:
+    if each.unknown_since is not None:
+        return each.unknown_since
+    return each.pending_since if each.pending else each.changed_at
+
+
+def _awaited(each: Expectation[Any]) -> str:
+    if each.write is not None:
+        news = "outcome" if each.outcome_unknown else "answer"
+        return f"{news} of {verb_of(each.write)}"
+    if not each.unseen:
+        return ""
+    event = "deletion" if each.deleted_uid else "write"
+    return f"live read after {event}" if each.needs_live_read else f"cache shows {event}"
+
+
+def _kept(each: Expectation[Any]) -> str:
+    if each.warning:
+        return f"admission: {each.warning}"
+    if each.name_conflict:
+        return "name is taken"
+    if each.absent:
+        return "looked up, not found"
+    return "outside of the selection" if each.live_only else ""
