@@ -30,6 +30,7 @@ from controller.ray.dashboard import (
 from controller.ray.fleet import FleetCollector
 from controller.ray.job import JobCollector
 from controller.ray.service import ServiceCollector
+from controller.runtime.debug import leader_section
 from controller.runtime.leaderelection import FencedTransport, ThreadedElection
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.operator import Operator
@@ -110,6 +111,8 @@ async def operator_for(
         election=election,
         on_synced=_freeze,
     )
+    operator.debug.add("leader", lambda: leader_section(election.snapshot()))
+    operator.debug.add("probes", dashboards.snapshot)
     if isinstance(election, ThreadedElection):
         operator.health.add_readiness("leader election", election.standby_problem)
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))

@@ -12,15 +12,20 @@ import structlog
 from prometheus_client import ProcessCollector
 
 import controller
+from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
 from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.schemas import InstalledSchemas
+from controller.runtime.debug import sections, tasks
+from controller.runtime.debug.page import DebugPage
+from controller.runtime.debug.server import DebugServer
 from controller.runtime.errors import ManagerMisuse, RuntimeFailure, leaves
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.overlay import metadata_of
 from controller.runtime.health import Health, MonitoringServer
 from controller.runtime.leaderelection.election import AlwaysLeader
+from controller.runtime.logs import current_level
 from controller.runtime.loop_monitor import Monitor
 from controller.runtime.manager import Group, Manager
 from controller.runtime.metrics import (
@@ -77,6 +82,7 @@ class Operator:
         controllers: by the name of their kind; `enqueue` may be called from outside.
         expectations: own writes that the caches do not show yet.
         health: checks may be added before `run`.
+        debug: sections may be added before `run`.
         schemas: what the API server publishes about pods and the kinds' own resources.
     """
 
@@ -171,6 +177,8 @@ class Operator:
         self.health.add_readiness("stopping", self._stopping)
         self._started = False
         self._monitor = Monitor(self._metrics, clock=clock, time_of_day=time_of_day)
+        self.debug = DebugPage()
+        self._describe(clock, wall)
 
     async def run(self, stop: asyncio.Event) -> int:
         """Run until `stop` is set; returns the exit status.
@@ -186,6 +194,8 @@ class Operator:
         self._started = True
         for server in self._servers():
             self._manager.add(Group.HTTP, server)
+        if self._settings.debug_port:
+            self._manager.add(Group.HTTP, DebugServer(self._settings.debug_port, self.debug))
         self._manager.add(Group.CACHES, self.caches)
         self._manager.add(Group.ALWAYS, _Recording(self.recorder))
         self._manager.add(Group.ALWAYS, self._monitor)
@@ -203,6 +213,19 @@ class Operator:
                 )
             return 1
         return 0
+
+    def _describe(self, clock: Clock, wall: Callable[[], datetime]) -> None:
+        """Fill the debug page with what belongs to the runtime."""
+        monitor, ledger, caches = self._monitor, self.expectations, self.caches
+        add = self.debug.add
+        add("version", lambda: controller.__version__)
+        add("time", lambda: rfc3339(wall()))
+        add("log_level", current_level)
+        add("event_loop", lambda: sections.event_loop(monitor.lag()))
+        add("controllers", lambda: sections.controllers(self.controllers.values()))
+        add("expectations", lambda: sections.expectations(ledger))
+        add("informers", lambda: sections.informers(caches.caches, clock.time()))
+        add("tasks", tasks.tasks)
 
     def _enqueue(self, owner: Owner) -> None:
         self.controllers[owner.controller].enqueue(owner.key)

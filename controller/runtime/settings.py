@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 """Severities, from the most verbose to the least."""
+
+
+_HIGHEST_PORT: Final = 65535
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -34,6 +37,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     health_address: str = ":8082"
     """`host:port` of /healthz, /livez and /readyz; empty or `0` turns it off. May be the same as
     `metrics_address`. KubeRay's default."""
+
+    debug_port: int = 0
+    """Port of /debug on the loopback interface; 0 turns it off."""
 
     grace_seconds: float = 30.0
     """Seconds from the request to stop until everything is cancelled; reconciles get four fifths
@@ -92,6 +98,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ValueError("sync_timeout_seconds must be more than 0")
         if self.reconcile_timeout_seconds < 0:
             raise ValueError("reconcile_timeout_seconds must not be negative")
+        if not 0 <= self.debug_port <= _HIGHEST_PORT:
+            raise ValueError(f"debug_port must be between 0 and {_HIGHEST_PORT}")
         for name in ("metrics_address", "health_address"):
             try:
                 parse_address(getattr(self, name))
@@ -108,6 +116,6 @@ def parse_address(text: str) -> tuple[str, int] | None:
     if text in {"", "0"}:
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
+    if not colon or not port.isdecimal() or int(port) > _HIGHEST_PORT:
         raise ValueError(f"not an address of the form host:port: {text!r}")
     return host.strip("[]"), int(port)

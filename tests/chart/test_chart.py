@@ -144,6 +144,15 @@ def test_the_pod_is_given_longer_than_the_operator_takes_to_stop():
 
 @pytest.mark.slow
 @needs_helm
+def test_the_debug_page_is_off_unless_its_port_is_given():
+    assert settings_of(options_of(operator(render()))).debug_port == 0
+    given = operator(render("debugPort=6060"))
+    assert settings_of(options_of(given)).debug_port == 6060
+    assert 6060 not in [each["containerPort"] for each in given["ports"]]
+
+
+@pytest.mark.slow
+@needs_helm
 def test_rights_are_those_of_the_rules_file_and_go_to_the_pods_account():
     objects = render()
     rules = yaml.safe_load((CHART / "rules.yaml").read_text())

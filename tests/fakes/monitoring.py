@@ -11,11 +11,12 @@ import aiohttp
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from controller.runtime.debug.server import DebugServer
     from controller.runtime.health import MonitoringServer
 
 
 @asynccontextmanager
-async def serving(server: MonitoringServer) -> AsyncGenerator[aiohttp.ClientSession]:
+async def serving(server: MonitoringServer | DebugServer) -> AsyncGenerator[aiohttp.ClientSession]:
     """Run the server for the duration of a block; yields a client of it."""
     ready = asyncio.Event()
     task = asyncio.create_task(server.run(ready.set))

@@ -42,6 +42,8 @@ def test_a_wrong_address_is_refused_by_name(name: str, text: str):
         ({"slow_reconciles": 0}, "slow_reconciles must be at least 1"),
         ({"client_concurrency": 0}, "client_concurrency must be at least 1"),
         ({"sync_timeout_seconds": 0}, "sync_timeout_seconds must be more than 0"),
+        ({"debug_port": -1}, "debug_port must be between 0 and 65535"),
+        ({"debug_port": 65536}, "debug_port must be between 0 and 65535"),
         ({"reconcile_timeout_seconds": -0.5}, "reconcile_timeout_seconds must not be negative"),
     ],
 )

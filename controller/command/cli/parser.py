@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from controller import __version__
-from controller.command.cli import change_operator, crds, demo, dev, plan, rollout, run
+from controller.command.cli import change_operator, crds, debug, demo, dev, plan, rollout, run
 
 
 def parser() -> argparse.ArgumentParser:
@@ -17,6 +17,6 @@ def parser() -> argparse.ArgumentParser:
     )
     manta.add_argument("--version", action="version", version=f"manta {__version__}")
     commands = manta.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for subcommand in (run, dev, demo, plan, rollout, crds, change_operator):
+    for subcommand in (run, debug, dev, demo, plan, rollout, crds, change_operator):
         subcommand.add(commands)
     return manta

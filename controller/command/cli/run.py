@@ -103,6 +103,13 @@ def _add_addresses(run: argparse.ArgumentParser, default: Settings) -> None:
         default=default.health_address,
         help="where /healthz and /readyz are served; empty turns them off",
     )
+    run.add_argument(
+        "--debug-port",
+        type=int,
+        default=default.debug_port,
+        metavar="PORT",
+        help="serve /debug at this port of the loopback interface; 0 turns it off",
+    )
 
 
 def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
@@ -156,6 +163,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         workers=options.workers,
         metrics_address=options.metrics_address,
         health_address=options.health_address,
+        debug_port=options.debug_port,
         grace_seconds=options.grace_period,
         sync_timeout_seconds=options.sync_timeout,
         leader_election=_elects(options),

@@ -72,6 +72,7 @@ _OTHERS: Final[Mapping[str, Callable[[str], object]]] = {
     "kubeconfig": str,
     "zap-log-level": _level,
     "grace-period": float,
+    "debug-port": int,
     "forced-cluster-upgrade": truth,
     "zap-devel": truth,
     "zap-encoder": str,
@@ -103,6 +104,7 @@ class ManagerOptions:
         kubeconfig: path of a kubeconfig; empty for the usual places.
         log_level: least severity that is logged.
         grace_seconds: from the request to stop until the process ends.
+        debug_port: port of /debug on the loopback interface, 0 for none.
         without_effect: flags that were given and change nothing.
         wants_help: whether just the help is wanted.
         wants_version: whether just the version is wanted.
@@ -113,6 +115,7 @@ class ManagerOptions:
     kubeconfig: str = ""
     log_level: LogLevel = "info"
     grace_seconds: float = Settings().grace_seconds
+    debug_port: int = Settings().debug_port
     without_effect: tuple[str, ...] = ()
     wants_help: bool = False
     wants_version: bool = False
@@ -141,12 +144,14 @@ def read_options(arguments: Sequence[str]) -> ManagerOptions:
     _refuse_unsupported(configuration)
     level: Any = given.get("zap-log-level", "info")
     grace: Any = given.get("grace-period", Settings().grace_seconds)
+    debug_port: Any = given.get("debug-port", Settings().debug_port)
     return ManagerOptions(
         configuration,
         str(given.get("feature-gates", "")),
         str(given.get("kubeconfig", "")),
         level,
         grace,
+        debug_port,
         tuple(dict.fromkeys(ignored)),
         wants_help=bool(given.get("help") or given.get("h")),
         wants_version=bool(given.get("version")),

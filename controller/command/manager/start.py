@@ -53,6 +53,7 @@ def settings_of(options: ManagerOptions) -> Settings:
         workers=said.reconcile_concurrency,
         metrics_address=said.metrics_addr,
         health_address=said.probe_addr,
+        debug_port=options.debug_port,
         leader_election=said.enable_leader_election,
         leader_election_namespace=said.leader_election_namespace,
         qps=None if said.qps is None or said.qps < 0 else said.qps,  # as for client-go

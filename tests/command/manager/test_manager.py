@@ -62,6 +62,13 @@ def test_the_time_to_stop_is_a_flag_of_ours():
     assert settings_of(read_options([])).grace_seconds == Settings().grace_seconds
 
 
+def test_the_debug_page_is_a_flag_of_ours_also_beside_a_file(tmp_path: Path):
+    assert settings_of(read_options([])).debug_port == 0
+    assert settings_of(read_options(["-debug-port=6060"])).debug_port == 6060
+    file = written(tmp_path, HEAD)
+    assert settings_of(read_options([file, "--debug-port=6060"])).debug_port == 6060
+
+
 def test_a_negative_number_of_requests_a_second_is_no_limit():
     assert settings_of(read_options(["-qps=-1"])).qps is None
 

@@ -14,6 +14,7 @@ from controller.ray.dashboard.actors.handler import RequestHandler
 from controller.ray.dashboard.actors.head_actor import HeadActor
 from controller.ray.dashboard.actors.scheduler import ActorScheduler
 from controller.ray.dashboard.actors.sender import RequestSender
+from controller.ray.dashboard.actors.snapshot import probe_listing
 from controller.ray.dashboard.commands.pending import PendingCommand
 from controller.ray.dashboard.metrics import NO_METRICS, DashboardStatistics
 from controller.ray.dashboard.settings import DashboardSettings
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.probes.observation import ProbeObservation
     from controller.ray.dashboard.probes.probe import Probe, ProbeSubscription
     from controller.ray.dashboard.subscriber import Subscriber
+    from controller.runtime import debug
     from controller.runtime.leaderelection.election import Fence
     from informers import Clock
 
@@ -126,6 +128,10 @@ class DashboardActors:
             waiting=self._scheduler.waiting,
             in_flight={each.value: busy for each, busy in self._scheduler.in_flight.items()},
         )
+
+    def snapshot(self) -> debug.Listing[debug.Probe]:
+        """The probes as they are now, failing ones first, for a person who looks at them."""
+        return probe_listing(self._actors.values(), self._wall())
 
     # What the handles of controllers call.
 

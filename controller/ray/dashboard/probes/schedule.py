@@ -42,6 +42,10 @@ class ProbeSchedule:
         """The state of a probe; None if it has no subscriber."""
         return self._states.get(probe)
 
+    def items(self) -> Iterable[tuple[Probe, ProbeState]]:
+        """All probes with their states."""
+        return self._states.items()
+
     def states(self) -> Iterable[ProbeState]:
         """The states of all probes."""
         return self._states.values()

@@ -1,0 +1,206 @@
+"""The debug page as tables: with headings in bold on a terminal, plain elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TextIO
+
+    from controller.runtime.debug import Listing, Page
+
+_UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e\xa0-\uffff]+")
+_GAP: Final = "   "
+_UNITS: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
+
+
+def page_text(page: Page, stream: TextIO) -> str:
+    """The page for this stream; lines are cut at the width of a terminal only."""
+    bold = stream.isatty() and "NO_COLOR" not in os.environ
+    width = shutil.get_terminal_size().columns if stream.isatty() else None
+    lines: list[str] = []
+    for line in _lines(page):
+        heading = line.startswith("#")
+        text = _UNPRINTABLE.sub(" ", line.removeprefix("#"))[:width].rstrip()
+        lines.append(f"\x1b[1m{text}\x1b[0m" if heading and bold else text)
+    return "\n".join([*lines, ""])
+
+
+def _lines(page: Page) -> Iterator[str]:
+    """All lines; headings begin with `#`."""
+    yield f"manta {page.version} at {page.time}, log level {page.log_level}"
+    if page.leader is not None:
+        yield _leader(page)
+    if page.event_loop is not None:
+        lag, longest = page.event_loop.lag, page.event_loop.max_lag
+        yield f"event loop: timers are {_seconds(lag)} late, {_seconds(longest)} in the last minute"
+    yield from _controllers(page)
+    yield from _expectations(page)
+    yield from _informers(page)
+    yield from _probes(page)
+    yield from _tasks(page)
+    for name, error in page.unreadable.items():
+        yield f"section {name} could not be read: {error}"
+
+
+def _leader(page: Page) -> str:
+    assert page.leader is not None
+    leader = page.leader
+    if leader.leads and leader.remaining is None:
+        return "leads, without an election"
+    state = f"leads for {_seconds(leader.remaining)} at least" if leader.leads else "stands by"
+    holder = f"; the lease is held by {leader.holder}" if leader.holder else ""
+    problem = f"; last attempt: {leader.problem}" if leader.problem else ""
+    return f"{state}{holder}{problem}"
+
+
+def _controllers(page: Page) -> Iterator[str]:
+    shown = page.controllers
+    if shown is None:
+        return
+    yield from _table(
+        "CONTROLLER|LENGTH|PROCESSING|DIRTY|DELAYED|BACK-OFF|WORKERS|SLOW",
+        shown,
+        lambda c: (
+            (
+                c.name,
+                c.length,
+                c.processing.total,
+                c.dirty,
+                c.delayed,
+                c.backing_off.total,
+                c.workers,
+                c.slow,
+            )
+        ),
+    )
+    for controller in shown.items:
+        yield from _table(
+            "IN BACK-OFF|FAILURES|FOR|NEXT|CAUSE",
+            controller.backing_off,
+            lambda each: (
+                each.key,
+                each.failures,
+                _seconds(each.failing),
+                "runs" if each.next_run is None else _seconds(each.next_run),
+                each.cause,
+            ),
+        )
+        yield from _table(
+            "PROCESSING|FOR",
+            controller.processing,
+            lambda each: (each.key, _seconds(each.duration)),
+        )
+
+
+def _expectations(page: Page) -> Iterator[str]:
+    ledger = page.expectations
+    if ledger is None:
+        return
+    yield ""
+    yield (
+        f"expectations: {ledger.entries.total} for {ledger.owners} objects, {ledger.pending} "
+        f"pending, {ledger.unknown} of unknown outcome"
+    )
+    yield from _table(
+        "EXPECTATION|AWAITED|KEPT|FOR|LIVE READS|OWNERS|CAUSE",
+        ledger.entries,
+        lambda each: (
+            (
+                each.object,
+                each.awaited,
+                each.kept,
+                _seconds(each.age),
+                each.live_reads,
+                ", ".join(each.owners),
+                each.cause,
+            )
+        ),
+    )
+
+
+def _informers(page: Page) -> Iterator[str]:
+    if page.informers is None:
+        return
+    yield from _table(
+        "INFORMER|NAMESPACE|OBJECTS|STATE|REVISION|BYTE|EVENT|LIST|RELISTS|CAUSE",
+        page.informers,
+        lambda each: (
+            (
+                each.resource,
+                each.namespace or "*",
+                each.objects,
+                each.state,
+                each.revision,
+                _seconds(each.last_byte),
+                _seconds(each.last_event),
+                _seconds(each.last_list),
+                each.relists,
+                each.cause,
+            )
+        ),
+    )
+
+
+def _probes(page: Page) -> Iterator[str]:
+    if page.probes is None:
+        return
+    yield from _table(
+        "DASHBOARD|PROBE|ANSWER|ANSWERED|CHANGED|FAILURES|OBJECTS|CAUSE",
+        page.probes,
+        lambda each: (
+            (
+                each.dashboard,
+                each.probe,
+                each.answer,
+                _seconds(each.answered),
+                _seconds(each.changed),
+                each.failures,
+                ", ".join(each.objects),
+                each.cause,
+            )
+        ),
+    )
+
+
+def _tasks(page: Page) -> Iterator[str]:
+    if page.tasks is None:
+        return
+    yield from _table(
+        "TASKS|COUNT|PLACE", page.tasks, lambda each: (each.name, each.count, each.place)
+    )
+
+
+def _table(
+    heading: str, shown: Listing[Any], cells: Callable[[Any], Sequence[object]]
+) -> Iterator[str]:
+    """An empty line and the table; nothing if there is nothing to show."""
+    if not shown.total:
+        return
+    names = heading.split("|")
+    rows = [names, *([str(cell) or "-" for cell in cells(item)] for item in shown.items)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    yield ""
+    for number, row in enumerate(rows):
+        line = _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield line.rstrip() if number else f"#{line.rstrip()}"
+    left = shown.total - len(shown.items)
+    if left:
+        odd = f", {shown.unreadable} of them unreadable" if shown.unreadable else ""
+        yield f"and {left} more{odd}"
+
+
+def _seconds(seconds: float | None) -> str:
+    """`12 ms`, `3.2 s`, `5.0 m`; `-` for never."""
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{1000 * seconds:.0f} ms"
+    for length, unit in _UNITS:
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.1f} s"

@@ -1,0 +1,64 @@
+"""The probes as a person sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.ray.dashboard.client.results import JobInfo
+from controller.runtime import debug
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from controller.ray.dashboard.actors.head_actor import HeadActor
+    from controller.ray.dashboard.client.values import ProbeValue
+    from controller.ray.dashboard.probes.probe import Probe
+    from controller.ray.dashboard.probes.state import ProbeState
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """One probe of one head."""
+
+    actor: HeadActor
+    probe: Probe
+    state: ProbeState
+
+
+def probe_listing(actors: Iterable[HeadActor], now: datetime) -> debug.Listing[debug.Probe]:
+    """All probes, failing ones first, then those first whose last answer is oldest."""
+    found = (
+        _Subject(actor, probe, state) for actor in actors for probe, state in actor.probes.items()
+    )
+    return debug.listing(found, lambda subject: _shown(subject, now), rank=_rank)
+
+
+def _rank(item: debug.Probe) -> tuple[int, float]:
+    return -item.failures, float("-inf") if item.answered is None else -item.answered
+
+
+def _shown(subject: _Subject, now: datetime) -> debug.Probe:
+    actor, state = subject.actor, subject.state
+    streak = max(state.failures, actor.silence, key=lambda each: each.length)
+    seen = state.observation(actor.silence)
+    answered = None if seen.last_success is None else (now - seen.last_success).total_seconds()
+    return debug.Probe(
+        dashboard=str(actor.head),
+        probe=subject.probe.name,
+        objects=[
+            f"{each.controller} {each.key}" for each in list(state.subscribers)[: debug.LIMIT]
+        ],
+        answer=_answer(seen.value),
+        answered=None if answered is None else round(answered, 3),
+        changed=round((now - seen.since).total_seconds(), 3),
+        failures=streak.length,
+        cause=debug.cause(streak.error),
+    )
+
+
+def _answer(value: ProbeValue | None) -> str:
+    if isinstance(value, JobInfo):
+        return f"job {value.status.value}"
+    return "" if value is None else type(value).__name__

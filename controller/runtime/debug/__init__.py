@@ -1,0 +1,42 @@
+"""The debug page: what a process is doing now, for a person on call.
+
+`page` reads all parts and `server` answers with it, on the loopback interface. This package has
+what parts outside of the runtime need for a section of their own, and what a reader needs.
+"""
+
+from controller.runtime.debug.cause import cause
+from controller.runtime.debug.listing import LIMIT, listing
+from controller.runtime.debug.sections import leader as leader_section
+from controller.runtime.debug.shape import (
+    BackingOffKey,
+    Controller,
+    EventLoop,
+    Expectation,
+    Expectations,
+    Informer,
+    Leader,
+    Listing,
+    Page,
+    Probe,
+    Run,
+    TaskGroup,
+)
+
+__all__ = [
+    "LIMIT",
+    "BackingOffKey",
+    "Controller",
+    "EventLoop",
+    "Expectation",
+    "Expectations",
+    "Informer",
+    "Leader",
+    "Listing",
+    "Page",
+    "Probe",
+    "Run",
+    "TaskGroup",
+    "cause",
+    "leader_section",
+    "listing",
+]

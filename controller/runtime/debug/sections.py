@@ -1,0 +1,131 @@
+"""The sections of the debug page that show the runtime itself."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from controller.runtime.debug import shape
+from controller.runtime.debug.cause import cause
+from controller.runtime.debug.listing import LIMIT, listing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from controller.runtime.caches.cache import Cache
+    from controller.runtime.expectations.expectations import Expectations
+    from controller.runtime.expectations.snapshot import ExpectationSnapshot
+    from controller.runtime.leaderelection.election import ElectionSnapshot
+    from controller.runtime.loop_monitor import LoopLag
+    from controller.runtime.reconcile.controller import Controller
+
+
+def event_loop(lag: LoopLag | None) -> shape.EventLoop:
+    """The section `event_loop`."""
+    if lag is None:
+        return shape.EventLoop(None, None)
+    return shape.EventLoop(_rounded(lag.latest), _rounded(lag.longest))
+
+
+def leader(election: ElectionSnapshot) -> shape.Leader:
+    """The section `leader`."""
+    bounded = election.time_left < math.inf
+    return shape.Leader(
+        leads=election.leads,
+        remaining=_rounded(election.time_left) if bounded else None,
+        holder=election.holder,
+        problem=cause(election.problem),
+    )
+
+
+def controllers(all_of_them: Iterable[Controller[Any]]) -> shape.Listing[shape.Controller]:
+    """The section `controllers`."""
+    return listing(all_of_them, _controller)
+
+
+def expectations(ledger: Expectations) -> shape.Expectations:
+    """The section `expectations`."""
+    numbers = ledger.statistics()
+    return shape.Expectations(
+        owners=numbers.owners,
+        pending=numbers.pending,
+        unknown=numbers.unknown,
+        entries=listing(ledger.snapshot(LIMIT), _expectation, total=numbers.expectations),
+    )
+
+
+def informers(caches: Sequence[Cache], now: float) -> shape.Listing[shape.Informer]:
+    """The section `informers` at `now`, clock time in seconds."""
+    return listing(
+        caches,
+        lambda cache: _informer(cache, now),
+        rank=lambda item: float("-inf") if item.last_byte is None else -item.last_byte,
+    )
+
+
+def _controller(controller: Controller[Any]) -> shape.Controller:
+    seen = controller.snapshot(LIMIT)
+    numbers = seen.queue.statistics
+    return shape.Controller(
+        name=controller.name,
+        length=numbers.ready,
+        dirty=sum(numbers.dirty.values()),
+        delayed=numbers.delayed,
+        workers=seen.workers,
+        slow=seen.slow,
+        processing=listing(
+            seen.queue.running,
+            lambda run: shape.Run(run.key, _rounded(run.seconds)),
+            total=numbers.processing,
+        ),
+        backing_off=listing(
+            seen.queue.failing,
+            lambda failing: shape.BackingOffKey(
+                key=failing.key,
+                failures=failing.failures,
+                failing=_rounded(failing.seconds),
+                next_run=None if failing.due is None else _rounded(failing.due),
+                cause=cause(seen.errors.get(failing.key, "")),
+            ),
+            total=numbers.failing,
+        ),
+    )
+
+
+def _expectation(entry: ExpectationSnapshot) -> shape.Expectation:
+    return shape.Expectation(
+        object=entry.object,
+        owners=[f"{owner.controller} {owner.key}" for owner in entry.owners],
+        awaited=entry.awaited,
+        kept=cause(entry.kept),
+        age=_rounded(entry.seconds),
+        live_reads=entry.live_reads,
+        cause=cause(entry.error),
+    )
+
+
+def _informer(cache: Cache, now: float) -> shape.Informer:
+    seen = cache.informer.statistics()
+
+    def since(moment: float | None) -> float | None:
+        return None if moment is None else _rounded(now - moment)
+
+    return shape.Informer(
+        resource=str(cache.scope.resource),
+        namespace=cache.scope.namespace,
+        selector=cache.scope.label_selector,
+        objects=seen.objects,
+        undecodable=seen.quarantined,
+        revision=seen.resource_version,
+        state=seen.state,
+        connected=seen.connected,
+        last_byte=since(seen.last_byte),
+        last_event=since(seen.last_event),
+        last_list=since(seen.last_list),
+        relists=sum(seen.relists.values()),
+        cause=cause(seen.last_error),
+    )
+
+
+def _rounded(seconds: float) -> float:
+    return round(seconds, 3)

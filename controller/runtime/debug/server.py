@@ -1,0 +1,93 @@
+"""Serves `/debug` on the loopback interface, and nowhere else.
+
+Whoever reaches the loopback interface of a pod may forward its ports or run commands in it, so
+nobody is asked for a password. A web page in a browser could reach a forwarded port too, by a name
+of its own that resolves to 127.0.0.1 (DNS rebinding): names but those of the interface are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from aiohttp import hdrs, web
+
+from controller.runtime.health import IDLE_TIMEOUT, SHUTDOWN_TIMEOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from controller.runtime.debug.page import DebugPage
+
+LOOPBACK: Final = "127.0.0.1"
+
+_HOSTS: Final = frozenset({LOOPBACK, "localhost", "[::1]"})
+
+
+class DebugServer:
+    """A `manager.Runnable` that serves the page.
+
+    Args:
+        port: 0 for a free one.
+        page: what is served.
+
+    Attributes:
+        port: where it listens, once it is ready.
+    """
+
+    name = "debug server"
+
+    def __init__(self, port: int, page: DebugPage) -> None:
+        self.port = port
+        self._page = page
+        self._stopped = asyncio.Event()
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serve until stopped.
+
+        Raises:
+            OSError: the port is taken (HLT-3).
+        """
+        application = web.Application(middlewares=[_only_by_loopback_names])
+        application.router.add_get("/debug", self._answer, allow_head=False)
+        runner = web.AppRunner(
+            application,
+            access_log=None,
+            keepalive_timeout=IDLE_TIMEOUT,
+            shutdown_timeout=SHUTDOWN_TIMEOUT,
+        )
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, LOOPBACK, self.port).start()
+            self.port = int(runner.addresses[0][1])
+            ready()
+            await self._stopped.wait()
+        finally:
+            await runner.cleanup()
+
+    def stop(self) -> None:
+        """Stop listening; requests in flight are answered."""
+        self._stopped.set()
+
+    async def _answer(self, _request: web.Request) -> web.Response:
+        return web.Response(
+            body=msgspec.json.encode(self._page.read()),
+            content_type="application/json",
+            headers={hdrs.CACHE_CONTROL: "no-store", "X-Content-Type-Options": "nosniff"},
+        )
+
+
+@web.middleware
+async def _only_by_loopback_names(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    hosts = request.headers.getall(hdrs.HOST, [])
+    if len(hosts) != 1 or _without_port(hosts[0]) not in _HOSTS:
+        raise web.HTTPForbidden(text="ask for localhost: this name may lead anybody here\n")
+    return await handler(request)
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name.lower() if colon and port.isdecimal() else host.lower()

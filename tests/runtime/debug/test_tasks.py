@@ -1,0 +1,66 @@
+"""The tasks of the debug page: their names, and the line of ours at which they wait."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+from controller.runtime.debug.tasks import tasks
+from workqueue import WorkQueue
+
+
+async def wait(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def outer(event: asyncio.Event) -> None:
+    await wait(event)
+
+
+async def shown(*running: asyncio.Task[Any]) -> dict[str, tuple[str, int]]:
+    await asyncio.sleep(0)
+    groups = tasks().items
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    return {group.name: (group.place, group.count) for group in groups}
+
+
+async def test_equal_tasks_are_one_line_with_the_innermost_place_of_ours():
+    event = asyncio.Event()
+    seen = await shown(*(asyncio.create_task(outer(event), name="waiter") for _ in range(3)))
+    line = wait.__code__.co_firstlineno + 1
+    assert seen["waiter"] == (f"{__name__}.wait:{line}", 3)
+
+
+async def test_a_task_without_a_name_has_that_of_its_function():
+    event = asyncio.Event()
+    seen = await shown(asyncio.create_task(outer(event)))
+    assert seen["outer"][1] == 1
+
+
+async def test_what_waits_in_a_context_manager_stands_where_it_is_entered():
+    queue: WorkQueue[str] = WorkQueue(clock=asyncio.get_running_loop(), rng=random.Random(1))
+
+    async def work() -> None:
+        async with queue.take():
+            pass
+
+    seen = await shown(asyncio.create_task(work(), name="worker"))
+    assert seen["worker"][0].startswith(f"{__name__}.")
+
+
+class Odd(asyncio.Task[None]):
+    """A task that does not tell its name."""
+
+    def get_name(self) -> str:
+        raise RuntimeError("no name")
+
+
+async def test_an_odd_task_costs_only_itself():
+    event = asyncio.Event()
+    odd = Odd(outer(event), loop=asyncio.get_running_loop())
+    seen = await shown(odd, asyncio.create_task(outer(event), name="even"))
+    assert seen["?"] == ("?", 1)
+    assert seen["even"][1] == 1
