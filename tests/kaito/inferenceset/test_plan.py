@@ -185,7 +185,7 @@ def test_without_workspaces_in_the_api_the_set_says_so():
 
 def test_what_serves_an_old_image_goes_first():
     given = of(1)
-    old, new = (replica_of(name, ready=True) for name in given.names[:2])
+    new, old = (replica_of(name, ready=True) for name in sorted(given.names[:2]))
     given.with_replicas(old, new).with_server(old, "example.com/kaito-base:0.1.0")
     given.with_server(new, base_image(InferenceSetSettings().options))
     assert names(given.plan(), Delete) == [old.metadata.name]
