@@ -1,4 +1,4 @@
-"""Results remembered for as long as the immutable object they were computed from lives.
+"""Results of computations on cached objects, remembered for as long as they hold.
 
 Cached objects are never changed in place, so their identity is the cheapest possible key: no
 hashing, no comparing, and nothing to invalidate.
@@ -7,11 +7,17 @@ hashing, no comparing, and nothing to invalidate.
 from __future__ import annotations
 
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+import msgspec
+
+from controller.apimachinery.custom_object import CustomObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+Custom = TypeVar("Custom", bound=CustomObject)
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -44,3 +50,58 @@ class IdentityMemo(Generic[K, V]):
         entry = self._entries.get(key)
         if entry is not None and entry[0] is dead:
             del self._entries[key]
+
+
+@dataclass(slots=True)
+class _Entry(Generic[Custom, V]):
+    obj: Custom
+    specification: Custom
+    value: V
+
+
+class SpecificationMemo(Generic[Custom, V]):
+    """Computes `compute(obj)` once per specification: a new status alone changes nothing.
+
+    All metadata but the revision belong to the specification. `compute` must not read the status
+    or the revision: it is given an object without them. The last result of each object is kept
+    until `forget`.
+    """
+
+    def __init__(self, compute: Callable[[Custom], V]) -> None:
+        self._compute = compute
+        self._entries: dict[str, _Entry[Custom, V]] = {}
+
+    def __call__(self, obj: Custom) -> V:
+        """The remembered result for this specification, computed now if it is new.
+
+        Exceptions are not remembered.
+        """
+        key = obj.metadata.key
+        entry = self._entries.get(key)
+        if entry is not None and entry.obj is obj:
+            return entry.value
+        specification = _specification(obj)
+        if entry is not None and entry.specification == specification:
+            entry.obj = obj
+            return entry.value
+        value = self._compute(specification)
+        self._entries[key] = _Entry(obj, specification, value)
+        return value
+
+    def __len__(self) -> int:
+        """The number of objects that are remembered."""
+        return len(self._entries)
+
+    def forget(self, key: str) -> None:
+        """The object no longer exists.
+
+        Args:
+            key: its namespace and name.
+        """
+        self._entries.pop(key, None)
+
+
+def _specification(obj: Custom) -> Custom:
+    """The object without what may change while its specification stays."""
+    metadata = msgspec.structs.replace(obj.metadata, resource_version="")
+    return msgspec.structs.replace(obj, metadata=metadata, status={})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.definition_guard import leave_as_it_is
 from controller.kaito.api.workspace import WORKSPACES
@@ -42,7 +42,7 @@ class WorkspaceKind:
     def __init__(self, settings: WorkspaceSettings | None = None) -> None:
         self._settings = settings or WorkspaceSettings()
         self._sources = WorkspaceSources(
-            IdentityMemo(self._read), self._settings, definition_reader()
+            SpecificationMemo(self._read), self._settings, definition_reader()
         )
 
     @property

@@ -22,8 +22,9 @@ from controller.kaito.workspace.observation import (
 from controller.kaito.workspace.observe_workload import observe_workload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from controller.apimachinery.memo import SpecificationMemo
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.provisioning.nodes import NodeFacts
     from controller.kaito.workspace.goal import Goal
@@ -45,7 +46,7 @@ class WorkspaceSources:
         read_definition: reads what the installed definition lacks.
     """
 
-    goal_of: Callable[[Workspace], Goal | Problem]
+    goal_of: SpecificationMemo[Workspace, Goal | Problem]
     settings: WorkspaceSettings
     read_definition: DefinitionReader
 
@@ -61,6 +62,7 @@ def observe_workspace(
     """Read the Workspace `namespace/name`, its claims and nodes; None if it does not exist."""
     workspace = reads.get(WORKSPACES, key)
     if workspace is None:
+        sources.goal_of.forget(key)
         return None
     meta, goal = workspace.metadata, sources.goal_of(workspace)
     commitment = read_commitment((meta.annotations or {}).get(labels.NODE_CLAIMS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import (
     CLAIMS,
@@ -93,7 +93,7 @@ class RayClusterKind:
         self.external_source = external_source
         self._settings = settings or ClusterSettings()
         self._sources = ClusterSources(
-            IdentityMemo(self._desired),
+            SpecificationMemo(self._desired),
             UnknownFieldFinder(),
             definition_reader(),
             self._settings,

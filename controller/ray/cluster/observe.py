@@ -29,8 +29,9 @@ from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.watches import HEAD_INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from controller.apimachinery.memo import SpecificationMemo
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import RayCluster
@@ -54,7 +55,7 @@ class ClusterSources:
         dashboards: what Ray reports; None if ready pods are assumed to be its nodes.
     """
 
-    desired_of: Callable[[RayCluster], DesiredCluster | Problem]
+    desired_of: SpecificationMemo[RayCluster, DesiredCluster | Problem]
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionReader
     settings: ClusterSettings
@@ -67,6 +68,7 @@ def observe_cluster(
     """Read the cluster `namespace/name` and its children; None if it does not exist."""
     cluster = reads.get(RAYCLUSTERS, key)
     if cluster is None:
+        sources.desired_of.forget(key)
         return None
     desired, settings = sources.desired_of(cluster), sources.settings
     uid = cluster.metadata.uid

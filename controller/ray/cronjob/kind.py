@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
@@ -51,7 +51,7 @@ class RayCronJobKind:
 
     def __init__(self, settings: CronJobSettings | None = None) -> None:
         self._settings = settings or CronJobSettings()
-        self._validated = IdentityMemo(self._validate)
+        self._validated = SpecificationMemo(self._validate)
         self._unknown_fields_of = UnknownFieldFinder()
         self._read_definition = definitions_reader()
 

@@ -13,8 +13,7 @@ from controller.ray.cronjob.runs import CRON_JOB_INDEX, JobRun
 from controller.runtime.kind import OWNER_INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from controller.apimachinery.memo import SpecificationMemo
     from controller.apimachinery.problem import Problem
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.unknown_fields import UnknownFieldFinder
@@ -26,13 +25,14 @@ if TYPE_CHECKING:
 def observe_cron_job(
     key: str,
     reads: CacheReader,
-    validate: Callable[[RayCronJob], ValidCronJob | Problem],
+    validate: SpecificationMemo[RayCronJob, ValidCronJob | Problem],
     unknown_fields_of: UnknownFieldFinder,
     read_definition: DefinitionsReader,
 ) -> CronJobObservation | None:
     """Read the RayCronJob `namespace/name` and its RayJobs; None if it does not exist."""
     cron = reads.get(RAYCRONJOBS, key)
     if cron is None:
+        validate.forget(key)
         return None
     meta = cron.metadata
     if not reads.serves(RAYJOBS):  # the API server reports that when a RayJob is created

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
@@ -46,7 +46,7 @@ class RayClusterFleetKind:
     def __init__(self, settings: FleetSettings | None = None) -> None:
         self._settings = settings or FleetSettings()
         self._sources = FleetSources(
-            IdentityMemo(self._read), UnknownFieldFinder(), definitions_reader()
+            SpecificationMemo(self._read), UnknownFieldFinder(), definitions_reader()
         )
 
     def observe(self, key: str, reads: CacheReader) -> FleetObservation | None:

@@ -17,8 +17,9 @@ from controller.ray.pods.template_hash import is_outdated
 from controller.runtime.kind import OWNER_INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from controller.apimachinery.memo import SpecificationMemo
     from controller.kube.objects import ObjectMeta
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.rayclusterfleet import RayClusterFleet
@@ -38,7 +39,7 @@ class FleetSources:
         read_definition: reads what the installed definitions lack.
     """
 
-    goal_of: Callable[[RayClusterFleet], FleetGoal | Problem]
+    goal_of: SpecificationMemo[RayClusterFleet, FleetGoal | Problem]
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionsReader
 
@@ -47,6 +48,7 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
     """Read the fleet `namespace/name` and its copies; None if it does not exist."""
     fleet = reads.get(RAYCLUSTERFLEETS, key)
     if fleet is None:
+        sources.goal_of.forget(key)
         return None
     meta, goal = fleet.metadata, sources.goal_of(fleet)
     wanted = () if isinstance(goal, Problem) else tuple(_wanted_names(meta, goal))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.memo import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.unknown_fields import UnknownFieldFinder
-from controller.ray.api.validation.job import validate_job, validate_job_status
+from controller.ray.api.validation.job import validate_job
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
 from controller.ray.job.definition import definition_reader
@@ -58,7 +57,7 @@ class RayJobKind:
         self.external_source = external_source
         self._settings = settings or JobSettings()
         self._sources = JobSources(
-            IdentityMemo(self._validate),
+            SpecificationMemo(self._validate),
             IdentityMemo(read_cluster_spec),
             UnknownFieldFinder(),
             definition_reader(),
@@ -90,8 +89,4 @@ class RayJobKind:
         return current_status(observation, self._settings, deadlines, failures)
 
     def _validate(self, job: RayJob) -> JobSpec | Problem:
-        spec = validate_job(job, self._settings.feature_gates)
-        if isinstance(spec, Problem):
-            return spec
-        state = status_of(job).get("jobDeploymentStatus", "")
-        return validate_job_status(spec, state) or spec
+        return validate_job(job, self._settings.feature_gates)

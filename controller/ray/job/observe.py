@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.ownership import is_owned_by
@@ -11,6 +11,7 @@ from controller.apimachinery.problem import Problem
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.validation.job import validate_job_status
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.dashboard import JobProbe
 from controller.ray.head.incarnation import find_head, is_gcs_fault_tolerant
@@ -31,8 +32,9 @@ from controller.ray.job.submitter.state import observe_submitter
 from controller.ray.job.watches import SUBMITTER_PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from controller.apimachinery.memo import SpecificationMemo
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.api.unknown_fields import UnknownFieldFinder
@@ -56,7 +58,7 @@ class JobSources:
         settings: of the RayJob controller.
     """
 
-    job_spec_of: Callable[[RayJob], JobSpec | Problem]
+    job_spec_of: SpecificationMemo[RayJob, JobSpec | Problem]
     cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionReader
@@ -68,8 +70,10 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
     """Read the RayJob `namespace/name` and what belongs to it; None if it does not exist."""
     job = reads.get(RAYJOBS, key)
     if job is None:
+        sources.job_spec_of.forget(key)
         return None
-    meta, status, spec = job.metadata, status_of(job), sources.job_spec_of(job)
+    meta, status = job.metadata, status_of(job)
+    spec = _job_spec(job, status, sources)
     uid, name = meta.uid, status.get("rayClusterName", "")
     cluster, foreign = _cluster(job, name, spec, reads)
     cluster_spec = sources.cluster_spec_of(cluster) if cluster is not None else None
@@ -115,6 +119,14 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
         clock_jumped_at=reads.clock_jumped_at,
         definition=sources.read_definition(reads, key),
     )
+
+
+def _job_spec(job: RayJob, status: Mapping[str, Any], sources: JobSources) -> JobSpec | Problem:
+    """The specification, or what is wrong with it or with the state that the status names."""
+    spec = sources.job_spec_of(job)
+    if isinstance(spec, Problem):
+        return spec
+    return validate_job_status(spec, status.get("jobDeploymentStatus", "")) or spec
 
 
 def _cluster(

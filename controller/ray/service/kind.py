@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.memo import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
@@ -60,7 +60,7 @@ class RayServiceKind:
         self.external_source = external_source
         self._settings = settings or ServiceSettings()
         self._sources = ServiceSources(
-            IdentityMemo(self._read),
+            SpecificationMemo(self._read),
             IdentityMemo(read_cluster_spec),
             IdentityMemo(read_config),
             UnknownFieldFinder(),

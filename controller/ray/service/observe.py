@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
+    from controller.apimachinery.memo import SpecificationMemo
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService
@@ -67,7 +68,7 @@ class ServiceSources:
         assumes_serve: whether Serve is assumed to run what it gets, instead of asking dashboards.
     """
 
-    goal_of: Callable[[RayService], ServiceGoal | Problem]
+    goal_of: SpecificationMemo[RayService, ServiceGoal | Problem]
     cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]
     config_of: Callable[[RayCluster], StoredConfig | UnreadableConfig | None]
     unknown_fields_of: UnknownFieldFinder
@@ -83,6 +84,7 @@ def observe_service(
     """Read the RayService `namespace/name` and what belongs to it; None if it does not exist."""
     service = reads.get(RAYSERVICES, key)
     if service is None:
+        sources.goal_of.forget(key)
         return None
     meta, status = service.metadata, status_of(service)
     active = _serving_cluster(service, status, ACTIVE, reads, sources)
