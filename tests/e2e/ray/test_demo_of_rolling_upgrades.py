@@ -13,6 +13,16 @@ from tests.e2e.ray.machine import needs_ray, traces_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+STEPS = (
+    "created -> ready",
+    "job submitted -> it counts",
+    "edited -> all are v2",
+    "edited -> 2 small are v3",
+    "rolled back -> all are v2",
+    "job told to end -> ended",
+    "deleted -> nothing left",
+)
+
 pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(3000)]
 
 
@@ -27,10 +37,16 @@ def test_a_job_counts_right_while_its_workers_are_replaced_and_half_of_an_upgrad
     assert "small: 1 v1 draining" in told
     summary = told.rpartition("\n\n")[2]
     counts = dict(re.findall(r"^(\w[\w ]+?) +(\d+)$", summary, re.MULTILINE))
+    steps = re.findall(r"^(.+?) +[\d.]+ s$", summary, re.MULTILINE)
+    assert tuple(steps) == STEPS
     assert int(counts["workers drained"]) >= 6
     assert int(counts["tasks that ended"]) > 100
+    assert int(counts["calls of actors that ended"]) > 0
     assert counts["ran after a drain deadline"] == "0"
-    assert re.search(r"^workers of small at most +4, that took", summary, re.MULTILINE)
+    assert "the job says: " in told
+    for group in ("small", "large"):
+        assert re.search(rf"^workers of {group} at most +4, that took", summary, re.MULTILINE)
+        assert f"{group}: 3 v1 ready" in told
     assert "left on this machine: nothing" in summary
     assert "everything worked" in summary
     traces.go()
