@@ -56,7 +56,7 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
 ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
     "pods/log": frozenset({"get"}),
     "controllerrevisions.apps": _WITHOUT_PATCH,
-    "rayclusterfleets.manta.dev": _READ,
+    "rayclusterfleets.manta.dev": _READ | {"patch"},
     "rayclusterfleets/status.manta.dev": frozenset({"patch"}),
     "rayclusterfleets/finalizers.manta.dev": frozenset({"update"}),
 }

@@ -18,6 +18,7 @@ from controller.kaito.inferenceset.settings import InferenceSetSettings
 from controller.kaito.inferenceset.status import current_status
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import Owned
+from controller.runtime.reconcile.definition_guard import remember
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,7 +60,7 @@ class InferenceSetKind:
 
     def plan(self, observation: InferenceSetObservation, now: datetime) -> Plan:
         """The plan for the set."""
-        return plan_inference_set(observation, now)
+        return remember(plan_inference_set(observation, now), observation.definition)
 
     def status_after(
         self,

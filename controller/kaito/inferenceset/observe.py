@@ -19,6 +19,7 @@ from controller.kaito.inferenceset.observation import (
 from controller.kaito.workloads import base_image, server_image
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import OWNER_INDEX
+from controller.runtime.reconcile.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,8 +58,8 @@ def observe_inference_set(
     found = reads.get(INFERENCE_SETS, key)
     if found is None:
         return None
-    goal, settings = sources.goal_of(found), sources.settings
-    definition = sources.read_definition(reads, key)
+    definition = sources.read_definition(reads, found)
+    goal, settings = believed(sources.goal_of(found), definition), sources.settings
     if not reads.serves(WORKSPACES):
         return InferenceSetObservation(
             found, goal, settings, workspaces=None, definition=definition

@@ -15,6 +15,7 @@ from controller.kaito.workspace.plan import plan_workspace
 from controller.kaito.workspace.settings import WorkspaceSettings
 from controller.kaito.workspace.status.current_status import current_status
 from controller.kaito.workspace.watches import watches
+from controller.runtime.reconcile.definition_guard import remember
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -60,7 +61,7 @@ class WorkspaceKind:
 
     def plan(self, observation: WorkspaceObservation, now: datetime) -> Plan:
         """The plan for the Workspace."""
-        return plan_workspace(observation, now)
+        return remember(plan_workspace(observation, now), observation.definition)
 
     def status_after(
         self,

@@ -20,6 +20,7 @@ from controller.kaito.workspace.observation import (
     WorkspaceObservation,
 )
 from controller.kaito.workspace.observe_workload import observe_workload
+from controller.runtime.reconcile.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,8 @@ def observe_workspace(
     if workspace is None:
         sources.goal_of.forget(key)
         return None
-    meta, goal = workspace.metadata, sources.goal_of(workspace)
+    definition = sources.read_definition(reads, workspace)
+    meta, goal = workspace.metadata, believed(sources.goal_of(workspace), definition)
     commitment = read_commitment((meta.annotations or {}).get(labels.NODE_CLAIMS))
     committed = commitment.names if commitment else frozenset[str]()
     return WorkspaceObservation(
@@ -77,7 +79,7 @@ def observe_workspace(
         workload=SeenWorkload()
         if isinstance(goal, Problem)
         else observe_workload(meta, goal, reads),
-        definition=sources.read_definition(reads, key),
+        definition=definition,
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )
 

@@ -99,7 +99,7 @@ def observe_cluster(
         revisions=revisions,
         cleanup=observe_cleanup(cluster, reads),
         unknown_fields=sources.unknown_fields_of(cluster, reads),
-        definition=sources.read_definition(reads, key),
+        definition=sources.read_definition(reads, cluster),
         consistency_warnings=reads.consistency_warnings(uid),
         created_pods=reads.created(PODS, uid),
         history=reads.memory(uid),

@@ -16,6 +16,7 @@ from controller.ray.cronjob.plan import plan_cron_job, status_after_failures
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, cron_job_keys
 from controller.ray.cronjob.settings import CronJobSettings
 from controller.runtime.kind import Owned
+from controller.runtime.reconcile.definition_guard import remember
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,7 +68,7 @@ class RayCronJobKind:
 
     def plan(self, observation: CronJobObservation, now: datetime) -> Plan:
         """The plan for the RayCronJob."""
-        return plan_cron_job(observation, now)
+        return remember(plan_cron_job(observation, now), observation.definition)
 
     def status_after(
         self,

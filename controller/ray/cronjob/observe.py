@@ -11,6 +11,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observation import SCOPE, CronJobObservation
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, JobRun
 from controller.runtime.kind import OWNER_INDEX
+from controller.runtime.reconcile.definition_guard import believed
 
 if TYPE_CHECKING:
     from controller.apimachinery.memo import SpecificationMemo
@@ -44,14 +45,15 @@ def observe_cron_job(
         for job in reads.by_index(RAYJOBS, CRON_JOB_INDEX, key)
         if not is_owned_by(job.metadata, meta.uid)
     }
+    definition = read_definition(reads, cron)
     return CronJobObservation(
         cron,
-        validate(cron),
+        believed(validate(cron), definition),
         runs=tuple(sorted(map(JobRun.of, owned), key=attrgetter("age_order"))),
         name_conflicts=foreign
         | {name: f"cannot be read: {odd.reason}" for name, odd in unreadable.items()},
         has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
         unknown_fields=unknown_fields_of(cron, reads),
-        definition=read_definition(reads, key),
+        definition=definition,
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )

@@ -26,7 +26,7 @@ from controller.ray.cronjob.runs import RunPhase, job_name
 from controller.ray.cronjob.status import cron_job_status
 from controller.ray.cronjob.timing import read_timing
 from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, Target
-from controller.runtime.reconcile.definition_guard import leave_as_it_is
+from controller.runtime.reconcile.definition_guard import is_left_as_it_is, leave_as_it_is
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,6 +71,8 @@ def status_after_failures(
 ) -> StatusPatch | None:
     """The plan's status, naming the first failed write."""
     failed = next((failure for failure in failures if not failure.may_resolve), None)
+    if is_left_as_it_is(seen.cron, seen.definition):
+        return plan.status
     if isinstance(seen.validated, Problem) or failed is None:
         return plan.status
     return cron_job_status(

@@ -18,6 +18,7 @@ from controller.ray.fleet.settings import FleetSettings
 from controller.ray.fleet.status.current_status import current_status
 from controller.ray.fleet.template import template_hash
 from controller.runtime.kind import Owned
+from controller.runtime.reconcile.definition_guard import is_left_as_it_is, remember
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,16 +60,18 @@ class RayClusterFleetKind:
 
     def plan(self, observation: FleetObservation, now: datetime) -> Plan:
         """The plan for the fleet."""
-        return plan_fleet(observation, now)
+        return remember(plan_fleet(observation, now), observation.definition)
 
     def status_after(
         self,
         observation: FleetObservation,
-        plan: Plan,  # noqa: ARG002  the status does not depend on it
+        plan: Plan,
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
         """The current status, naming the first failed write."""
+        if is_left_as_it_is(observation.fleet, observation.definition):
+            return plan.status
         return current_status(observation, now, failures)
 
     def _read(self, fleet: RayClusterFleet) -> FleetGoal | Problem:

@@ -15,6 +15,7 @@ from controller.ray.fleet.observation import SCOPE, FleetObservation
 from controller.ray.fleet.template import copy_name, index_of
 from controller.ray.pods.template_hash import is_outdated
 from controller.runtime.kind import OWNER_INDEX
+from controller.runtime.reconcile.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,8 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
     if fleet is None:
         sources.goal_of.forget(key)
         return None
-    meta, goal = fleet.metadata, sources.goal_of(fleet)
+    definition = sources.read_definition(reads, fleet)
+    meta, goal = fleet.metadata, believed(sources.goal_of(fleet), definition)
     wanted = () if isinstance(goal, Problem) else tuple(_wanted_names(meta, goal))
     owned = reads.by_index(RAYCLUSTERS, OWNER_INDEX, meta.uid)
     unreadable = reads.unreadable(RAYCLUSTERS, meta.namespace)
@@ -67,7 +69,7 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
         has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
         create_errors=tuple(_create_errors(meta, wanted, reads)),
         unknown_fields=sources.unknown_fields_of(fleet, reads),
-        definition=sources.read_definition(reads, key),
+        definition=definition,
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )
 

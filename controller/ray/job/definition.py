@@ -62,6 +62,13 @@ def leave_as_it_is(seen: JobObservation) -> Plan | None:
     return Plan(events=(event,), requeue_after=EVENT_INTERVAL)
 
 
+def is_held(seen: JobObservation) -> bool:
+    """True if the status stays as it is, but for the condition about an edit that is held."""
+    if seen.job.metadata.terminating:
+        return False
+    return leave_as_it_is(seen) is not None or seen.definition.cut is not None
+
+
 def lost_fields(seen: JobObservation) -> str:
     """The fields that the status must have had, and what to do; empty if none is known to be lost.
 

@@ -12,13 +12,14 @@ from controller.ray.api.unknown_fields import UnknownFieldFinder
 from controller.ray.api.validation.job import validate_job
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
-from controller.ray.job.definition import definition_reader
+from controller.ray.job.definition import definition_reader, is_held
 from controller.ray.job.observe import JobSources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.settings import JobSettings
 from controller.ray.job.state_machine.deadlines import Deadlines
 from controller.ray.job.status.current_status import current_status
 from controller.ray.job.watches import WATCHES
+from controller.runtime.reconcile.definition_guard import believed, remember
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -71,20 +72,23 @@ class RayJobKind:
 
     def problem(self, observation: JobObservation) -> Problem | None:
         """The problem of the RayJob's specification, None if it is valid."""
-        return observation.spec if isinstance(observation.spec, Problem) else None
+        spec = believed(observation.spec, observation.definition)
+        return spec if isinstance(spec, Problem) else None
 
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
         """The plan for the RayJob."""
-        return plan_job(observation, self._settings, now)
+        return remember(plan_job(observation, self._settings, now), observation.definition)
 
     def status_after(
         self,
         observation: JobObservation,
-        plan: Plan,  # noqa: ARG002  the status does not depend on it
+        plan: Plan,
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
         """The current status, naming the first failed write."""
+        if is_held(observation):
+            return plan.status
         deadlines = Deadlines(now, observation.clock_jumped_at)
         return current_status(observation, self._settings, deadlines, failures)
 

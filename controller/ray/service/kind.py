@@ -19,6 +19,7 @@ from controller.ray.service.settings import ServiceSettings
 from controller.ray.service.status.current_status import current_status
 from controller.ray.service.stored_config import read_config
 from controller.ray.service.watches import WATCHES
+from controller.runtime.reconcile.definition_guard import is_left_as_it_is, remember
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -80,16 +81,18 @@ class RayServiceKind:
 
     def plan(self, observation: ServiceObservation, now: datetime) -> Plan:
         """The plan for the RayService."""
-        return plan_service(observation, self._settings, now)
+        return remember(plan_service(observation, self._settings, now), observation.definition)
 
     def status_after(
         self,
         observation: ServiceObservation,
-        plan: Plan,  # noqa: ARG002  the status does not depend on it
+        plan: Plan,
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
         """The current status, naming the first failed write."""
+        if is_left_as_it_is(observation.service, observation.definition):
+            return plan.status
         return current_status(observation, self._settings, now, failures)
 
     def _read(self, service: RayService) -> ServiceGoal | Problem:

@@ -33,6 +33,7 @@ from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.stored_config import UnreadableConfig
 from controller.ray.service.traffic.routing import observe_routing
 from controller.ray.service.traffic.services import former_services, stable_services
+from controller.runtime.reconcile.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -91,9 +92,10 @@ def observe_service(
     pending = _serving_cluster(service, status, PENDING, reads, sources)
     names = {each.name for each in (active, pending) if each is not None}
     owned = reads.by_index(RAYCLUSTERS, "owner", meta.uid)
+    definition = sources.read_definition(reads, service)
     seen = ServiceObservation(
         service,
-        sources.goal_of(service),
+        believed(sources.goal_of(service), definition),
         status,
         active,
         pending,
@@ -103,7 +105,7 @@ def observe_service(
         pending_scopes=reads.pending_scopes(meta.uid),
         create_errors=tuple(_create_errors(service, names, reads)),
         unknown_fields=sources.unknown_fields_of(service, reads),
-        definition=sources.read_definition(reads, key),
+        definition=definition,
         clock_jumped_at=reads.clock_jumped_at,
     )
     seen = replace(seen, endpoints=tuple(_endpoints(seen)))

@@ -6,14 +6,19 @@ fields may have read it, which the watch that is still open does not tell.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL
 
 if TYPE_CHECKING:
+    from controller.apimachinery.problem import Problem
     from controller.kube.objects import KubeObject
+    from controller.runtime.plan import MergePatch
     from controller.runtime.reconcile.installed_definition import InstalledDefinition
+
+T = TypeVar("T")
 
 CHECK_INTERVAL: Final = 1.0
 """Seconds between two looks at a definition that is to be read in a moment."""
@@ -26,8 +31,33 @@ def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | N
     """The plan that writes nothing and says why; None if the object can be believed."""
     events = definition.events(())
     if events:
-        return Plan(events=events, requeue_after=EVENT_INTERVAL)
-    return wait_for_definition(obj, definition) if definition.unverified else None
+        return Plan(commit=_mark(definition), events=events, requeue_after=EVENT_INTERVAL)
+    mark = _mark(definition)
+    if definition.unverified or (mark is not None and definition.awaited):
+        return wait_for_definition(obj, definition)
+    return Plan(commit=mark) if mark is not None else None
+
+
+def is_left_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> bool:
+    """True if no status is written either, not even one that names a failed write."""
+    if obj.metadata.terminating:
+        return False
+    is_doubtful = bool(definition.missing) or definition.unverified
+    return is_doubtful or _mark(definition) is not None
+
+
+def believed(goal: T | Problem, definition: InstalledDefinition) -> T | Problem:
+    """What the object asks for; the problem of an edit that is held, if there is one."""
+    return goal if definition.cut is None else definition.cut.problem
+
+
+def remember(plan: Plan, definition: InstalledDefinition) -> Plan:
+    """The same plan, with the generations that the next one is to know of, if they have changed."""
+    return plan if definition.read is None else replace(plan, memory=definition.read)
+
+
+def _mark(definition: InstalledDefinition) -> MergePatch | None:
+    return definition.cut.mark if definition.cut is not None else None
 
 
 def wait_for_definition(obj: KubeObject, definition: InstalledDefinition) -> Plan:

@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import find_condition
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Event
+from controller.runtime.reconcile.cut_edits import (
+    CutEdit,
+    ReadGenerations,
+    marked_edit,
+    unmarked_edit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from controller.apimachinery.conditions import ConditionSet
     from controller.apimachinery.object_schema import ObjectSchema
+    from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.kind import CacheReader
 
@@ -52,6 +59,8 @@ class InstalledDefinition:
         unverified: whether the object was edited since the definition was read.
         unread: why neither could be found out, empty if it will be in a moment.
         remedy: what the user does about fields that are missing.
+        cut: the edit of the object that is held, because a definition may have cut it.
+        read: the generations of the object that were read so far; None if the process knows that.
     """
 
     kind: str = ""
@@ -62,6 +71,8 @@ class InstalledDefinition:
     unverified: bool = False
     unread: str = ""
     remedy: str = REMEDY
+    cut: CutEdit | None = None
+    read: ReadGenerations | None = None
 
     @property
     def problem(self) -> str:
@@ -118,14 +129,34 @@ class DefinitionReader:
         self._installed = InstalledSchema()
         self._definition = InstalledDefinition()
 
-    def __call__(self, reads: CacheReader, key: str = "") -> InstalledDefinition:
-        """The definition as it was last read, for the object `namespace/name` if one is meant."""
+    def __call__(self, reads: CacheReader, obj: KubeObject | None = None) -> InstalledDefinition:
+        """The definition as it was last read, for one object if one is meant."""
         installed = reads.installed_schema(self._resource)
         if installed is not self._installed:
             self._installed, self._definition = installed, self._read(installed)
-        if reads.is_verified(self._resource, key):
+        if obj is None:
             return self._definition
-        return replace(self._definition, unverified=True, unread=installed.error)
+        found = self._definition
+        if not reads.is_verified(self._resource, obj.metadata.key):
+            found = replace(found, unverified=True, unread=installed.error)
+        return self._with_generations(found, obj, reads.memory(obj.metadata.uid))
+
+    def _with_generations(
+        self, found: InstalledDefinition, obj: KubeObject, memory: object
+    ) -> InstalledDefinition:
+        """Add what was read of the object before, and the edit of it that is held."""
+        before = memory if isinstance(memory, ReadGenerations) else ReadGenerations()
+        generation, is_certain = obj.metadata.generation, not (found.unverified or found.awaited)
+        cut, read = marked_edit(self._resource, obj), before
+        if found.missing:
+            read = before.read_cut(generation, found.missing)
+        if cut is None and not found.unverified and (is_certain or not found.missing):
+            cut = unmarked_edit(self._resource, obj, read, complete=not found.missing)
+        if cut is None and is_certain and not found.missing:
+            read = ReadGenerations(whole=generation)
+        if cut is None and read == before:
+            return found
+        return replace(found, cut=cut, read=read if read != before else None)
 
     def _read(self, installed: InstalledSchema) -> InstalledDefinition:
         """While cached objects may be read by the definition before, its gaps count too."""
@@ -155,10 +186,12 @@ class DefinitionsReader:
         self._own = own
         self._other = other
 
-    def __call__(self, reads: CacheReader, key: str) -> InstalledDefinition:
+    def __call__(self, reads: CacheReader, obj: KubeObject) -> InstalledDefinition:
         """That of the kind itself; that of the other one if only it lacks something."""
-        own, other = self._own(reads, key), self._other(reads)
-        return other if other.missing and not own.missing else own
+        own, other = self._own(reads, obj), self._other(reads)
+        if own.missing or not other.missing:
+            return own
+        return replace(other, cut=own.cut, read=own.read)
 
 
 def missing_fields(schema: ObjectSchema, paths: Iterable[str]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import pytest
 from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas
 from controller.command.manifests import load
 from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kube.objects import KubeObject, ObjectMeta
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.relied_on import CLUSTER_FIELDS, job_fields
@@ -88,8 +89,10 @@ def read(
     reads: Any = SimpleNamespace(
         installed_schema=lambda wanted: installed.get(wanted.kind, InstalledSchema()),
         is_verified=lambda wanted, key: (wanted, key) != (resource, "default/edited"),
+        memory=lambda _uid: None,
     )
-    return READERS[resource]()(reads, key)
+    namespace, name = key.split("/")
+    return READERS[resource]()(reads, KubeObject(ObjectMeta(name=name, namespace=namespace)))
 
 
 COMPLETE_JOB = published(RAYJOBS, own_schema(RAYJOBS))

@@ -1,0 +1,26 @@
+"""The status of a RayJob whose edit is held: one condition says so, the rest stays as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.conditions import READY, find_condition
+from controller.ray.job.status.conditions import CLEANED_UP, JobConditions
+from controller.runtime.plan import Event, StatusPatch
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.apimachinery.problem import Problem
+    from controller.ray.job.observation import JobObservation
+
+
+def held_edit_status(seen: JobObservation, problem: Problem, now: datetime) -> StatusPatch:
+    """`Ready` names the edit; for a job that has ended, what holds its clean-up up."""
+    told, text = CLEANED_UP if seen.state.terminal else READY, str(problem)
+    conditions = JobConditions(seen, now)
+    conditions.set(told, "False", problem.reason, text)
+    stored = find_condition(seen.status.get("conditions", ()), told) or {}
+    is_new = stored.get("message") != text
+    events = (Event("Warning", problem.reason, "Validate", text),) if is_new else ()
+    return StatusPatch({"conditions": conditions.as_list()}, events=events)

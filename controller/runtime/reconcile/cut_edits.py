@@ -1,0 +1,160 @@
+"""Edits that an incomplete definition may have cut: nothing follows from them until they are whole.
+
+The API server drops what its definition lacks from every edit, and a definition that is complete
+again does not bring it back. What is left looks like an edit: for fewer copies, for another
+cluster, for a job that is not suspended. So the generation that an object got meanwhile is held
+until it has another one, which a complete definition has read, or a person confirms it (CTL-30).
+
+Nothing is written in the normal case. The generation that was last read whole is the one of the
+status, which no plan writes while a definition is incomplete; the process remembers it too, since
+KubeRay's definition of RayCronJobs has no place for it. The process also remembers the generation
+that it has read meanwhile. If that is another one, it is marked on the object, so that the next
+process holds it too: once the definition is complete, or before, if the edit is known to have come
+while fields were missing. Then the edit itself has stored the object without them, and the mark
+takes nothing away; any other write would (`definition_guard.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import READY
+from controller.apimachinery.custom_object import mapping, read_conditions
+from controller.apimachinery.problem import Problem
+from controller.runtime.plan import MergePatch, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+
+PRUNED_GENERATION: Final = "manta.dev/pruned-generation"
+"""Annotation that holds a generation: `7: spec.replicas`, with the fields that were missing."""
+
+CONFIRM_GENERATION: Final = "manta.dev/confirm-generation"
+"""Annotation of a person: the specification of this generation is meant as it is."""
+
+SPEC_PRUNED: Final = "SpecPruned"
+"""Reason of the condition and the event about an object that is held."""
+
+_SHOWN: Final = 10
+"""Missing fields that are named; more are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadGenerations:
+    """The generations of an object that this process has read; `Plan.memory` of the kinds.
+
+    Attributes:
+        whole: the last one that was read while the definition was complete; None if none was.
+        first: the first one that was read since the definition is incomplete; None if none was.
+        cut: the last one.
+        missing: the fields that the definition lacked then.
+    """
+
+    whole: int | None = None
+    first: int | None = None
+    cut: int | None = None
+    missing: tuple[str, ...] = ()
+
+    def read_cut(self, generation: int, missing: Sequence[str]) -> ReadGenerations:
+        """The same after a definition without these fields has read this generation."""
+        before = self.missing if self.cut == generation else ()
+        fields = tuple(dict.fromkeys((*before, *missing)))
+        first = generation if self.first is None else self.first
+        return replace(self, first=first, cut=generation, missing=fields)
+
+
+@dataclass(frozen=True, slots=True)
+class CutEdit:
+    """An edit of an object that is held.
+
+    Attributes:
+        resource: of the object.
+        obj: the object.
+        missing: the fields that may have been dropped, as text.
+        marked: whether the object itself says so.
+    """
+
+    resource: Resource[Any]
+    obj: KubeObject
+    missing: str
+    marked: bool
+
+    @property
+    def problem(self) -> Problem:
+        """What is wrong with the specification, and what to do."""
+        kind, meta = self.resource.kind, self.obj.metadata
+        where = f"-n {meta.namespace} {meta.name}"
+        return Problem(
+            "spec",
+            f"generation {meta.generation} was written while the installed definition of {kind}s "
+            f"lacked {self.missing}, so that the API server may have dropped it; nothing is "
+            "created, changed or deleted because of it. Apply the manifest again; if that changes "
+            "nothing, or the specification is meant as it is, confirm it: kubectl annotate "
+            f"{kind.lower()} {where} --overwrite {CONFIRM_GENERATION}={meta.generation}",
+            SPEC_PRUNED,
+        )
+
+    @property
+    def mark(self) -> MergePatch | None:
+        """The patch that has the next process hold the edit too; None if it is there already."""
+        if self.marked:
+            return None
+        meta = self.obj.metadata
+        text = f"{meta.generation}: {self.missing}"
+        return MergePatch(
+            Target(self.resource, meta.namespace, meta.name),
+            meta.uid,
+            {"metadata": {"annotations": {PRUNED_GENERATION: text}}},
+        )
+
+
+def marked_edit(resource: Resource[Any], obj: KubeObject) -> CutEdit | None:
+    """The present generation of the object, if it is marked and nobody has confirmed it."""
+    annotations, generation = obj.metadata.annotations or {}, str(obj.metadata.generation)
+    held, _, missing = annotations.get(PRUNED_GENERATION, "").partition(":")
+    if held != generation or annotations.get(CONFIRM_GENERATION) == generation:
+        return None
+    return CutEdit(resource, obj, missing.strip() or "fields", marked=True)
+
+
+def unmarked_edit(
+    resource: Resource[Any], obj: KubeObject, read: ReadGenerations, *, complete: bool
+) -> CutEdit | None:
+    """The present generation of the object, if it must be marked; None if there is no need to.
+
+    Args:
+        resource: of the object.
+        obj: the object.
+        read: its generations that were read, the present one included.
+        complete: whether the definition is complete. Until then only an edit that has certainly
+            come meanwhile is marked.
+    """
+    generation = obj.metadata.generation
+    if read.cut != generation or read.whole == generation:
+        return None
+    if (obj.metadata.annotations or {}).get(CONFIRM_GENERATION) == str(generation):
+        return None
+    is_known = observed_generation(obj) == generation if complete else read.first == generation
+    if is_known:
+        return None
+    shown = ", ".join(read.missing[:_SHOWN])
+    more = len(read.missing) - _SHOWN
+    return CutEdit(resource, obj, f"{shown} and {more} more" if more > 0 else shown, marked=False)
+
+
+def observed_generation(obj: KubeObject) -> int | None:
+    """The generation of the status, or else of its newest condition; None if it has none.
+
+    `Ready` does not count: the runtime sets it too, when a kind itself fails.
+    """
+    status = mapping(getattr(obj, "status", None))
+    found = status.get("observedGeneration")
+    if isinstance(found, int):
+        return found
+    conditions = read_conditions(status.get("conditions")) or ()
+    generations = (each.get("observedGeneration") for each in conditions if each["type"] != READY)
+    return max((one for one in generations if isinstance(one, int)), default=None)
