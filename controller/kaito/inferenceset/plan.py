@@ -40,7 +40,7 @@ def plan_inference_set(seen: InferenceSetObservation, now: datetime) -> Plan:
     if untouched is not None:
         return untouched
     status = current_status(seen, now)
-    if isinstance(seen.goal, Problem) or seen.workspaces is None:
+    if isinstance(seen.goal, Problem):
         return Plan(status=status)
     requeue_after = _BLOCKED_RETRY if seen.missing.taken or seen.unreadable else None
     if seen.has_pending_writes or seen.unreadable:
