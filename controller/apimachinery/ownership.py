@@ -1,4 +1,4 @@
-"""Who owns an object, which decides who counts, changes and deletes it (CTL-28).
+"""The owner of an object, which decides who counts, changes and deletes it (CTL-28).
 
 The owner is the one owner reference with `controller: true`, compared by uid. A cluster-scoped
 object cannot name a namespaced owner in a reference: its label `manta.dev/owner-uid` does. Labels

@@ -1,4 +1,4 @@
-"""What becomes of a claim in the simulated cloud."""
+"""The fate of a claim in the simulated cloud."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimBehaviour:
-    """What becomes of a claim. All times are in seconds from its creation.
+    """The fate of a claim. All times are in seconds from its creation.
 
     Attributes:
         node_after: until its node is ready.

@@ -181,7 +181,7 @@ class Informer(Struct, frozen=True):
 
 
 class Probe(Struct, frozen=True):
-    """What one of Ray's dashboards is asked again and again.
+    """One probe, which asks a dashboard of Ray again and again.
 
     Attributes:
         dashboard: namespace, service or pod, and port.

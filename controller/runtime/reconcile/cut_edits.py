@@ -85,7 +85,7 @@ class CutEdit:
 
     @property
     def problem(self) -> Problem:
-        """What is wrong with the specification, and what to do."""
+        """The problem of the specification, and its remedy."""
         kind, meta = self.resource.kind, self.obj.metadata
         where = f"-n {meta.namespace} {meta.name}"
         return Problem(

@@ -47,7 +47,7 @@ def is_left_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> bool:
 
 
 def believed(goal: T | Problem, definition: InstalledDefinition) -> T | Problem:
-    """What the object asks for; the problem of an edit that is held, if there is one."""
+    """The goal of the object; the problem of an edit that is held, if there is one."""
     return goal if definition.cut is None else definition.cut.problem
 
 

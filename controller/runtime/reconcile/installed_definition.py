@@ -36,7 +36,7 @@ EVENT_INTERVAL: Final = 600.0
 
 
 def remedy(command: str = "manta crds") -> str:
-    """What ends it that a definition lacks fields, given the command that prints the whole one."""
+    """The remedy for missing fields of a definition, given the command that prints the whole one."""
     return (
         f"Install this operator's definitions ({command} | kubectl apply -f -) and apply the "
         "manifest again"
