@@ -36,7 +36,7 @@ EVENT_INTERVAL: Final = 600.0
 
 
 def remedy(command: str = "manta crds") -> str:
-    """The remedy for missing fields of a definition, given the command that prints the whole one."""
+    """The remedy for missing fields, given the command that prints a complete definition."""
     return (
         f"Install this operator's definitions ({command} | kubectl apply -f -) and apply the "
         "manifest again"
