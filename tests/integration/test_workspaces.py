@@ -105,6 +105,28 @@ async def test_a_claim_that_is_lost_is_confirmed_and_replaced(spaces: Workspaces
         assert spaces.referee.most["phi"] == 1
 
 
+@pytest.mark.parametrize("label", [labels.WORKSPACE, labels.WORKSPACE_NAMESPACE])
+@embedded_only
+async def test_a_claim_that_lost_a_label_is_kept_and_counts(spaces: Workspaces, label: str):
+    operator = spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    [claim] = await spaces.claims()
+    begun = len(operator.transport.journal.entries)
+    patch = {"metadata": {"labels": {label: None}}}
+    await spaces.world.user.merge_patch(NODE_CLAIMS, "", claim.metadata.name, patch)
+    await spaces.world.settle(600)
+    assert (await spaces.condition("ResourceReady"))[0] == "True"
+    assert spaces.referee.created == {"phi": 1}
+    assert not spaces.referee.deleted
+    requests = [each.attributes.verb for each in operator.transport.journal.entries[begun:]]
+    assert sum(verb not in {"list", "watch"} for verb in requests) <= 30
+
+    await spaces.delete()
+    await spaces.world.eventually(spaces.is_gone)
+    assert (await spaces.world.user.list(NODE_CLAIMS, "")).items == []
+
+
 async def test_several_claims_are_created_at_once(spaces: Workspaces):
     spaces.start_operator()
     await spaces.create(count=3)

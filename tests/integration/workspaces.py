@@ -72,16 +72,17 @@ class ClaimReferee:
         self.most: Counter[str] = Counter()
         self.times: list[float] = []
         self._present: dict[str, str] = {}
-        self._known: set[str] = set()
+        self._known: dict[str, str] = {}
         self._marked: set[str] = set()
 
     def __call__(self, event: StoredEvent) -> None:
         if event.table != CLAIMS:
             return
         metadata = event.current.object["metadata"]
-        uid, workspace = metadata["uid"], metadata["labels"][labels.WORKSPACE]
-        if uid not in self._known:
-            self._known.add(uid)
+        uid = metadata["uid"]
+        workspace = self._known.get(uid)
+        if workspace is None:  # a claim may lose its labels later
+            workspace = self._known[uid] = metadata["labels"][labels.WORKSPACE]
             self.created[workspace] += 1
             self.times.append(asyncio.get_running_loop().time())
         if "deletionTimestamp" in metadata and uid not in self._marked:

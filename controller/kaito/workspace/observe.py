@@ -13,7 +13,13 @@ from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.claims import belongs_to, observed_claim
 from controller.kaito.provisioning.commitment import read_commitment
-from controller.kaito.provisioning.selection import BY_LABEL, BY_WORKSPACE, lookup_text, matching
+from controller.kaito.provisioning.selection import (
+    BY_LABEL,
+    BY_WORKSPACE,
+    lookup_text,
+    matching,
+    workspace_keys,
+)
 from controller.kaito.workspace.observation import (
     SeenClaims,
     SeenWorkload,
@@ -23,9 +29,10 @@ from controller.kaito.workspace.observe_workload import observe_workload
 from controller.runtime.reconcile.definition_guard import believed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from controller.apimachinery.memo import SpecificationMemo
+    from controller.kaito.api.nodeclaim import NodeClaim
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.provisioning.nodes import NodeFacts
     from controller.kaito.workspace.goal import Goal
@@ -90,18 +97,36 @@ def _has_claims(sources: WorkspaceSources, reads: CacheReader) -> bool:
 
 
 def _claims(workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader) -> SeenClaims:
-    found = reads.by_index(NODE_CLAIMS, BY_WORKSPACE, workspace.key)
-    own = (observed_claim(each) for each in found if belongs_to(each, workspace))
+    own = _own_claims(workspace, committed, reads)
     scopes = reads.pending_scopes(workspace.uid)
     pending = (each for each in scopes if each.startswith(_CLAIM_SCOPE))
     unreadable = committed & reads.unreadable(NODE_CLAIMS, "").keys()
     return SeenClaims(
-        by_name={claim.name: claim for claim in own},
+        by_name={claim.metadata.name: observed_claim(claim) for claim in own},
         pending=unreadable.union(each.removeprefix(_CLAIM_SCOPE) for each in pending),
         absent=frozenset(n for n in committed if reads.looked_up_absent(NODE_CLAIMS, n)),
         conflicts=frozenset(n for n in committed if reads.has_name_conflict(NODE_CLAIMS, n)),
         refused=frozenset(n for n in committed if reads.create_error(NODE_CLAIMS, n)),
     )
+
+
+def _own_claims(
+    workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader
+) -> Iterator[NodeClaim]:
+    """The claims that labels name as the Workspace's, and those committed that have lost a label.
+
+    A claim without the label of the watch is seen only after a look-up of its name.
+    """
+    found = reads.by_index(NODE_CLAIMS, BY_WORKSPACE, workspace.key)
+    yield from (each for each in found if belongs_to(each, workspace))
+    for name in committed:
+        claim = reads.get(NODE_CLAIMS, name)
+        if (
+            claim is not None
+            and not workspace_keys(claim)
+            and owner_uid(claim.metadata) in {"", workspace.uid}
+        ):
+            yield claim
 
 
 def _nodes(
