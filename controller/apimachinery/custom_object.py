@@ -70,6 +70,29 @@ def conditions_of(obj: CustomObject) -> list[dict[str, Any]]:
     return read_conditions(mapping(obj.status).get("conditions")) or []
 
 
+def unreadable_conditions(obj: CustomObject) -> str:
+    """The field that keeps the present conditions from being read, and why; empty if none does.
+
+    Conditions that cannot be read say nothing: whoever deletes an object that is not ready must not
+    take them for absent ones.
+    """
+    status: Any = obj.status
+    if status is not None and not isinstance(status, dict):
+        return "status: it is no object"
+    found = mapping(status).get("conditions")
+    if found is None:
+        return ""
+    if not isinstance(found, list):
+        return "status.conditions: it is no list"
+    for position, each in enumerate(cast("list[Any]", found)):
+        field = f"status.conditions[{position}]"
+        if not isinstance(mapping(each).get("type"), str):
+            return f"{field}: it has no type"
+        if mapping(each).get("status") not in ("True", "False", "Unknown"):
+            return f"{field}.status: it is none of True, False, Unknown"
+    return ""
+
+
 def only(kind: type) -> FieldReader:
     """A reader of values of this type; booleans are not integers here."""
 
@@ -91,6 +114,12 @@ def read_conditions(value: Any) -> list[dict[str, Any]] | None:
 def mapping(value: Any) -> dict[str, Any]:
     """The value if it is a mapping, else an empty mapping."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def mappings(value: Any) -> list[dict[str, Any]]:
+    """The mappings in a list; its other items, and any other value, count as absent."""
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast("dict[str, Any]", each) for each in items if isinstance(each, dict)]
 
 
 def dig(value: Any, *path: str | int) -> Any:

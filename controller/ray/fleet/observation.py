@@ -44,7 +44,7 @@ class FleetObservation:
         copies: its RayClusters, terminating ones included, by index, the older first.
         name_conflicts: names its copies should get that are not free; the values complete the
             sentence "there is a RayCluster of this name that ...".
-        unreadable: why copies cannot be decoded, by name.
+        unreadable: the reasons why copies, or their conditions, cannot be read, by name.
         has_pending_writes: whether the outcome of a write to a copy is unknown.
         create_errors: why the API server refused to create a copy, by its name.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.

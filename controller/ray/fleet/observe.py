@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.custom_object import unreadable_conditions
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
@@ -55,17 +56,13 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
     meta, goal = fleet.metadata, believed(sources.goal_of(fleet), definition)
     wanted = () if isinstance(goal, Problem) else tuple(_wanted_names(meta, goal))
     owned = reads.by_index(RAYCLUSTERS, OWNER_INDEX, meta.uid)
-    unreadable = reads.unreadable(RAYCLUSTERS, meta.namespace)
+    copies = tuple(sorted(_copies(meta, goal, owned), key=_order))
     return FleetObservation(
         fleet,
         goal,
-        copies=tuple(sorted(_copies(meta, goal, owned), key=_order)),
+        copies=copies,
         name_conflicts=dict(_name_conflicts(meta, wanted, reads)),
-        unreadable={
-            name: odd.reason
-            for name, odd in unreadable.items()
-            if name in wanted or is_owned_by(odd.metadata, meta.uid)
-        },
+        unreadable=dict(_unreadable(meta, wanted, copies, reads)),
         has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
         create_errors=tuple(_create_errors(meta, wanted, reads)),
         unknown_fields=sources.unknown_fields_of(fleet, reads),
@@ -86,6 +83,19 @@ def _copies(
         index = index_of(fleet, cluster.metadata.name)
         if index is not None:
             yield Copy(cluster, index, _is_up_to_date(fleet, goal, cluster, index))
+
+
+def _unreadable(
+    fleet: ObjectMeta, names: tuple[str, ...], copies: tuple[Copy, ...], reads: CacheReader
+) -> Iterator[tuple[str, str]]:
+    """The copies that cannot be decoded, and those that may be ready for all that can be read."""
+    for name, odd in reads.unreadable(RAYCLUSTERS, fleet.namespace).items():
+        if name in names or is_owned_by(odd.metadata, fleet.uid):
+            yield name, odd.reason
+    for copy in copies:
+        problem = unreadable_conditions(copy.cluster)
+        if copy.stays and problem:
+            yield copy.name, problem
 
 
 def _is_up_to_date(

@@ -221,6 +221,32 @@ def test_while_a_copy_cannot_be_read_nothing_is_created_or_deleted():
     assert made.requeue_after == 60
 
 
+UNREADABLE = {
+    "status: it is no object": "odd",
+    "status.conditions: it is no list": {"conditions": {"type": "Ready"}},
+    "status.conditions[0]: it has no type": {"conditions": [7]},
+    "status.conditions[0].status: it is none": {"conditions": [{"type": "Ready", "status": True}]},
+}
+
+
+@pytest.mark.parametrize(("said", "status"), UNREADABLE.items())
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_a_copy_whose_conditions_cannot_be_read_is_not_deleted_for_not_being_ready(
+    said: str, status: Any, replicas: int
+):
+    odd = msgspec.structs.replace(member(0, OLD), status=status)
+    asked = fleet(NEW, replicas=replicas)
+    made = plan(asked, odd, member(1, OLD), member(2, OLD))
+    assert writes(made) == []
+    assert said in condition(made, "Ready")[2]
+
+
+@pytest.mark.parametrize("status", [None, {}, {"conditions": None}, {"conditions": []}])
+def test_a_copy_that_has_reported_nothing_yet_keeps_nothing_waiting(status: Any):
+    new = msgspec.structs.replace(member(2, OLD), status=status)
+    assert deleted(plan(fleet(NEW), member(0), member(1), new)) == [new.metadata.name]
+
+
 def test_copies_without_a_hash_or_with_one_of_another_algorithm_are_not_outdated():
     def stamped(index: int, value: str | None) -> Any:
         cluster = member(index, OLD)
