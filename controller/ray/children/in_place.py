@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.custom_object import mapping
 
@@ -43,18 +43,24 @@ def in_place_operations(
 def _group_operations(
     spec: Mapping[str, Any], wanted: Mapping[str, Any], fields: tuple[str, ...]
 ) -> Iterator[Body]:
-    present: list[Any] = spec.get("workerGroupSpecs") or []
+    present = _items(spec.get("workerGroupSpecs"))
     goal: list[Any] = wanted.get("workerGroupSpecs") or []
     fields = fields if spec.get("enableInTreeAutoscaling") else (*fields, *_REPLICAS)
-    positions = {mapping(now).get("groupName"): position for position, now in enumerate(present)}
+    names: list[Any] = [mapping(now).get("groupName") for now in present]
+    positions = {name: place for place, name in enumerate(names) if isinstance(name, str)}
     for then in map(mapping, goal):
-        position = positions.get(then.get("groupName"))
+        position = positions.get(then.get("groupName", ""))
         if position is not None:
             yield from _field_operations(position, mapping(present[position]), then, fields)
         elif present:
             yield {"op": "add", "path": f"{_GROUPS}/-", "value": then}
     if goal and not present:
         yield {"op": "add", "path": _GROUPS, "value": goal}
+
+
+def _items(groups: Any) -> list[Any]:
+    """The groups of a specification that nobody has validated."""
+    return cast("list[Any]", groups) if isinstance(groups, list) else []
 
 
 def _field_operations(

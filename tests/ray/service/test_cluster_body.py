@@ -111,6 +111,22 @@ def group(spec: dict[str, Any]) -> dict[str, Any]:
     return spec["workerGroupSpecs"][0]
 
 
+@pytest.mark.parametrize("name", [None, 7, ["odd"], {"odd": 1}])
+def test_a_group_of_the_running_cluster_without_a_name_is_left_alone(name: Any):
+    present, wanted = config(), config()
+    present["workerGroupSpecs"].append(group(config()) | {"groupName": name})
+    group(wanted)["replicas"] = 7
+    assert operations(present, wanted) == [("add", "/spec/workerGroupSpecs/0/replicas", 7)]
+
+
+@pytest.mark.parametrize("groups", [7, "odd", {"groupName": "odd"}])
+def test_groups_of_the_running_cluster_that_are_no_list_are_put_in_place(groups: Any):
+    wanted = config()
+    assert operations(config() | {"workerGroupSpecs": groups}, wanted) == [
+        ("add", "/spec/workerGroupSpecs", wanted["workerGroupSpecs"])
+    ]
+
+
 @pytest.mark.parametrize("autoscaling", [False, True])
 def test_bug_50_bounds_of_replicas_reach_the_running_cluster(autoscaling: bool):
     present, wanted = (config() | {"enableInTreeAutoscaling": autoscaling} for _ in range(2))

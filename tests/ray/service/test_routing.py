@@ -16,6 +16,7 @@ from controller.ray.api.labels import DELETE_AFTER
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.status.facts import collect_facts, seconds_to_next_shift
+from controller.ray.service.traffic.gateway import backend, route
 from controller.ray.service.traffic.routing import (
     NOT_INSTALLED,
     routed_clusters,
@@ -127,6 +128,51 @@ def test_the_repair_of_weights_keeps_what_the_server_has_filled_in():
     assert isinstance(repair, Replace)
     [rule] = repair.merge["spec"]["rules"]
     assert {each["name"]: each["weight"] for each in rule["backendRefs"]} == SERVING
+
+
+ODD_BACKENDS = [
+    {"name": "svc-aaaaa-serve-svc", "weight": 60},
+    None,
+    7,
+    [{"name": "svc-aaaaa-serve-svc"}],
+    ["odd", None, {"name": ["odd"]}, {"name": None, "weight": {}}],
+    [{"name": "svc-aaaaa-serve-svc", "weight": "odd"}],
+]
+
+
+def route_with(**spec: Any) -> Any:
+    found = route_in_force(SERVING)
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, **spec))
+
+
+def repaired(found: Any) -> dict[str, Any]:
+    """The specification of the route as the operator wants it, given the present one."""
+    owner = Routed().observe().service.metadata
+    backends = [backend(owner, name, 8000, weight) for name, weight in SERVING.items()]
+    child = route(owner, backends)
+    assert child.desired_fields is not None
+    return child.desired_fields(child.body, found, {}).fields["spec"]
+
+
+@pytest.mark.parametrize("backends", ODD_BACKENDS)
+def test_odd_backends_of_a_route_are_repaired(backends: Any):
+    odd = route_with(rules=({"backendRefs": backends},))
+    scene = Routed((GATEWAYS, gateway_in_force()), (HTTP_ROUTES, odd))
+    assert "other weights" in routing_problem(scene.observe())
+    [rule] = repaired(odd)["rules"]
+    assert {each["name"]: each["weight"] for each in rule["backendRefs"]} == SERVING
+
+
+def test_a_cluster_counts_as_routed_to_whatever_its_weight():
+    route = route_in_force({"svc-aaaaa-serve-svc": "odd"})
+    seen = Routed((GATEWAYS, gateway_in_force()), (HTTP_ROUTES, route)).observe()
+    assert routed_clusters(seen) == {"svc-aaaaa"}
+
+
+@pytest.mark.parametrize("parent", [{}, {"name": ["odd"]}, {"name": "x", "namespace": ["odd"]}])
+def test_odd_parents_of_a_route_are_kept_beside_the_gateway(parent: dict[str, Any]):
+    gateway = {"name": "svc-gateway", "namespace": "default"}
+    assert repaired(route_with(parent_refs=(parent,)))["parentRefs"] == [parent, gateway]
 
 
 def test_a_route_leads_to_no_service_that_does_not_exist():

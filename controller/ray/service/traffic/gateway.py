@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.containment import contains
+from controller.apimachinery.custom_object import mappings
 from controller.apimachinery.ownership import owner_reference
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from controller.ray.api.rayservice import RAYSERVICES
@@ -85,12 +86,12 @@ def _desired_route(
     namespace = body["metadata"]["namespace"]
 
     def parent(reference: Item) -> tuple[str, str]:
-        return reference.get("namespace") or namespace, reference["name"]
+        return _text(reference, "namespace") or namespace, _name(reference)
 
     parents = _with_ours(present.spec.parent_refs, wanted["parentRefs"], parent)
     [ours] = wanted["rules"]
     first: Item = dict(present.spec.rules[0]) if present.spec.rules else {}
-    known = {_name(each): each for each in first.get("backendRefs", ())}
+    known = {_name(each): each for each in mappings(first.get("backendRefs"))}
     first["backendRefs"] = [known.get(_name(each), {}) | each for each in ours["backendRefs"]]
     if not contains(first.get("matches"), ours["matches"]):
         first["matches"] = ours["matches"]
@@ -107,5 +108,11 @@ def _with_ours(
     return [*kept, *missing.values()]
 
 
-def _name(item: Item) -> Any:
-    return item.get("name")
+def _name(item: Item) -> str:
+    return _text(item, "name")
+
+
+def _text(item: Item, field: str) -> str:
+    """A field of an item that others may have written; empty if it is no text."""
+    found = item.get(field)
+    return found if isinstance(found, str) else ""

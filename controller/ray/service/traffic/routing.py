@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from controller.apimachinery.custom_object import mappings
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import KubeObject
@@ -193,11 +194,18 @@ def _backend_names(found: HTTPRoute | None) -> set[str]:
 def _weights(found: HTTPRoute | None) -> dict[str, int]:
     """The weights that a route has, by cluster; 1 is the default of the Gateway API."""
     rules = found.spec.rules if found is not None else ()
+    backends = [each for rule in rules for each in mappings(rule.get("backendRefs"))]
     return {
-        cluster_behind(each.get("name", "")): each.get("weight", 1)
-        for rule in rules
-        for each in rule.get("backendRefs", ())
+        cluster_behind(each["name"]): _weight(each)
+        for each in backends
+        if isinstance(each.get("name"), str)
     }
+
+
+def _weight(backend_ref: dict[str, Any]) -> int:
+    """The weight of a backend; one that is no number counts as absent."""
+    found = backend_ref.get("weight")
+    return found if isinstance(found, int) else 1
 
 
 def state_text(observed: ObservedChild) -> str:
