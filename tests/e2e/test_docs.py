@@ -49,6 +49,7 @@ RUN_ELSEWHERE = {
     ),
     "manta hand-back -n ray-system": "test_takeover.py, in another namespace",
     "manta run": "test_run.py",
+    "manta debug": "test_debug.py",
     "export KUBECONFIG=~/.cache/manta/kubeconfig": "test_kubectl.py, with a file of its own",
 }
 
