@@ -58,6 +58,7 @@ def add(commands: Commands) -> None:
 def _start(options: argparse.Namespace) -> int:
     require_development("demo")
     from controller.command.development.demos import (  # noqa: PLC0415
+        MachineOptions,
         autoscaling_demo,
         cluster_demo,
         incremental_demo,
@@ -68,6 +69,7 @@ def _start(options: argparse.Namespace) -> int:
     from controller.command.signals import interruptible  # noqa: PLC0415
 
     manifest = options.file or EXAMPLES[options.kind]
+    machine = MachineOptions(options.images, options.isolation)
     with_ray = {
         "rayjob": job_demo,
         "autoscaling": autoscaling_demo,
@@ -75,11 +77,11 @@ def _start(options: argparse.Namespace) -> int:
         "rolling": rolling_demo,
     }
     if options.kind == "rayservice-incremental":
-        demo = incremental_demo(manifest, options.images, options.isolation, options.chart)
+        demo = incremental_demo(manifest, machine, options.chart)
     elif options.chart:
         raise ConfigurationError("--chart is for --kind rayservice-incremental")
     elif options.kind in with_ray:
-        demo = with_ray[options.kind](manifest, options.images, options.isolation)
+        demo = with_ray[options.kind](manifest, machine)
     elif options.images or options.isolation != "auto":
         raise ConfigurationError("--image and --isolation are for the kinds with real Ray")
     else:

@@ -7,10 +7,12 @@ from controller.command.development.demos.autoscaling import autoscaling_demo
 from controller.command.development.demos.cluster import cluster_demo
 from controller.command.development.demos.incremental import incremental_demo
 from controller.command.development.demos.job import job_demo
+from controller.command.development.demos.real_ray import MachineOptions
 from controller.command.development.demos.rolling import rolling_demo
 from controller.command.development.demos.service import service_demo
 
 __all__ = [
+    "MachineOptions",
     "autoscaling_demo",
     "cluster_demo",
     "incremental_demo",

@@ -29,11 +29,10 @@ from controller.ray.api.ports import DASHBOARD_PORT
 from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
+    from controller.command.development.demos.real_ray import MachineOptions
     from controller.command.development.process_node import ProcessNode
-    from controller.devcluster.processes.isolation.selection import IsolationOption
     from controller.kube.client import Client
 
 _SECONDS = 900.0  # for each step: a small machine starts Ray slowly
@@ -74,16 +73,12 @@ class AutoscalingDemoSummary(DemoSummary):
     """Seconds for each step, and what is left."""
 
 
-async def autoscaling_demo(
-    manifest: Path, images: Sequence[str], isolation: IsolationOption
-) -> int:
+async def autoscaling_demo(manifest: Path, machine: MachineOptions) -> int:
     """Run the demo and print its summary; returns the exit status.
 
     Args:
         manifest: one RayCluster with the autoscaler.
-        images: `NAME=PATH`, environments that stand for images; one with Ray is made unless there
-            is one.
-        isolation: how pods are kept apart.
+        machine: the options of this machine.
 
     Raises:
         ConfigurationError: the manifest is none that grows by itself, or Ray cannot be installed.
@@ -93,8 +88,7 @@ async def autoscaling_demo(
     return await demo_with_real_ray(
         lambda node, screen: _play(document, elastic, node, screen, summary),
         summary,
-        images,
-        isolation,
+        machine,
     )
 
 

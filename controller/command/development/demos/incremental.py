@@ -29,29 +29,26 @@ from controller.command.development.demos.service import (
 from controller.devcluster.gateway.objects import GATEWAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
+    from controller.command.development.demos.real_ray import MachineOptions
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.view import Screen
     from controller.devcluster.gateway.objects import Gateway
-    from controller.devcluster.processes.isolation.selection import IsolationOption
 
 _HALF = 50  # percent
 _PORT = 80  # of the Gateway
 
 
 async def incremental_demo(
-    manifest: Path, images: Sequence[str], isolation: IsolationOption, chart: Path | None = None
+    manifest: Path, machine: MachineOptions, chart: Path | None = None
 ) -> int:
     """Run the demo and print its summary; returns the exit status.
 
     Args:
         manifest: a RayService with `NewClusterWithIncrementalUpgrade`, its GatewayClass, and
             applications that answer as those of the example do.
-        images: `NAME=PATH`, environments that stand for images; one with Ray is made unless there
-            is one.
-        isolation: how pods are kept apart.
+        machine: the options of this machine.
         chart: file for the chart; None draws none.
 
     Raises:
@@ -63,8 +60,7 @@ async def incremental_demo(
     status = await demo_with_real_ray(
         lambda node, screen: _play(documents, node, screen, summary, shares),
         summary,
-        images,
-        isolation,
+        machine,
     )
     if chart is not None:
         await asyncio.to_thread(chart.write_text, chart_of(shares, summary.traffic).svg())

@@ -26,11 +26,11 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
 from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from controller.command.development.demos.real_ray import MachineOptions
     from controller.command.development.process_node import ProcessNode
-    from controller.devcluster.processes.isolation.selection import IsolationOption
     from controller.kube.client import Client
     from controller.kube.resources import Resource
     from informers import SharedInformer
@@ -70,14 +70,12 @@ class JobDemoSummary(DemoSummary):
         return "\n".join([*lines, *self.verdict()])
 
 
-async def job_demo(manifest: Path, images: Sequence[str], isolation: IsolationOption) -> int:
+async def job_demo(manifest: Path, machine: MachineOptions) -> int:
     """Run the demo and print its summary; returns the exit status.
 
     Args:
         manifest: a RayJob, and what it needs.
-        images: `NAME=PATH`, environments that stand for images; one with Ray is made unless there
-            is one.
-        isolation: how pods are kept apart.
+        machine: the options of this machine.
 
     Raises:
         ConfigurationError: the manifest holds anything but one RayJob and what it needs, or
@@ -87,7 +85,7 @@ async def job_demo(manifest: Path, images: Sequence[str], isolation: IsolationOp
     _check(documents, manifest)
     summary = JobDemoSummary()
     return await demo_with_real_ray(
-        lambda node, screen: _play(documents, node, screen, summary), summary, images, isolation
+        lambda node, screen: _play(documents, node, screen, summary), summary, machine
     )
 
 

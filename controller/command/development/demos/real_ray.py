@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controller.command.development.demos.steps import StepFailed
@@ -22,27 +23,38 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.isolation.selection import IsolationOption
 
 
+@dataclass(frozen=True, slots=True)
+class MachineOptions:
+    """The options of this machine, as the node of a demo.
+
+    Attributes:
+        images: `NAME=PATH`, environments that stand for images; one with Ray is made unless there
+            is one.
+        isolation: how pods are kept apart.
+    """
+
+    images: Sequence[str]
+    isolation: IsolationOption
+
+
 async def demo_with_real_ray(
     play: Callable[[ProcessNode, Screen], Awaitable[None]],
     summary: DemoSummary,
-    images: Sequence[str],
-    isolation: IsolationOption,
+    machine: MachineOptions,
 ) -> int:
     """Play a demo and print its summary; returns the exit status.
 
     Args:
         play: the demo; it fills in the summary.
         summary: its results; what is left behind, and why it failed, are filled in here.
-        images: `NAME=PATH`, environments that stand for images; one with Ray is made unless there
-            is one.
-        isolation: how pods are kept apart.
+        machine: the options of this machine.
 
     Raises:
         ConfigurationError: Ray cannot be installed; the message names a remedy.
     """
     configure_logging(level="error", format="console")
-    environments = await images_for(images, ray=True)
-    async with process_node(environments, isolation) as node:
+    environments = await images_for(machine.images, ray=True)
+    async with process_node(environments, machine.isolation) as node:
         loop = asyncio.get_running_loop()
         start = loop.time()
         screen = screen_for(lambda: loop.time() - start)

@@ -37,12 +37,12 @@ from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from controller.ray.api.ports import DASHBOARD_PORT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from controller.command.development.demos.real_ray import MachineOptions
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.view import Screen
-    from controller.devcluster.processes.isolation.selection import IsolationOption
     from controller.kube.client import Client
 
 _SECONDS: Final = 1800.0  # for each step: a small machine starts Ray slowly
@@ -86,14 +86,12 @@ class RollingDemoSummary(DemoSummary):
             yield f"{drain.pod}: last task began {last:.1f} s after its drain did"
 
 
-async def rolling_demo(manifest: Path, images: Sequence[str], isolation: IsolationOption) -> int:
+async def rolling_demo(manifest: Path, machine: MachineOptions) -> int:
     """Run the demo and print its summary; returns the exit status.
 
     Args:
         manifest: a RayCluster with `RollingUpdate` and the program of the example's job.
-        images: `NAME=PATH`, environments that stand for images; one with Ray is made unless there
-            is one.
-        isolation: how pods are kept apart.
+        machine: the options of this machine.
 
     Raises:
         ConfigurationError: the manifest cannot be played with, or Ray cannot be installed.
@@ -101,7 +99,7 @@ async def rolling_demo(manifest: Path, images: Sequence[str], isolation: Isolati
     documents = read_manifest(manifest)
     summary = RollingDemoSummary()
     return await demo_with_real_ray(
-        lambda node, screen: _play(documents, node, screen, summary), summary, images, isolation
+        lambda node, screen: _play(documents, node, screen, summary), summary, machine
     )
 
 

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
+    from controller.command.development.demos.real_ray import MachineOptions
     from controller.command.development.embedded_cluster import EmbeddedCluster
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.view import Screen
-    from controller.devcluster.processes.isolation.selection import IsolationOption
     from controller.kube.resources import Resource
 
 NAMESPACE = "default"
@@ -77,14 +77,12 @@ def traffic_lines(traffic: Traffic) -> list[str]:
     return lines
 
 
-async def service_demo(manifest: Path, images: Sequence[str], isolation: IsolationOption) -> int:
+async def service_demo(manifest: Path, machine: MachineOptions) -> int:
     """Run the demo and print its summary; returns the exit status.
 
     Args:
         manifest: a RayService whose applications answer as those of the example do.
-        images: `NAME=PATH`, environments that stand for images; one with Ray is made unless there
-            is one.
-        isolation: how pods are kept apart.
+        machine: the options of this machine.
 
     Raises:
         ConfigurationError: the manifest cannot be played with, or Ray cannot be installed.
@@ -92,7 +90,7 @@ async def service_demo(manifest: Path, images: Sequence[str], isolation: Isolati
     documents = read_manifest(manifest)
     summary = ServiceDemoSummary(Traffic(), [])
     return await demo_with_real_ray(
-        lambda node, screen: _play(documents, node, screen, summary), summary, images, isolation
+        lambda node, screen: _play(documents, node, screen, summary), summary, machine
     )
 
 
