@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,13 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.nodeclaim import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
-from controller.kube.errors import NotFound, PathNotFound
+from controller.kube.errors import KubeError, NotFound, PathNotFound
 from controller.kube.resources import CRDS, STATEFUL_SETS
 from tests.integration.harness import install_crds
 from tests.kaito.support import inference
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
     from controller.devcluster.apiserver import StoredEvent
     from controller.devcluster.karpenter.objects import ProvisionedClaim
@@ -226,6 +226,33 @@ class Workspaces:
         except NotFound:
             return True
         return False
+
+
+@contextmanager
+def served(world: World, *, after: float = 1.0) -> Iterator[None]:
+    """Have every model server become ready so many seconds after it is written."""
+    server, kubelet = world.server, world.client("model-servers")
+    assert server is not None
+
+    async def become_ready(namespace: str, name: str, replicas: int) -> None:
+        await asyncio.sleep(after)
+        status = {"status": {"replicas": replicas, "readyReplicas": replicas}}
+        with suppress(KubeError):
+            await kubelet.merge_patch(STATEFUL_SETS, namespace, name, status, subresource="status")
+
+    def on_write(event: StoredEvent) -> None:
+        found = event.current.object
+        if event.table != str(STATEFUL_SETS) or event.type == "DELETED":
+            return
+        wanted = found["spec"].get("replicas", 1)
+        if found.get("status", {}).get("readyReplicas") != wanted:
+            world.background(become_ready(*event.key.split("/"), wanted))
+
+    server.on_write.append(on_write)
+    try:
+        yield
+    finally:
+        server.on_write.remove(on_write)
 
 
 def _name(definition: dict[str, Any]) -> str:

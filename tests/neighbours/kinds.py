@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, labels
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
@@ -16,6 +17,7 @@ from tests.integration.harness import example_cluster
 from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.rolling import rolling_manifest, set_variable
+from tests.integration.workspaces import manifest as workspace_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +38,7 @@ class Column:
         resource: of the objects that a tenant creates.
         manifest: an object of this name, created at this time, that becomes well by itself.
         creates: the resource of the objects that the operator creates for it.
-        cluster_spec: the part of a manifest that describes a cluster.
+        cluster_spec: the part of a manifest that describes a cluster; of a Workspace all of it.
         is_well: whether this object is ready, given all `ray.io` objects of its namespace.
         has_ended: whether it is over without having been well, so that its user creates another.
         speaks: kinds whose conditions and events may name the cause.
@@ -45,6 +47,7 @@ class Column:
         phase: second of the minute in which it is created.
         edit: changes a manifest so that an object that is well has something to do: it does that
             in sickness, instead of being created.
+        unshared: resources without a namespace of which each object belongs to one of its objects.
     """
 
     resource: Resource[Any]
@@ -57,6 +60,7 @@ class Column:
     has_own_reasons: bool = True
     phase: float | None = None
     edit: Callable[[Manifest], None] | None = None
+    unshared: frozenset[str] = frozenset()
     name: str = ""
 
     def __str__(self) -> str:
@@ -144,6 +148,10 @@ def _cron_job(name: str, now: datetime) -> Manifest:
     }
 
 
+def _workspace_is_well(workspace: Manifest, _objects: Objects) -> bool:
+    return workspace.get("status", {}).get("state") == "Ready"
+
+
 KINDS = (
     Column(
         RAYCLUSTERS,
@@ -199,5 +207,15 @@ KINDS = (
         is_well=_is_rolled,
         speaks=frozenset({"RayCluster"}),
         has_own_reasons=False,
+    ),
+    Column(
+        WORKSPACES,
+        creates="statefulsets.apps",
+        manifest=lambda name, _now: workspace_manifest(name),
+        cluster_spec=lambda workspace: workspace,
+        is_well=_workspace_is_well,
+        speaks=frozenset({"Workspace"}),
+        has_own_reasons=False,
+        unshared=frozenset({"nodeclaims.karpenter.sh", "nodes"}),
     ),
 )

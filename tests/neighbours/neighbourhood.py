@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.command.kinds import KindSettings, kinds_of
+from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.errors import AlreadyExists, KubeError, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import NAMESPACES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
-from controller.ray.api.feature_gates import CLUSTER_FLEET
+from controller.ray.api.feature_gates import CLUSTER_FLEET, WORKSPACE
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
@@ -22,6 +23,7 @@ from tests.integration.harness import embedded_world, neighbour
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
+from tests.integration.workspaces import Cloud, Workspaces, served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -39,7 +41,7 @@ Objects: TypeAlias = "Callable[[Resource[Any]], list[Manifest]]"
 Reaction: TypeAlias = "Callable[[Client, StoredEvent], Awaitable[object]]"
 
 CORE_EVENTS = Resource("", "v1", "events", "Event", KubeObject)
-RAY_KINDS = (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS, RAYCLUSTERFLEETS)
+KINDS = (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS, RAYCLUSTERFLEETS, WORKSPACES)
 SICK, WELL = "sick", "default"
 READS_OF_CACHES = frozenset({"list", "watch"})
 
@@ -206,21 +208,28 @@ class Tenant:
 
     def keys(self) -> int:
         """How many objects are reconciled here."""
-        return sum(len(self.objects(resource)) for resource in RAY_KINDS)
+        return sum(len(self.objects(resource)) for resource in KINDS)
 
     def requests(self, since: int = 0) -> Counter[tuple[str, str]]:
-        """The operator's requests about this namespace, by verb and resource."""
+        """The operator's requests about this namespace, by verb and resource.
+
+        Those about objects without a namespace count as well, also the few of the other tenant.
+        """
+        unshared = self.column.unshared
         return Counter(
             (entry.attributes.verb, entry.attributes.resource)
             for entry in self.street.operator.transport.journal.entries[since:]
-            if entry.attributes.namespace == self.namespace
+            if (
+                entry.attributes.namespace == self.namespace
+                or entry.attributes.resource in unshared
+            )
             and entry.attributes.verb not in READS_OF_CACHES
         )
 
     def texts(self, kinds: frozenset[str]) -> list[str]:
         """What conditions, status and events of these kinds say."""
         said: list[str] = []
-        for resource in RAY_KINDS:
+        for resource in KINDS:
             if resource.kind in kinds:
                 for each in self.objects(resource):
                     said += _texts_of(each.get("status", {}))
@@ -241,6 +250,7 @@ class Neighbourhood:
     Attributes:
         column: the kind of the objects that both have.
         clock_error: turns the right time of day into what the operator takes for it.
+        workspaces: the cloud from which Workspaces have their nodes.
     """
 
     def __init__(self, column: Column, world: World, beside: World) -> None:
@@ -251,6 +261,7 @@ class Neighbourhood:
         self.clock_error: Callable[[datetime], datetime] = lambda now: now
         self.right_time = world.wall
         world.wall = lambda: self.clock_error(self.right_time())
+        self.workspaces = Workspaces(world, Cloud())
         self.operator: RunningOperator
 
     async def open(self) -> None:
@@ -267,9 +278,14 @@ class Neighbourhood:
             rng=random.Random(1),
         )
         self.actors = actors
-        gates = FeatureGates({CLUSTER_FLEET: True})
+        gates = FeatureGates({CLUSTER_FLEET: True, WORKSPACE: self.has_workspaces})
         kinds = kinds_of(KindSettings.from_environment(gates, {}), actors)
         self.operator = self.world.start_operator(kinds=kinds, rules=rules, namespaces=())
+
+    @property
+    def has_workspaces(self) -> bool:
+        """Whether Workspaces are served here."""
+        return self.column.resource is WORKSPACES
 
     def _rays_of(self, head: Head) -> Any:
         return self.sick.ray if head.namespace == self.sick.namespace else self.well.ray
@@ -305,7 +321,13 @@ class Neighbourhood:
 @asynccontextmanager
 async def neighbourhood(column: Column) -> AsyncIterator[Neighbourhood]:
     """Two tenants beside each other, in virtual time."""
-    async with embedded_world() as world, neighbour(world, SICK) as beside:
+    async with AsyncExitStack() as stack:
+        world = await stack.enter_async_context(embedded_world())
+        beside = await stack.enter_async_context(neighbour(world, SICK))
         street = Neighbourhood(column, world, beside)
+        if street.has_workspaces:
+            await street.workspaces.install()
+            await stack.enter_async_context(street.workspaces.provisioner())
+            stack.enter_context(served(world))
         await street.open()
         yield street

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 UPGRADES, FLEETS = frozenset({"RollingUpdate"}), frozenset({"RayClusterFleet"})
+WORKSPACES = frozenset({"Workspace"})
 
 
 def unless_it_serves(named: str) -> Mapping[str, str]:

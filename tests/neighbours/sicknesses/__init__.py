@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from tests.neighbours.sicknesses import dashboards, objects, others, pods, refusals, servers, waits
+from dataclasses import replace
+
+from tests.neighbours.sickness import WORKSPACES
+from tests.neighbours.sicknesses import (
+    clouds,
+    dashboards,
+    objects,
+    others,
+    pods,
+    refusals,
+    servers,
+    waits,
+)
+
+_OF_RAYS = tuple(
+    replace(each, spares=each.spares | WORKSPACES)
+    for each in (*objects.SICKNESSES, *pods.SICKNESSES)
+)
+"""Rows that strike the description of a cluster, or its pods."""
 
 SICKNESSES = (
     *refusals.SICKNESSES,
     *waits.SICKNESSES,
-    *objects.SICKNESSES,
-    *pods.SICKNESSES,
+    *_OF_RAYS,
     *others.SICKNESSES,
     *dashboards.SICKNESSES,
     *servers.SICKNESSES,
+    *clouds.SICKNESSES,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from controller.kube.errors import NotFound
 from controller.kube.resources import NAMESPACES, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from tests.neighbours.sickness import UPGRADES, Sickness
+from tests.neighbours.sickness import UPGRADES, WORKSPACES, Sickness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -150,7 +150,7 @@ SICKNESSES = (
     Sickness(
         name="another controller reverts services",
         course=reverted_service,
-        spares=UPGRADES,  # they touch no service
+        spares=UPGRADES | WORKSPACES,  # they touch no service once it is there
         named=CONTESTED,
         requests=40,  # a RayService and its cluster have three services
     ),
@@ -168,6 +168,7 @@ SICKNESSES = (
         course=reverted_metadata,
         named={"RayJob": CONTESTED},
         lingers=60.0,  # a contested field is repaired once a minute
+        requests=50,  # half of the repairs of a Workspace also cost its status a conflict
     ),
     Sickness(
         name="another operator writes the status",
@@ -183,6 +184,7 @@ SICKNESSES = (
     Sickness(
         name="5,000 events a second of foreign pods",
         course=foreign_pods,
+        spares=WORKSPACES,  # they watch none
         lasts=STORM + 10,
         slow=True,
     ),

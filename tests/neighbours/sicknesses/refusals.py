@@ -9,10 +9,10 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse
-from tests.neighbours.sickness import UPGRADES, Sickness, unless_it_serves
+from tests.neighbours.sickness import UPGRADES, WORKSPACES, Sickness, unless_it_serves
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from tests.neighbours.neighbourhood import Tenant
     from tests.neighbours.sickness import Course
@@ -33,11 +33,17 @@ IS_DOWN = ErrorResponse(
 VARYING = 'admission webhook "validate.example.com" denied the request: request {n} refused'
 NEEDS_TEAM = "every object needs a team"
 UNAVAILABLE = "AdmissionUnavailable.*validate.example.com"
-NO_RIGHT = "Forbidden.*allow system:serviceaccount:manta:manta-operator the verb "
 RIGHT = (
     'pods is forbidden: User "system:serviceaccount:manta:manta-operator" cannot {verb} resource '
     '"{plural}" in API group "{group}" in the namespace "sick"'
 )
+
+
+def no_right_to(verb: str) -> Mapping[str, str]:
+    """What every kind must say; Workspaces quote the server alone."""
+    grant = f"Forbidden.*allow system:serviceaccount:manta:manta-operator the verb {verb}"
+    kinds = ("RayCluster", "RayJob", "RayService", "RayCronJob", "RayClusterFleet")
+    return {**dict.fromkeys(kinds, grant), "Workspace": f"Forbidden.*cannot {verb} resource"}
 
 
 def refused(answer: ErrorResponse, resource: str, *verbs: str) -> Course:
@@ -92,6 +98,7 @@ SICKNESSES = (
     Sickness(
         name="a quota of one pod",
         course=quota,
+        spares=WORKSPACES,  # here and below: they create no pods
         named=unless_it_serves("exceeded quota: team.*lower replicas"),
     ),
     Sickness(
@@ -118,6 +125,7 @@ SICKNESSES = (
     Sickness(
         name="a webhook is down for pods",
         course=refused(IS_DOWN, "pods", "create"),
+        spares=WORKSPACES,
         named=UNAVAILABLE,
     ),
     Sickness(
@@ -136,13 +144,13 @@ SICKNESSES = (
         course=lambda sick: sick.disturbed(
             no_right("create", sick.column.creates), sick.column.creates, "create"
         ),
-        named=f"{NO_RIGHT}create",
+        named=no_right_to("create"),
     ),
     Sickness(
         name="no right to create services",
         course=refused(no_right("create", "services"), "services", "create"),
         spares=UPGRADES,  # their services are there already
-        named=f"{NO_RIGHT}create",
+        named=no_right_to("create"),
     ),
     Sickness(
         name="no right to write the kind's status",
@@ -175,7 +183,7 @@ SICKNESSES = (
         course=deletions_refused(no_right("delete", "pods")),
         only=frozenset({"RayCluster"}),
         late=True,
-        named=f"{NO_RIGHT}delete",
+        named=no_right_to("delete"),
     ),
     Sickness(
         name="each status conflicts",

@@ -40,6 +40,7 @@ SICKNESSES = (
         course=struck(DelayedRequest(1000), "create"),
         lingers=HANGING,
         named="no complete answer",
+        requests=50,  # a Workspace has two objects to create at a time
     ),
     Sickness(
         name="updates are never answered",
@@ -56,6 +57,7 @@ SICKNESSES = (
         name="requests to create are lost",
         course=struck(LostRequest(), "create"),
         named="connection reset",
+        requests=70,  # as above
     ),
     Sickness(
         name="answers to updates are lost",

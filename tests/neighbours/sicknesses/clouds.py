@@ -1,0 +1,243 @@
+"""Nodes of Workspaces do not come, do not stay, or are asked for in vain."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter.provisioner import node_name
+from controller.kaito.api import labels
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.provisioning.names import claim_name
+from controller.kube.resources import NODES
+from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.neighbours.sickness import WORKSPACES as ONLY
+from tests.neighbours.sickness import Sickness
+from tests.neighbours.sicknesses.objects import odd
+from tests.neighbours.sicknesses.refusals import DENIES, NEEDS_TEAM, VARYING, no_right
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from tests.neighbours.kinds import Manifest
+    from tests.neighbours.neighbourhood import Tenant
+    from tests.neighbours.sickness import Course
+
+AT_THE_END = 620.0
+"""Seconds after which a claim gets at last what it waits for: shortly after the sickness."""
+
+LONGEST_BACK_OFF = 600.0
+
+LIVES_OF_A_CLAIM = 60
+"""Requests for each key where claims fail again and again: with back-off a Workspace has six of
+them in ten minutes, each with a creation, a deletion, two events and four changes of the Workspace.
+"""
+
+
+def claims_that(behaviour: ClaimBehaviour) -> Course:
+    """This becomes of the tenant's claims."""
+
+    @contextmanager
+    def course(sick: Tenant) -> Iterator[None]:
+        cloud = sick.street.workspaces.cloud
+        usual = cloud.of
+        cloud.of = lambda name, _number: behaviour if name.startswith("sick") else None
+        yield
+        cloud.of = usual
+
+    return course
+
+
+def claims_refused(answer: ErrorResponse) -> Course:
+    """None of the tenant's claims can be created."""
+
+    @contextmanager
+    def course(sick: Tenant) -> Iterator[None]:
+        def is_of_the_sick(name: str) -> bool:
+            uids = [each["metadata"]["uid"] for each in sick.objects(WORKSPACES)]
+            return any(
+                name == claim_name(uid, 0, 0, attempt) for uid in uids for attempt in range(20)
+            )
+
+        rule = Rule(answer, str(NODE_CLAIMS), frozenset({"create"}), is_of_the_sick)
+        with sick.street.ruled(rule):
+            yield
+
+    return course
+
+
+@asynccontextmanager
+async def without_claims(sick: Tenant) -> AsyncIterator[None]:
+    """Somebody deletes the definition of claims, which go with it; at the end it is back."""
+    await sick.street.workspaces.uninstall_claims()
+    yield
+    await sick.street.workspaces.install()
+
+
+@asynccontextmanager
+async def silent_nodes(sick: Tenant) -> AsyncIterator[None]:
+    """The kubelets of the tenant's nodes no longer report; then they do again."""
+    names = [node_name(name) for name in claims_of(sick)]
+
+    async def report(status: str) -> None:
+        condition = {"type": "Ready", "status": status, "reason": "NodeStatusUnknown"}
+        patch = {"status": {"conditions": [condition]}}
+        for name in names:
+            await sick.user.merge_patch(NODES, "", name, patch, subresource="status")
+
+    await report("Unknown")
+    yield
+    await report("True")
+
+
+@asynccontextmanager
+async def deleted_claims(sick: Tenant) -> AsyncIterator[None]:
+    """Another controller deletes the tenant's claims every ten seconds."""
+
+    async def delete() -> None:
+        for name in claims_of(sick):
+            await sick.user.delete(NODE_CLAIMS, "", name)
+
+    async with sick.meanwhile(delete, every=10.0):
+        yield
+
+
+def claims_of(sick: Tenant) -> list[str]:
+    """Names of the tenant's claims that are not being deleted."""
+    items = sick.server.store.table(str(NODE_CLAIMS)).items.values()
+    found = [item.object["metadata"] for item in items]
+    return [
+        each["name"]
+        for each in found
+        if each["labels"].get(labels.WORKSPACE_NAMESPACE) == sick.namespace
+        and "deletionTimestamp" not in each
+    ]
+
+
+def template(workspace: Manifest) -> Manifest:
+    """Give a Workspace a template of its own; its specification of pods."""
+    spec: Manifest = {"containers": [{"name": "server", "image": "example.com/server:1"}]}
+    workspace["inference"] = {"template": {"spec": spec}}
+    return spec
+
+
+def nest(workspace: Manifest) -> None:
+    """Put 600 maps into one another."""
+    inner: Manifest = {}
+    for _ in range(600):
+        inner = {"a": inner}
+    template(workspace)["odd"] = inner
+
+
+SICKNESSES = tuple(
+    replace(row, only=ONLY)
+    for row in (
+        Sickness(
+            name="claims stay pending",
+            course=claims_that(ClaimBehaviour(node_after=AT_THE_END)),
+            named="waiting until the claim becomes ready",
+        ),
+        Sickness(
+            name="there is no such machine",
+            course=claims_that(ClaimBehaviour(node_after=2, stock_out=True)),
+            named="InsufficientCapacity.*unavailable during launch",
+            lingers=LONGEST_BACK_OFF,
+            requests=LIVES_OF_A_CLAIM,
+            slow=True,
+        ),
+        Sickness(
+            name="the provisioner deletes claims that it cannot serve",
+            course=claims_that(ClaimBehaviour(node_after=2, stock_out=True, gives_up_after=4)),
+            named="InsufficientCapacity.*unavailable during launch",
+            lingers=LONGEST_BACK_OFF,
+            requests=LIVES_OF_A_CLAIM,
+            slow=True,
+        ),
+        Sickness(
+            name="machines are lost as soon as they are ready",
+            course=claims_that(ClaimBehaviour(lost_after=8)),
+            named="NodeClaim",
+            lingers=LONGEST_BACK_OFF,
+            requests=LIVES_OF_A_CLAIM,
+            slow=True,
+        ),
+        Sickness(
+            name="the GPU plugin does not come",
+            course=claims_that(ClaimBehaviour(plugin_after=AT_THE_END)),
+            named="NodePluginsNotReady.*waiting all node plugins to be ready: ws.*-node",
+        ),
+        Sickness(
+            name="a webhook denies claims",
+            course=claims_refused(DENIES),
+            named=NEEDS_TEAM,
+            slow=True,
+        ),
+        Sickness(
+            name="a webhook denies claims in varying words",
+            course=claims_refused(ErrorResponse(400, "BadRequest", VARYING)),
+            named="request .* refused",
+            slow=True,
+        ),
+        Sickness(
+            name="no right to create claims",
+            course=claims_refused(no_right("create", str(NODE_CLAIMS))),
+            named='cannot create resource "nodeclaims"',
+            slow=True,
+        ),
+        Sickness(
+            name="another controller deletes claims",
+            course=deleted_claims,
+            late=True,
+            named="NodeClaim",
+            lingers=LONGEST_BACK_OFF,
+            requests=LIVES_OF_A_CLAIM,
+            slow=True,
+        ),
+        Sickness(
+            name="the definition of claims is deleted and created again",
+            course=without_claims,
+            late=True,
+            everywhere="no claims of anybody are served",
+            named="NodeClaimsNotServed.*install the definitions",
+            slow=True,
+        ),
+        Sickness(
+            name="nodes of claims are lost",
+            course=silent_nodes,
+            late=True,
+            named="NodeNotReady.*0 of 1",
+            slow=True,
+        ),
+        Sickness(
+            name="an unknown instance type",
+            course=odd(lambda workspace: workspace["resource"].update(instanceType="none")),
+            named="Unsupported instance type none",
+            slow=True,
+        ),
+        Sickness(
+            name="600 nested maps in a template of a Workspace",
+            course=odd(nest),
+            named="nested|deep",
+            slow=True,
+        ),
+        Sickness(
+            name="containers of the wrong type in a template of a Workspace",
+            course=odd(lambda workspace: template(workspace).update(containers="none")),
+            named="containers",
+            slow=True,
+        ),
+        Sickness(
+            name="a quantity of 5,000 digits in a template of a Workspace",
+            course=odd(
+                lambda workspace: template(workspace)["containers"][0].update(
+                    resources={"limits": {"cpu": "9" * 5000}}
+                )
+            ),
+            named="characters, at most",
+            slow=True,
+        ),
+    )
+)
