@@ -69,7 +69,7 @@ class ReplicaReferee:
     def __call__(self, event: StoredEvent) -> None:
         found = event.current.object
         if event.table == str(INFERENCE_SETS):
-            self.desired = found["spec"]["replicas"]
+            self.desired = found["spec"].get("replicas", self.desired)
         elif event.table == str(WORKSPACES):
             self._saw(found["metadata"], is_gone=event.type == "DELETED")
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.resources import PODS
+from controller.kube.resources import CRDS, PODS
 from controller.ray.api import RAYJOBS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -28,6 +29,7 @@ from tests.integration.definitions import (
     restore_definition,
 )
 from tests.integration.fleets import Fleets
+from tests.integration.inferencesets import served
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services, reason, service_manifest
 from tests.integration.test_cron_jobs import create as create_cron_job
@@ -315,3 +317,32 @@ async def test_a_workspace_keeps_its_server_and_its_claims(world: World):
         assert "inference.adapters" in note
         await spaces.delete()
         await world.eventually(spaces.is_gone)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_an_inference_set_keeps_its_workspaces(world: World, restart: bool):
+    async with served(world) as sets:
+        operator = sets.start_operator()
+        await sets.create(replicas=3)
+        await sets.serves(3)
+        await world.settle(60)
+        whole = await world.user.get_raw(CRDS, "", str(INFERENCE_SETS))
+        await drop_fields(world, "spec.replicas", name=str(INFERENCE_SETS))
+        await world.settle(20)
+        labels = {"labelSelector": {"matchLabels": {"apps": "models", "more": "x"}}}
+        patch = {"spec": labels}
+        await world.user.merge_patch(INFERENCE_SETS, world.namespace, "models", patch)
+        await world.settle(20)
+        await put_in_place(world, whole)
+        await world.settle(60)
+        if restart:
+            await operator.kill()
+            sets.start_operator()
+            await world.settle(60)
+        assert (sets.referee.created, sets.referee.deleted) == (3, 0)
+        assert (await sets.condition())[:2] == ("False", "SpecPruned")
+        [note] = await notes(world, "InferenceSet", "models")
+        assert "spec.replicas" in note
+        await sets.scale(3)
+        await sets.serves(3)
+        assert (sets.referee.created, sets.referee.deleted) == (3, 0)

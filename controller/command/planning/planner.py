@@ -21,6 +21,7 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.runtime.plan import Target
+from controller.runtime.reconcile.definition_guard import is_about_cut_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -132,6 +133,7 @@ class Planner:
             name=meta["name"],
             exists=present is not None,
             problem=str(problem or ""),
+            is_held=is_about_cut_edit(problem),
             edits=edits_of(present, wanted),
             items=net_changes(
                 dry_run, primaries, _under_way(dry_run, wanted) if present is wanted else set()

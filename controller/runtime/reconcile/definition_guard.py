@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from controller.runtime.plan import Event, Plan
+from controller.runtime.reconcile.cut_edits import SPEC_PRUNED
 from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ def is_left_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> bool:
 def believed(goal: T | Problem, definition: InstalledDefinition) -> T | Problem:
     """The goal of the object; the problem of an edit that is held, if there is one."""
     return goal if definition.cut is None else definition.cut.problem
+
+
+def is_about_cut_edit(problem: Problem | None) -> bool:
+    """True if a specification is not invalid, but may have been cut."""
+    return problem is not None and problem.reason == SPEC_PRUNED
 
 
 def remember(plan: Plan, definition: InstalledDefinition) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 
 from controller.apimachinery.custom_object import CustomObject
 from controller.kube.resources import Resource
@@ -119,6 +120,7 @@ def test_the_fields_of_all_definitions_that_read_a_generation_are_named():
     read = CUT.read_cut(7, ["spec.replicas"])
     assert read.missing == ("spec.suspend", "spec.replicas")
     assert read.read_cut(8, ["spec.replicas"]).missing == ("spec.replicas",)
+    assert read.read_cut(7, ["spec.suspend"]).missing == ("spec.suspend", "spec.replicas")
     assert read.first == 6
 
 
@@ -141,3 +143,12 @@ def test_without_a_generation_of_its_own_the_status_has_that_of_its_conditions()
     assert observed_generation(widget(observed=None, conditions=conditions)) == 6
     assert observed_generation(widget(observed=None)) is None
     assert observed_generation(widget(observed=4, conditions=conditions)) == 4
+
+
+@pytest.mark.parametrize(
+    "status", [None, "odd", [], {"observedGeneration": "7"}, {"conditions": 7}, {"conditions": [7]}]
+)
+def test_a_status_that_cannot_be_read_does_not_say_that_the_edit_was_read_whole(status: Any):
+    odd = msgspec.structs.replace(widget(), status=status)
+    assert observed_generation(odd) is None
+    assert held(odd, CUT) is not None
