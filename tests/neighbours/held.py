@@ -1,4 +1,4 @@
-"""Counts the objects that an operator holds in memory."""
+"""Finds the objects that an operator holds in memory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 OTHERS = ("asyncio", "async_solipsism", "controller.devcluster", "prometheus_client", "tests")
-"""Packages of what is not counted: the event loop, metrics, whose labels have few values, and the
+"""Packages of what is not looked at: the event loop, metrics, whose labels have few values, and the
 world of the test."""
 
 
@@ -19,22 +19,46 @@ BOUNDED = ("SpamFilter", "CreateErrors", "FairLimiter", "InternPool", "SchemaNod
 """Classes that keep the latest of what they have seen, up to a capacity that their tests check, and
 schemas: one for each resource, which share more or fewer nodes by the moments they were read at."""
 
+NUMBERS = (int, float)
+"""Types of what is not counted: a statistic that grows is another object than before."""
 
-def held(*roots: object) -> Counter[str]:
-    """Count the objects that can be reached from `roots`, by type.
+
+class Held:
+    """The objects that can be reached from `roots`.
 
     What only cycles hold is not held: the last errors of writes refer to the frames they passed.
     """
-    gc.collect()
-    seen: dict[int, object] = {}
-    waiting = list(roots)
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen or _is_beside(each):
-            continue
-        seen[id(each)] = each
-        waiting.extend(_referents(each))
-    return Counter(type(each).__qualname__ for each in seen.values())
+
+    def __init__(self, *roots: object) -> None:
+        gc.collect()
+        self._found: dict[int, object] = {}
+        self._holders: dict[int, object] = {}
+        waiting = list(roots)
+        while waiting:
+            each = waiting.pop()
+            if id(each) in self._found or _is_beside(each):
+                continue
+            self._found[id(each)] = each
+            for referent in _referents(each):
+                self._holders.setdefault(id(referent), each)
+                waiting.append(referent)
+
+    def by_type(self) -> Counter[str]:
+        """Count the objects of each type."""
+        found = self._found.values()
+        return Counter(type(each).__qualname__ for each in found if not isinstance(each, NUMBERS))
+
+    def texts(self, tells: Callable[[str], object]) -> list[str]:
+        """Return the texts for which `tells` is true, each with the types that hold it."""
+        texts = [each for each in self._found.values() if isinstance(each, str) and tells(each)]
+        return [" < ".join((text[:80], *self._types_above(text))) for text in texts]
+
+    def _types_above(self, each: object) -> Iterator[str]:
+        passed = {id(each)}
+        while (holder := self._holders.get(id(each))) is not None and id(holder) not in passed:
+            yield type(holder).__qualname__
+            passed.add(id(holder))
+            each = holder
 
 
 def _is_beside(each: object) -> bool:

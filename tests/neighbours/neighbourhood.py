@@ -128,6 +128,15 @@ class Tenant:
         prefix = f"{self.namespace}/"
         return [item.object for key, item in items.items() if key.startswith(prefix)]
 
+    def uids(self) -> set[str]:
+        """Return the uids of its objects of all resources that are named after it."""
+        return {
+            item.object["metadata"]["uid"]
+            for table in self.server.store.tables.values()
+            for key, item in table.items.items()
+            if key.startswith(f"{self.namespace}/{self.namespace}-")
+        }
+
     # -- what happens to it -------------------------------------------------------------------
 
     @contextmanager

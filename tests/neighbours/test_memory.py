@@ -1,86 +1,80 @@
-"""Ten sick objects, one after another, leave nothing behind in the operator's memory."""
+"""Sick objects that are deleted leave nothing behind in the operator's memory."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.neighbours.cell import entered
-from tests.neighbours.held import held
+from controller.ray.cluster.kind import RayClusterKind
+from controller.runtime.reconcile.executor import Executor
 from tests.neighbours.kinds import KINDS
-from tests.neighbours.neighbourhood import Neighbourhood, neighbourhood
+from tests.neighbours.remains import remains
 from tests.neighbours.sicknesses import SICKNESSES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _pytest.mark import ParameterSet
+
+    from controller.ray.cluster.observation import ClusterObservation
+    from controller.runtime.kind import CacheReader
     from tests.neighbours.kinds import Column
     from tests.neighbours.sickness import Sickness
 
-ROUNDS = 10
-WARM = 6
-"""Rounds after which every metric has its labels and every pool its size."""
-
-BEFORE, SICK, REST = 15.0, 45.0, 90.0
-"""Seconds of a round before the sickness, in it, and after it and the deletion."""
-
-SLACK = 10
-"""Objects that may be held by chance, of thousands."""
-
-OTHERS = [column for column in KINDS if str(column) in {"RayClusterFleet", "RollingUpdate"}]
-"""Columns that no row plays by itself."""
-
-TOLD = {
-    "a webhook denies what the kind creates",
-    "answers to updates are lost",
-    "dashboards: lost answers",
-    "pods never become ready",
-}
-"""Rows in which most is remembered: errors, outcomes that are not known, and deadlines."""
-
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("silence")]
+QUICK = [sickness.name for sickness in SICKNESSES if not sickness.slow][1::6]
+"""The rows of which `make test` plays one cell; the kinds take turns."""
 
 
-@pytest.mark.parametrize("sickness", SICKNESSES, ids=lambda sickness: sickness.name)
-async def test_memory_is_flat(sickness: Sickness):
-    first = (*reversed(KINDS[:2]), *KINDS[2:])
-    await _stays_flat(sickness, next(column for column in first if sickness.concerns(column)))
+@pytest.fixture(scope="module", autouse=True)
+def only_new_objects_are_collected() -> Iterator[None]:
+    """Have the garbage collector leave alone what the interpreter has loaded: it takes long."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
-@pytest.mark.parametrize(
-    ("sickness", "column"),
-    [
-        pytest.param(sickness, column, id=f"{sickness.name}-{column}")
-        for sickness in SICKNESSES
-        for column in OTHERS
-        if sickness.name in TOLD and sickness.concerns(column)
-    ],
-)
-async def test_memory_is_flat_in_other_columns_too(sickness: Sickness, column: Column):
-    await _stays_flat(sickness, column)
+def cells() -> Iterator[ParameterSet]:
+    """Return a test for each sickness and each kind that can have it."""
+    for sickness in SICKNESSES:
+        columns = [column for column in KINDS if sickness.concerns(column)]
+        quick = sickness.name in QUICK
+        turn = QUICK.index(sickness.name) % len(columns) if quick else None
+        for place, column in enumerate(columns):
+            marks = [] if place == turn else [pytest.mark.slow]
+            yield pytest.param(sickness, column, marks=marks, id=f"{sickness.name}-{column}")
 
 
-async def _stays_flat(sickness: Sickness, column: Column) -> None:
-    async with neighbourhood(column) as street:
-        rounds = [await _round(street, sickness, column) for _ in range(ROUNDS)]
-    warm = max(rounds[:WARM], key=Counter.total)
-    last = min(rounds[-2:], key=Counter.total)  # a round may end amid a request
-    assert last.total() - warm.total() <= SLACK, (last - warm).most_common(5)
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("silence")
+@pytest.mark.parametrize(("sickness", "column"), list(cells()))
+async def test_memory_is_flat(sickness: Sickness, column: Column):
+    assert not await remains(sickness, column)
 
 
-async def _round(street: Neighbourhood, sickness: Sickness, column: Column) -> Counter[str]:
-    """Live through a sickness, delete the object, and count what the operator holds."""
-    sick, edits = street.sick, column.edit is not None
-    if sickness.late or edits:
-        await sick.create(column, "sick-0")
-        await asyncio.sleep(BEFORE)
-    if sickness.late and edits:
-        await sick.edit(column, "sick-0")
-    async with entered(sickness.course(sick)):
-        if not sickness.late:
-            await (sick.edit if edits else sick.create)(column, "sick-0")
-        await asyncio.sleep(SICK)
-    await sick.delete(column, "sick-0")
-    await asyncio.sleep(REST)
-    return held(street.operator.operator, street.actors)
+@pytest.mark.usefixtures("silence")
+async def test_a_uid_that_is_not_forgotten_is_found(monkeypatch: pytest.MonkeyPatch):
+    def forget(_executor: Executor, _uid: str) -> None:
+        """Forget nothing."""
+
+    monkeypatch.setattr(Executor, "forget", forget)
+    found = await remains(SICKNESSES[0], KINDS[0])
+    assert any("Executor" in text for text in found)
+
+
+@pytest.mark.usefixtures("silence")
+async def test_an_object_without_a_name_that_is_kept_for_each_sick_one_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def observe(kind: RayClusterKind, key: str, reads: CacheReader) -> ClusterObservation | None:
+        found = observe_well(kind, key, reads)
+        if found is None:
+            vars(kind).setdefault("kept", []).append(object())
+        return found
+
+    observe_well = RayClusterKind.observe
+    monkeypatch.setattr(RayClusterKind, "observe", observe)
+    (found,) = await remains(SICKNESSES[0], KINDS[0])
+    assert "'object'" in found
