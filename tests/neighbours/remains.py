@@ -73,6 +73,7 @@ class _Cell:
     async def _live_through(self, name: str) -> None:
         sick, sickness, column = self._street.sick, self._sickness, self._street.column
         edits = column.edit is not None
+        await column.wait_for_phase()
         if sickness.late or edits:
             await sick.create(column, name)
             await asyncio.sleep(BEFORE)
