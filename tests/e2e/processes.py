@@ -159,6 +159,7 @@ def manta_dev(folder: Path, *arguments: str) -> Iterator[tuple[Process, Kubectl]
     with manta(folder, "dev", "--kubeconfig", str(kubeconfig), *arguments, name="dev") as process:
         until(
             lambda: kubeconfig.exists() and "kubectl get" in process.out.read_text(),
+            seconds=90,
             why=process.text,
         )
         yield process, Kubectl(kubeconfig)

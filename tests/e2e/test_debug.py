@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import shlex
 import signal
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 from controller.runtime.debug import Page
+from tests.e2e.pages import commands
 from tests.e2e.processes import (
     ROOT,
     Kubectl,
@@ -152,6 +155,19 @@ def test_signals_change_the_level_of_the_log(cluster: Kubectl, tmp_path: Path):
             until(lambda: len(logged(operator, "log.level")) == len(told), why=operator.text)
         lines = logged(operator, "log.level")
         assert [(each["before"], each["after"]) for each in lines] == told
+
+
+@needs_kubectl
+def test_the_command_of_the_manual_changes_the_level_of_the_log(cluster: Kubectl, tmp_path: Path):
+    (line,) = (line for page, line in commands() if page == "operations.md" and "SIGUSR1" in line)
+    _, _, in_the_pod = line.partition(" -- ")
+    with manta(tmp_path, *arguments(cluster), name="run") as operator:
+        until(lambda: has_started(operator), seconds=90, why=operator.text)
+        assert in_the_pod.count("os.kill(1,") == 1  # the operator's id in its pod
+        here = in_the_pod.replace("os.kill(1,", f"os.kill({operator.popen.pid},")
+        subprocess.run(shlex.split(here), check=True)
+        (change,) = until(lambda: logged(operator, "log.level"), why=operator.text)
+        assert (change["before"], change["after"]) == ("info", "debug")
 
 
 def test_manta_debug_says_what_to_do_when_nothing_listens():

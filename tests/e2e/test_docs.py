@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from tests.docs.tree import commands_of
-from tests.e2e.pages import PAGES, ROLLOUT, WITH_RAY, commands, run_page
-from tests.e2e.processes import KUBECTL, MANTA, ROOT, manta_dev, needs_kubectl
+from tests.e2e.pages import ON_CLUSTER, OWN_POD, PAGES, WITH_RAY, commands, run_page
+from tests.e2e.processes import ROOT, manta_dev, needs_kubectl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +50,10 @@ RUN_ELSEWHERE = {
     "manta hand-back -n ray-system": "test_takeover.py, in another namespace",
     "manta run": "test_run.py",
     "manta debug": "test_debug.py",
+    "kubectl -n NAMESPACE port-forward POD 6060": "test_kubectl_exec.py, to another pod",
+    "kubectl -n NAMESPACE exec POD -- python3 -c 'import os, signal; os.kill(1, signal.SIGUSR1)'": (
+        "test_debug.py, what it runs in the pod"
+    ),
     "export KUBECONFIG=~/.cache/manta/kubeconfig": "test_kubectl.py, with a file of its own",
 }
 
@@ -61,7 +65,7 @@ def test_there_are_commands_and_all_are_known():
         command
         for command in found
         if command not in RUN_ELSEWHERE
-        and not command.startswith(("kubectl", "manta crds", ROLLOUT, *CHART))
+        and (OWN_POD in command or not command.startswith((*ON_CLUSTER, *CHART)))
         and command not in commands_of("docs/debugging.md")  # tests/docs/test_contributing.py
     ]
     assert unknown == []
@@ -76,26 +80,14 @@ def test_make_knows_the_targets_that_the_readme_names(target: str):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @needs_kubectl
 def test_the_commands_of_every_page_work_in_their_order(tmp_path: Path):
     with manta_dev(tmp_path) as (process, kubectl):
         for page in PAGES:
-            if page.name not in WITH_RAY:
-                run_page(page.name, kubectl, tmp_path)
-            kubectl("delete", "rayclusters", "--all", "--wait", "--timeout=30s")
+            if page.name not in WITH_RAY and run_page(page.name, kubectl, tmp_path):
+                kubectl("delete", "rayclusters", "--all", "--wait", "--timeout=30s")
         assert process.popen.poll() is None
-
-
-@pytest.mark.slow
-@needs_kubectl
-def test_the_definitions_can_be_piped_into_kubectl(tmp_path: Path):
-    pipes = [command for _, command in commands() if command.startswith("manta crds")]
-    assert pipes
-    with manta_dev(tmp_path, "--no-operator") as (_, kubectl):
-        for pipe in pipes:
-            line = pipe.replace("manta", shlex.join(MANTA), 1).replace("kubectl", str(KUBECTL))
-            environment = os.environ | {"KUBECONFIG": str(kubectl.kubeconfig)}
-            subprocess.run(line, shell=True, cwd=ROOT, env=environment, check=True)
 
 
 @pytest.mark.skipif(not HELM, reason="SKIP: no helm on this machine")
