@@ -17,7 +17,12 @@ _QUOTED: Final = re.compile(
     r'"(?:[^"\\]|\\.)*(?:"|$)' r"|`[^`]*(?:`|$)" r"|(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)",
     re.DOTALL,
 )
-_VALUE: Final = re.compile(r"\bvalue: (?!\")[^\s].*", re.IGNORECASE | re.DOTALL)
+_UNQUOTED: Final = re.compile(
+    r"(\bvalue: ?|=|\{|\bmap\[|\bdenied the request: |\bHTTP \d+: )(?!\s*\"\")\s*\S.*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A value or structure without quotation marks, and free text of a webhook or a dashboard."""
+
 _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e\xa0-\uffff]+")
 
 
@@ -25,8 +30,9 @@ def cause(message: str) -> str:
     """The message on one line, folded and cut, and without anything that it quotes.
 
     API servers and exceptions quote what they refuse, which may be the value of a variable or an
-    annotation. A value that is not quoted ends the text, since nothing tells where it ends.
+    annotation. A value that is not quoted ends the text, since nothing tells where it ends, and so
+    does what a webhook or a dashboard says in words of its own.
     """
     text = _UNPRINTABLE.sub(" ", _QUOTED.sub('""', message[:_MOST_READ]))
-    text = fold(_VALUE.sub("value: ...", text))
+    text = fold(_UNQUOTED.sub(r"\1...", text))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

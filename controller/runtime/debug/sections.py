@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.runtime.debug import shape
 from controller.runtime.debug.cause import cause
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.controller import Controller
 
 
+_LONGEST_NAME: Final = 253
+"""Characters of a name that anybody may have written into a Lease."""
+
+
 def event_loop(lag: LoopLag | None) -> shape.EventLoop:
     """The section `event_loop`."""
     if lag is None:
@@ -33,7 +37,7 @@ def leader(election: ElectionSnapshot) -> shape.Leader:
     return shape.Leader(
         leads=election.leads,
         remaining=_rounded(election.time_left) if bounded else None,
-        holder=election.holder,
+        holder=election.holder[:_LONGEST_NAME],
         problem=cause(election.problem),
     )
 
@@ -95,7 +99,7 @@ def _controller(controller: Controller[Any]) -> shape.Controller:
 def _expectation(entry: ExpectationSnapshot) -> shape.Expectation:
     return shape.Expectation(
         object=entry.object,
-        owners=[f"{owner.controller} {owner.key}" for owner in entry.owners],
+        owners=[f"{owner.controller} {owner.key}" for owner in entry.owners[:LIMIT]],
         awaited=entry.awaited,
         kept=cause(entry.kept),
         age=_rounded(entry.seconds),
