@@ -206,6 +206,7 @@ def raw(port: int) -> bytes:
 def served(port: int, cluster: str = "") -> Any:
     """The page, once the caches show the pods of that cluster."""
     page = msgspec.json.decode(raw(port), type=Page)
+    assert page.informers is not None
     pods = next(each for each in page.informers.items if each.resource == "pods")
     return page if not cluster or pods.objects == 3 else None
 

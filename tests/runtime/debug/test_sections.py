@@ -16,10 +16,12 @@ VALUE = 'not "hunter"'
 
 def shown(entry: ExpectationSnapshot) -> Any:
     """How the section shows a ledger that is full of this entry."""
-    ledger = SimpleNamespace(
-        statistics=lambda: SimpleNamespace(owners=1, pending=1, unknown=0, expectations=1000),
-        snapshot=lambda limit: [entry] * limit,
-    )
+
+    def snapshot(limit: int) -> list[ExpectationSnapshot]:
+        return [entry] * limit
+
+    numbers = SimpleNamespace(owners=1, pending=1, unknown=0, expectations=1000)
+    ledger = SimpleNamespace(statistics=lambda: numbers, snapshot=snapshot)
     return sections.expectations(cast("Any", ledger)).entries
 
 
