@@ -1,0 +1,99 @@
+"""Walks over the world of groups: all states that can be reached, and how far from an end."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+from controller.ray.rolling import Budget, Permission
+from tests.ray.rolling.world import Group, Member, Rules, Stage, moves_of, successors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+BUDGETS = (Budget(0, 1), Budget(1, 0), Budget(1, 1), Budget(0, 2), Budget(2, 0))
+T = TypeVar("T")
+
+
+def _rules() -> Iterator[Rules]:
+    for budget in BUDGETS[:3]:
+        yield Rules((2,), budget=budget)
+        yield Rules((1,), budget=budget, unproven=True)
+        yield Rules((1,), budget=budget, hosts=2)
+    yield Rules((1, 0))
+    yield Rules((2,), drains=False)
+
+
+def _slow_rules() -> Iterator[Rules]:
+    for budget, hosts in product(BUDGETS, (1, 2)):
+        yield Rules((3,), hosts, budget)
+        yield Rules((3,), hosts, budget, unproven=True)
+    for budget in BUDGETS[:3]:
+        yield Rules((2, 1, 0), 2, budget)
+        yield Rules((3,), 2, budget, drains=False)
+
+
+SLOW = (pytest.mark.slow, pytest.mark.timeout(600))
+RULES = [*_rules(), *(pytest.param(each, marks=SLOW) for each in _slow_rules())]
+
+
+@cache
+def reachable(rules: Rules) -> Mapping[Group, int]:
+    """Every group that can be reached, whatever is permitted, and how many ways lead on."""
+    found: dict[Group, int] = {}
+    queue = deque([Group.settled(rules.desired[0]), Group(rules.desired[0], ())])
+    while queue:
+        group = queue.popleft()
+        if group in found:
+            continue
+        after = {each for permission in Permission for each in successors(group, rules, permission)}
+        found[group] = len(after)
+        queue += [each for each in after if each not in found]
+    return found
+
+
+def steps_to_the_end(starts: Iterable[T], successor: Callable[[T], T]) -> Mapping[T, int]:
+    """How many steps each state is away from one that stays as it is.
+
+    Raises:
+        AssertionError: states follow each other in a circle.
+    """
+    left: dict[T, int] = {}
+    for start in starts:
+        path: dict[T, None] = {}
+        state = start
+        while state not in left:
+            assert state not in path, f"a circle: {state}"
+            path[state] = None
+            after = successor(state)
+            if after == state:
+                left[state] = 0
+                path.popitem()
+            state = after
+        for each in reversed(path):
+            left[each] = left[state] + 1
+            state = each
+    return left
+
+
+def after_progress(
+    group: Group, rules: Rules, permission: Permission, *, heals: bool = True
+) -> Group:
+    """The group after all its moves, and whatever makes progress by itself.
+
+    Args:
+        group: before.
+        rules: of its world.
+        permission: for the moves.
+        heals: False if outdated members that are unready stay so.
+    """
+    moved = group.moved(moves_of(group, rules, permission), rules)
+    if heals:
+        return moved.kind()
+    sick = [each for each in moved.members if each == Member(False, Stage.UNREADY)]
+    well = moved._replace(members=tuple(each for each in moved.members if each not in sick)).kind()
+    return well._replace(members=tuple(sorted((*well.members, *sick))))
