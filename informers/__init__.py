@@ -43,7 +43,6 @@ from informers.objects import (
     key_of,
     last_state,
     object_key,
-    split_key,
 )
 from informers.processor import Added, Deleted, Notification, Updated
 from informers.revisions import compare_resource_versions, is_comparable, is_older
@@ -106,5 +105,4 @@ __all__ = [
     "last_state",
     "object_key",
     "split_json",
-    "split_key",
 ]

@@ -76,15 +76,3 @@ def key_of(obj: ApiObject | Tombstone[ApiObject]) -> str:
     if isinstance(obj, Tombstone):
         return obj.key
     return object_key(obj.metadata.namespace, obj.metadata.name)
-
-
-def split_key(key: str) -> tuple[str, str]:
-    """Return the namespace and name of a key.
-
-    Raises:
-        ValueError: more than one slash.
-    """
-    namespace, slash, name = key.rpartition("/")
-    if "/" in namespace or (slash and not (namespace and name)):
-        raise ValueError(f"not a key of the form namespace/name or name: {key!r}")
-    return namespace, name

@@ -36,10 +36,6 @@ class Lister(Protocol[T]):
         """Return the objects for which index function `index` returns `value`."""
         ...
 
-    def keys_by_index(self, index: str, value: str) -> frozenset[str]:
-        """Return the keys of these objects."""
-        ...
-
 
 class Store(Generic[T]):
     """A writable `Lister`.
@@ -82,14 +78,6 @@ class Store(Generic[T]):
             KeyError: there is no such index.
         """
         return [self._objects[key] for key in self._indexes[index].keys(value)]
-
-    def keys_by_index(self, index: str, value: str) -> frozenset[str]:
-        """Return the keys of these objects.
-
-        Raises:
-            KeyError: there is no such index.
-        """
-        return frozenset(self._indexes[index].keys(value))
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Add an index and fill it from the current objects.

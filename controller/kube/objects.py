@@ -479,19 +479,6 @@ class StatefulSet(KubeObject, frozen=True):
     status: StatefulSetStatus = StatefulSetStatus()
 
 
-class Endpoint(View, frozen=True):
-    """`endpoints[]` of an EndpointSlice."""
-
-    addresses: tuple[str, ...] = ()
-    conditions: dict[str, bool | None] | None = None
-
-
-class EndpointSlice(KubeObject, frozen=True):
-    """An EndpointSlice."""
-
-    endpoints: tuple[Endpoint, ...] = ()
-
-
 class CustomResourceDefinition(KubeObject, frozen=True):
     """A CustomResourceDefinition; the specification stays plain data."""
 

@@ -9,7 +9,6 @@ from controller.kube.objects import (
     ConfigMap,
     ControllerRevision,
     CustomResourceDefinition,
-    EndpointSlice,
     Gateway,
     HTTPRoute,
     Ingress,
@@ -90,10 +89,6 @@ NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", KubeObject)
 JOBS = Resource("batch", "v1", "jobs", "Job", Job)
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", StatefulSet)
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", KubeObject)
-ENDPOINT_SLICES = Resource(
-    "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", EndpointSlice
-)
 CRDS = Resource(
     "apiextensions.k8s.io",
     "v1",

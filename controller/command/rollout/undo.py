@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from controller.command.rollout.report import Report
     from controller.command.rollout.workload import Workload
     from controller.kube.client import Client
-
-Json = dict[str, Any]
 
 
 async def undo(

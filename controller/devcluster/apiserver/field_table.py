@@ -18,7 +18,7 @@ from typing import Any
 
 _FIELD = re.compile(
     r"(?P<name>[^=]+)=(?P<type>[^/(~!+*#]+)(?P<merge>/(?P<merge_key>\w*))?"
-    r"(?P<map>\((?P<map_keys>[\w,]*)\))?(?P<retain>~)?(?P<required>!)?(?P<always>\+)?"
+    r"(?P<map>\((?P<map_keys>[\w,]*)\))?~?(?P<required>!)?(?P<always>\+)?"
     r"(?P<keeps_zero>\*)?#(?P<numbers>[\d.]+)"
 )
 
@@ -37,7 +37,6 @@ class Field:
         merge_key: the key by which patches merge the list; empty for a set of scalars, None for
             fields that patches replace.
         map_keys: the keys by which server-side apply merges the list; None for others.
-        retains_keys: whether a patch may say which keys to keep.
         required: whether it must be given; empty lists are then shown as null.
         always: whether it is shown even if it was not given.
         numbers: its number in protobuf, after those of the inlined messages around it.
@@ -49,7 +48,6 @@ class Field:
     numbers: tuple[int, ...] = ()
     merge_key: str | None = None
     map_keys: tuple[str, ...] | None = None
-    retains_keys: bool = False
     required: bool = False
     always: bool = False
     keeps_zero: bool = False
@@ -91,7 +89,6 @@ def _parse_field(text: str) -> Field:
         tuple(map(int, match["numbers"].split("."))),
         merge_key,
         map_keys,
-        retains_keys=bool(match["retain"]),
         required=bool(match["required"]),
         always=bool(match["always"]),
         keeps_zero=bool(match["keeps_zero"]),

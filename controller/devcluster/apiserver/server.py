@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.audit import Audit
 from controller.devcluster.apiserver.bootstrap import create_initial_objects
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.port_forward import PortForward
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.devcluster.apiserver.watch import Clock
-
-Json = dict[str, Any]
 
 
 class ApiServer:

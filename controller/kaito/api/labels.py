@@ -33,7 +33,6 @@ KAITO_NODE_POOL: Final = "kaito"
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 POOL_WORKSPACE: Final = "karpenter.kaito.sh/workspace-name"
 POOL_WORKSPACE_NAMESPACE: Final = "karpenter.kaito.sh/workspace-namespace"
-POOL_MANAGED_BY: Final = "karpenter.kaito.sh/managed-by"
 POOL_INFERENCE_SET: Final = "karpenter.kaito.sh/inferenceset"
 POOL_INFERENCE_SET_NAMESPACE: Final = "karpenter.kaito.sh/inferenceset-namespace"
 

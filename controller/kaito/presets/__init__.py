@@ -11,7 +11,13 @@ from controller.kaito.presets.catalogue import (
 )
 from controller.kaito.presets.command_line import in_shell, with_flags
 from controller.kaito.presets.estimator import DEFAULT_CONTEXT, DoesNotFit, estimate_nodes
-from controller.kaito.presets.gpus import NodeGPUs, UnknownGPUs, gpus_of_node, gpus_of_slice
+from controller.kaito.presets.gpus import (
+    NodeGPUs,
+    UnknownGPUs,
+    check_alike,
+    gpus_of_node,
+    gpus_of_slice,
+)
 from controller.kaito.presets.instance_types import (
     Cloud,
     InstanceType,
@@ -53,6 +59,7 @@ __all__ = [
     "UnknownGPUs",
     "VllmSettings",
     "catalogue",
+    "check_alike",
     "disk_request",
     "estimate_nodes",
     "find_instance_type",

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
 
 from controller.kaito.presets.model import Model
-from controller.kaito.presets.tables import Row, read_table, read_text
-
-_COMMENT: Final = "#"
+from controller.kaito.presets.tables import Row, read_table
 
 
 class _Names(Row, frozen=True):
@@ -45,13 +42,6 @@ def catalogue() -> dict[str, Model]:
     """The models that need no look-up, by their ids in lower case."""
     models = read_table("models.yaml", tuple[Model, ...])
     return {model.repository: model for model in models}
-
-
-@cache
-def served_architectures() -> frozenset[str]:
-    """The class names of models that vLLM serves."""
-    lines = read_text("architectures.txt").splitlines()
-    return frozenset(line for line in lines if not line.startswith(_COMMENT))
 
 
 @cache

@@ -15,7 +15,7 @@ from controller.kaito.presets.model import GIB
 from controller.kaito.presets.tables import read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _PRODUCT: Final = "nvidia.com/gpu.product"
 _COUNT: Final = "nvidia.com/gpu.count"
@@ -87,6 +87,21 @@ def gpus_of_node(name: str, labels: Mapping[str, str]) -> NodeGPUs:
     )
 
 
+def check_alike(nodes: Iterable[tuple[str, Mapping[str, str]]]) -> None:
+    """Check that nodes, given by name and labels, have the same GPUs, as many, and as large.
+
+    Raises:
+        UnknownGPUs: one differs from the first, or a label of one is missing or no number.
+    """
+    first: NodeGPUs | None = None
+    for name, labels in nodes:
+        gpus = gpus_of_node(name, labels)
+        first = first or gpus
+        difference = _difference(name, gpus, first)
+        if difference:
+            raise UnknownGPUs(difference)
+
+
 def gpus_of_slice(profile: str) -> NodeGPUs:
     """The one slice of a GPU that a profile of Multi-Instance GPU names.
 
@@ -116,6 +131,27 @@ def slice_profiles() -> tuple[str, ...]:
     """The profiles of all GPUs, sorted."""
     by_gpu = read_table("mig_profiles.yaml", dict[str, tuple[str, ...]])
     return tuple(sorted({profile for profiles in by_gpu.values() for profile in profiles}))
+
+
+def _difference(name: str, gpus: NodeGPUs, first: NodeGPUs) -> str:
+    """The difference between the GPUs of a node and those of the first; empty if there is none."""
+    if gpus.product != first.product:
+        return (
+            f"Non-uniform GPU product: node {name} has {gpus.product} GPUs, but previous node has "
+            f"{first.product} GPUs, all nodes must have the same GPU product for homogeneous "
+            "placement"
+        )
+    if gpus.count != first.count:
+        return (
+            f"Non-uniform GPU count: node {name} has {gpus.count} GPUs, but previous node has "
+            f"{first.count} GPUs"
+        )
+    if gpus.memory != first.memory:
+        return (
+            f"Non-uniform GPU memory: node {name} has {gpus.memory // GIB}Gi memory, but previous "
+            f"node has {first.memory // GIB}Gi memory"
+        )
+    return ""
 
 
 def _number(node: str, labels: Mapping[str, str], label: str) -> int:

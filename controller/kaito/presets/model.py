@@ -69,18 +69,6 @@ class Model(Row, frozen=True):
         return self._elements_per_token * self.layers * _BYTES_PER_ELEMENT
 
     @property
-    def attention(self) -> str:
-        """`MHA`, `GQA`, `MQA`, `MLA`, or `Unknown` if the heads are not known."""
-        if self.kv_lora_rank:
-            return "MLA"
-        heads = self._cached_heads
-        if not heads or not self._head_dim:
-            return "Unknown"
-        if heads == self.heads:
-            return "MHA"
-        return "MQA" if heads == 1 else "GQA"
-
-    @property
     def _elements_per_token(self) -> int:
         if self.kv_lora_rank:
             return self.kv_lora_rank + self.qk_rope_head_dim

@@ -21,10 +21,5 @@ def read_table(name: str, view: type[T]) -> T:
     Raises:
         msgspec.ValidationError: the file does not have the shape of `view`.
     """
-    return msgspec.convert(yaml.load(read_text(name), Loader=yaml.CSafeLoader), view)
-
-
-def read_text(name: str) -> str:
-    """The text of a data file."""
-    folder = resources.files("controller.kaito.presets").joinpath("data")
-    return folder.joinpath(name).read_text(encoding="utf-8")
+    text = resources.files("controller.kaito.presets").joinpath("data", name).read_text("utf-8")
+    return msgspec.convert(yaml.load(text, Loader=yaml.CSafeLoader), view)

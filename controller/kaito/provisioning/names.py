@@ -1,11 +1,10 @@
-"""Names of claims and pools. The same facts give the same name, so nothing is created twice."""
+"""Names of claims. The same facts give the same name, so nothing is created twice."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Final
 
-_LONGEST_POOL_NAME: Final = 63
 _SUFFIX: Final = 9
 
 
@@ -20,14 +19,6 @@ def claim_name(uid: str, place: int, generation: int, attempt: int) -> str:
     """
     parts = (uid, str(place), str(generation), str(attempt))
     return f"ws{_digest('/'.join(parts))[:_SUFFIX]}"
-
-
-def node_pool_name(namespace: str, workspace: str) -> str:
-    """The name that Kaito gives the NodePool of a Workspace; two may have the same (KAI-9)."""
-    full = f"{namespace}-{workspace}"
-    if len(full) <= _LONGEST_POOL_NAME:
-        return full
-    return f"{full[: _LONGEST_POOL_NAME - _SUFFIX - 1]}-{_digest(full)[:_SUFFIX]}"
 
 
 def _digest(text: str) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from controller.kaito.workloads.changes import (
     image_upgrade,
-    is_benchmarked,
     is_on_local_disk,
     preset_changes,
     server_image,
@@ -43,7 +42,6 @@ __all__ = [
     "engine_metadata",
     "headless_service_name",
     "image_upgrade",
-    "is_benchmarked",
     "is_on_local_disk",
     "next_revision",
     "preset_changes",

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.kaito.api import labels
 from controller.kaito.presets import with_optional_flags
-from controller.kaito.workloads.probes import BENCHMARK
 from controller.kaito.workloads.revision import RevisionState
 from controller.kaito.workloads.volumes import WEIGHTS
 
@@ -94,13 +93,6 @@ def server_image(present: StatefulSet) -> str:
 def is_on_local_disk(present: StatefulSet) -> bool:
     """Return whether the weights of its pods are on a disk of the machine."""
     return any(each.metadata.name == WEIGHTS for each in present.spec.volume_claim_templates)
-
-
-def is_benchmarked(present: StatefulSet) -> bool:
-    """Return whether its pods measure their throughput when they start."""
-    probes = [each.startup_probe for each in present.spec.template.spec.containers]
-    commands = [probe.exec.command for probe in probes if probe is not None and probe.exec]
-    return any(BENCHMARK in word for command in commands for word in command)
 
 
 def _template(present: StatefulSet, desired: Body) -> Body:

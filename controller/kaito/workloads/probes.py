@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # pkg/workspace/inference/preset_inferences.go.
 _PERIOD: Final = 10
 _CHECK: Final = "python3 /workspace/vllm/multi-node-health-check.py"
-BENCHMARK: Final = "/workspace/vllm/benchmark_entrypoint.py"
+_BENCHMARK: Final = "/workspace/vllm/benchmark_entrypoint.py"
 _LONGEST_BENCHMARK: Final = 600
 _JOIN_TIME: Final = 60
 """Seconds that workers may take until the leader is asked for them."""
@@ -86,8 +86,8 @@ def _readiness(server: ProbedServer) -> Body:
 def _benchmark(server: ProbedServer) -> list[str]:
     """Workers serve nothing, so that they need not wait for the leader's measurement."""
     if not server.leader_host:
-        return ["python3", BENCHMARK]
-    return in_shell(f'if [ "$POD_INDEX" = "0" ]; then python3 {BENCHMARK}; else true; fi')
+        return ["python3", _BENCHMARK]
+    return in_shell(f'if [ "$POD_INDEX" = "0" ]; then python3 {_BENCHMARK}; else true; fi')
 
 
 def _readiness_check(server: ProbedServer) -> list[str]:

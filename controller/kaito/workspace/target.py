@@ -5,12 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from controller.kaito.api.field_errors import message_of
 from controller.kaito.api.options import Runtime
-from controller.kaito.presets import DEFAULT_CONTEXT, DoesNotFit, UnknownGPUs, estimate_nodes
+from controller.kaito.presets import (
+    DEFAULT_CONTEXT,
+    DoesNotFit,
+    UnknownGPUs,
+    check_alike,
+    estimate_nodes,
+)
 from controller.kaito.workloads import workload_gpus
 from controller.kaito.workspace.config import context_of
+from controller.kaito.workspace.memory import memory_errors
 
 if TYPE_CHECKING:
+    from controller.kaito.presets import Model, NodeGPUs
     from controller.kaito.workspace.observation import WorkspaceObservation
 
 _UNKNOWN_MODEL: Final = "ModelMetadataPending"
@@ -50,20 +59,46 @@ def node_target(seen: WorkspaceObservation) -> NodeTarget:
 
 def _estimated(seen: WorkspaceObservation) -> NodeTarget:
     goal = seen.valid_goal
-    spec = goal.spec
-    if spec.tuning is not None:
+    if goal.spec.tuning is not None:
         return NodeTarget(1)
-    if goal.preset is None or goal.runtime is not Runtime.VLLM:
-        return NodeTarget(spec.resource.count or 1)
+    if goal.preset is None:
+        return NodeTarget(goal.spec.resource.count or 1)
     if goal.model is None:
         message = f"the size of the model {goal.preset.name} is not known"
         return NodeTarget(reason=_UNKNOWN_MODEL, message=message)
-    ready = ((node.name, node.labels) for node in seen.nodes if node.is_ready)
-    context = context_of(seen.workload.config)
     try:
-        gpus = workload_gpus(spec.resource, seen.settings.options, next(ready, None))
-        return NodeTarget(estimate_nodes(goal.model, gpus, context or DEFAULT_CONTEXT))
+        return NodeTarget(_nodes_for(goal.model, seen))
     except UnknownGPUs as error:
         return NodeTarget(reason=_UNKNOWN_GPUS, message=str(error))
     except DoesNotFit as error:
         return NodeTarget(reason=_DOES_NOT_FIT, message=str(error))
+
+
+def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
+    """The number of nodes: vLLM spreads a model over several; otherwise it is the user's.
+
+    Raises:
+        UnknownGPUs: the GPUs of the nodes cannot be told, or are not alike.
+        DoesNotFit: the model does not fit into their memory.
+    """
+    goal, gpus = seen.valid_goal, _gpus(seen)
+    if goal.runtime is Runtime.VLLM:
+        return estimate_nodes(model, gpus, context_of(seen.workload.config) or DEFAULT_CONTEXT)
+    nodes = goal.spec.resource.count or 1
+    errors = tuple(memory_errors(seen, model, gpus, nodes))
+    if errors:
+        raise DoesNotFit(message_of(errors))
+    return nodes
+
+
+def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
+    """The GPUs of each node; nodes of one's own must be alike.
+
+    Raises:
+        UnknownGPUs: they cannot be told, or are not alike.
+    """
+    resource, options = seen.valid_goal.spec.resource, seen.settings.options
+    ready = [(node.name, node.labels) for node in seen.nodes if node.is_ready]
+    if options.has_own_nodes and resource.partition is None:
+        check_alike(ready)
+    return workload_gpus(resource, options, ready[0] if ready else None)

@@ -51,20 +51,6 @@ class ServeProxy(Head):
     pod: str
     address: str
 
-    @classmethod
-    def beside(cls, head: Head, *, pod: str, address: str, port: int) -> ServeProxy:
-        """The proxy on the pod of this head."""
-        return cls(
-            head.cluster_uid,
-            head.pod_uid,
-            head.restarts,
-            head.namespace,
-            head.service,
-            port,
-            pod=pod,
-            address=address,
-        )
-
     def __str__(self) -> str:
         """For messages: `namespace/pod:port`."""
         return f"{self.namespace}/{self.pod}:{self.port}"

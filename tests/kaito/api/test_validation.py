@@ -9,16 +9,15 @@ import pytest
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.field_errors import FieldError, message_of, via
-from controller.kaito.api.options import KaitoOptions, Provisioner, Runtime
+from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.validation.inferenceset import validate_inference_set
-from controller.kaito.api.validation.own_nodes import memory_errors, own_node_errors
-from controller.kaito.api.validation.update import update_errors
 from controller.kaito.api.validation.workspace import validate_workspace
-from controller.kaito.api.workspace import Workspace, WorkspaceSpec, parse_workspace
-from controller.kaito.presets import Cloud, Model, NodeGPUs, find_model
+from controller.kaito.api.workspace import Workspace, WorkspaceSpec
+from controller.kaito.presets import Cloud
 from tests.kaito.support import inference, inference_set, tuning, workspace
 
 DEFAULT = KaitoOptions()
+NO_VLLM = KaitoOptions(vllm=False)
 OWN = KaitoOptions(provisioner=Provisioner.OWN_NODES)
 ALL_GATES = KaitoOptions(provisioner=Provisioner.OWN_NODES, mig=True, accelerators=True)
 NODE_POOLS = KaitoOptions(
@@ -311,6 +310,44 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
         DEFAULT,
         "must begin with a letter and have at most 54 characters",
     ),
+    (
+        workspace(inference=inference(adapters=[{"source": {"name": "A", "urls": ["http://x"]}}])),
+        DEFAULT,
+        (
+            "Either Image or Volume must be specified for adapter source: "
+            "inference.adapters.source\n"
+            "URLs are not supported as adapter source: inference.adapters.source.urls\n"
+            "invalid value: a lowercase RFC 1123 subdomain must consist"
+        ),
+    ),
+    (
+        workspace(inference=inference(adapters=[{}])),
+        DEFAULT,
+        "missing field(s): inference.Source",
+    ),
+    (
+        workspace(inference=inference(adapters=[{"source": {"image": "b"}}])),
+        DEFAULT,
+        "missing field(s): inference.Name of Adapter field must be specified",
+    ),
+    (
+        workspace(
+            inference=inference(
+                "phi-4",
+                adapters=[
+                    {"source": {"name": "a", "image": "b"}, "strength": "much"},
+                    {"source": {"name": "b", "image": "b"}, "strength": "1.5"},
+                    {"source": {"name": "c", "image": "b"}, "strength": "1"},
+                ],
+            )
+        ),
+        NO_VLLM,
+        (
+            "Invalid strength value for Adapter 'a': strconv.ParseFloat: parsing \"much\": invalid "
+            "syntax: inference.adapter\n"
+            "Strength value for Adapter 'b' must be between 0 and 1: inference.adapter"
+        ),
+    ),
     (workspace(name="7b"), DEFAULT, "must begin with a letter and have at most 54 characters"),
 ]
 
@@ -358,216 +395,6 @@ def test_errors_are_merged_and_sorted_as_knative_does():
         *via("under", [FieldError("b", ("x", "")), FieldError("c")]),
     ]
     assert message_of(errors) == "a: x\nwhy\nb: under, under.x, y\nc: "
-
-
-UPDATES: list[tuple[Workspace, Workspace, KaitoOptions, str]] = [
-    (workspace(), workspace(), DEFAULT, ""),
-    (workspace(), workspace(inference=inference("phi-4-mini-instruct", config="c")), DEFAULT, ""),
-    (workspace(), asked(count=2), DEFAULT, "field is immutable: resource.count"),
-    (
-        workspace(),
-        asked(instanceType="Standard_NX"),
-        DEFAULT,
-        (
-            "instanceType cannot be changed once set when node auto-provisioning is enabled: "
-            "resource.instanceType"
-        ),
-    ),
-    (
-        workspace(),
-        own(),
-        DEFAULT,
-        (
-            "missing field(s): resource.instanceType, resource.instanceType is required when node "
-            "auto-provisioning is enabled"
-        ),
-    ),
-    (own(), workspace(), DEFAULT, ""),
-    (workspace(), own(), OWN, ""),
-    (workspace(), workspace(), OWN, ""),
-    (
-        workspace(),
-        asked(instanceType="Standard_NX"),
-        OWN,
-        "invalid value: instanceType cannot be changed once set: resource.instanceType",
-    ),
-    (
-        own(),
-        workspace(),
-        OWN,
-        (
-            "invalid value: instanceType must be empty when node auto-provisioning is disabled "
-            "(BYO scenario): resource.instanceType"
-        ),
-    ),
-    (
-        workspace(),
-        asked(**labelled(apps="other")),
-        DEFAULT,
-        "field is immutable: resource.labelSelector",
-    ),
-    (
-        workspace(),
-        asked(**labelled({"key": "apps", "operator": "In", "values": ["phi"]})),
-        DEFAULT,
-        "",
-    ),
-    (
-        workspace(),
-        asked(**labelled({"key": "apps", "operator": "Exists"})),
-        DEFAULT,
-        "Only allow matchLabels or 'IN' matchExpression: resource.labelSelector",
-    ),
-    (
-        own(),
-        own(partition={"mode": "accelerator", "count": 1}),
-        OWN,
-        "field is immutable: resource.partition",
-    ),
-    (
-        workspace(),
-        workspace(inference=inference("phi-4")),
-        DEFAULT,
-        "field is immutable: inference.preset",
-    ),
-    (
-        workspace(),
-        served(template={}),
-        DEFAULT,
-        (
-            "field cannot be unset/set if it was set/unset: inference.template\n"
-            "field is immutable: inference.preset"
-        ),
-    ),
-    (
-        workspace(),
-        workspace(tuning=tuning()),
-        DEFAULT,
-        (
-            "Inference field cannot be toggled once set: spec.inference\n"
-            "Tuning field cannot be toggled once set: spec.tuning"
-        ),
-    ),
-    (
-        workspace(tuning=tuning()),
-        workspace(tuning=tuning(method="QLoRA", config="other")),
-        DEFAULT,
-        "",
-    ),
-    (
-        workspace(tuning=tuning()),
-        workspace(tuning=tuning(method="lora", preset={"name": "phi-4"}, input={"name": "x"})),
-        DEFAULT,
-        (
-            "Method cannot be changed: tuning.Method\nPreset cannot be changed: tuning.Preset\n"
-            "invalid value: During tuning Name field cannot be changed once set: tuning.Input.Name"
-        ),
-    ),
-    (
-        workspace(),
-        workspace(inference=inference(adapters=[{"source": {"name": "A", "urls": ["http://x"]}}])),
-        DEFAULT,
-        (
-            "Either Image or Volume must be specified for adapter source: "
-            "inference.adapters.source\n"
-            "URLs are not supported as adapter source: inference.adapters.source.urls\n"
-            "invalid value: a lowercase RFC 1123 subdomain must consist"
-        ),
-    ),
-    (
-        workspace(),
-        workspace(
-            inference=inference(
-                adapters=[
-                    {"source": {"name": "a", "image": "b"}, "strength": "much"},
-                    {"source": {"name": "b", "image": "b"}, "strength": "1.5"},
-                    {"source": {"name": "c", "image": "b"}, "strength": "1"},
-                ]
-            )
-        ),
-        DEFAULT,
-        (
-            "Invalid strength value for Adapter 'a': strconv.ParseFloat: parsing \"much\": invalid "
-            "syntax: inference.adapter\n"
-            "Strength value for Adapter 'b' must be between 0 and 1: inference.adapter"
-        ),
-    ),
-]
-
-
-@pytest.mark.parametrize(("old", "new", "options", "words"), UPDATES)
-def test_only_some_fields_may_change(
-    old: Workspace, new: Workspace, options: KaitoOptions, words: str
-):
-    message = message_of(update_errors(parse_workspace(new), parse_workspace(old), options))
-    assert message.startswith(words)
-    assert bool(message) is bool(words)
-
-
-def gpu_labels(**changes: str) -> dict[str, str]:
-    labels = {"product": "A100", "count": "1", "memory": "81920"} | changes
-    return {f"nvidia.com/gpu.{name}": value for name, value in labels.items()}
-
-
-@pytest.mark.parametrize(
-    ("nodes", "words"),
-    [
-        ([("a", gpu_labels()), ("b", gpu_labels())], ""),
-        ([], "No nodes found matching the specified label selector: "),
-        ([("a", {})], "Failed to get GPU config from nvidia labels on node a: missing required"),
-        (
-            [("a", gpu_labels()), ("b", gpu_labels(product="H100"))],
-            "Non-uniform GPU product: node b has H100 GPUs, but previous node has A100 GPUs, all",
-        ),
-        (
-            [("a", gpu_labels()), ("b", gpu_labels(count="2"))],
-            "Non-uniform GPU count: node b has 2 GPUs, but previous node has 1 GPUs",
-        ),
-        (
-            [("a", gpu_labels()), ("b", gpu_labels(memory="40960"))],
-            "Non-uniform GPU memory: node b has 40Gi memory, but previous node has 80Gi memory",
-        ),
-    ],
-)
-def test_nodes_of_ones_own_must_be_alike(nodes: list[tuple[str, dict[str, str]]], words: str):
-    message = message_of(own_node_errors(nodes))
-    assert message.startswith(words)
-    assert bool(message) is bool(words)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "runtime", "bypassed", "words"),
-    [
-        (2, Runtime.VLLM, False, ""),
-        (
-            1,
-            Runtime.VLLM,
-            False,
-            (
-                "invalid value: Insufficient total GPU memory: Instance type t has a total of "
-                "24Gi, but preset phi-4 requires at least 29323889213440m: instanceType"
-            ),
-        ),
-        (1, Runtime.VLLM, True, ""),
-        (
-            2,
-            Runtime.TRANSFORMERS,
-            False,
-            (
-                "Multi-node distributed inference is not supported with Huggingface Transformers "
-                "runtime: "
-            ),
-        ),
-    ],
-)
-def test_the_weights_must_fit_into_the_nodes(
-    nodes: int, runtime: Runtime, bypassed: bool, words: str
-):
-    model = find_model("phi-4")
-    assert isinstance(model, Model)
-    gpus = NodeGPUs(1, 24 * GIB)
-    errors = memory_errors("t", gpus, nodes, "phi-4", model, runtime, bypassed=bypassed)
-    assert message_of(errors) == words
 
 
 @pytest.mark.parametrize(

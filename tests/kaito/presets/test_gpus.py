@@ -8,6 +8,7 @@ from controller.kaito.presets import (
     Cloud,
     NodeGPUs,
     UnknownGPUs,
+    check_alike,
     find_instance_type,
     gpus_of_node,
     gpus_of_slice,
@@ -129,3 +130,32 @@ def test_there_are_35_profiles_of_slices():
 def test_other_profiles_are_an_error(profile: str, words: str):
     with pytest.raises(UnknownGPUs, match=words):
         gpus_of_slice(profile)
+
+
+def test_nodes_that_are_alike_pass():
+    check_alike([("a", LABELS), ("b", LABELS)])
+    check_alike([])
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"nvidia.com/gpu.product": "H100"},
+            "Non-uniform GPU product: node b has H100 GPUs, but previous node has Tesla-A100",
+        ),
+        (
+            {"nvidia.com/gpu.count": "2"},
+            "Non-uniform GPU count: node b has 2 GPUs, but previous node has 4 GPUs",
+        ),
+        (
+            {"nvidia.com/gpu.memory": "40960"},
+            "Non-uniform GPU memory: node b has 160Gi memory, but previous node has 320Gi memory",
+        ),
+        ({"nvidia.com/gpu.count": "many"}, "invalid nvidia.com/gpu.count value on node b: many"),
+    ],
+)
+def test_a_node_that_differs_is_named(changes: dict[str, str], words: str):
+    with pytest.raises(UnknownGPUs) as raised:
+        check_alike([("a", LABELS), ("b", {**LABELS, **changes})])
+    assert str(raised.value).startswith(words)

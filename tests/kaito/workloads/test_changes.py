@@ -14,7 +14,6 @@ from controller.kaito.workloads import (
     Revision,
     RevisionState,
     image_upgrade,
-    is_benchmarked,
     is_on_local_disk,
     preset_changes,
     template_changes,
@@ -281,11 +280,6 @@ def test_every_change_is_one_to_the_object_that_was_read():
         assert make()[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "12"}
 
 
-def test_a_server_shows_where_its_weights_are_and_whether_it_is_measured():
-    one, several = one_node(), read_golden("preset-several-nodes")[0]
-    assert is_on_local_disk(view(one.stateful_set()))
+def test_a_server_shows_where_its_weights_are():
+    assert is_on_local_disk(view(one_node().stateful_set()))
     assert not is_on_local_disk(view(template().stateful_set()))
-    assert is_benchmarked(view(one.stateful_set()))
-    assert is_benchmarked(view(read_golden("preset-several-nodes-benchmark")[0].stateful_set()))
-    assert not is_benchmarked(view(several.stateful_set()))
-    assert not is_benchmarked(view(template().stateful_set()))

@@ -58,11 +58,7 @@ def test_a_body_shares_nothing_with_the_specification():
 RESOURCE: dict[str, Any] = {"instanceType": "Standard_NC24ads_A100_v4", "labelSelector": {}}
 PHI = {"name": "phi-4"}
 ODD_INFERENCE: list[dict[str, Any]] = [
-    {"preset": PHI, "adapters": [{}]},
-    {"preset": PHI, "adapters": [{"source": None, "strength": None}]},
-    {"preset": PHI, "adapters": [{"source": {"name": "a'; exit", "image": "'$(x)'"}}]},
     {"preset": PHI, "adapters": [{"source": {"name": "a", "volumeSource": {"name": "b"}}}]},
-    {"preset": PHI, "adapters": [{"source": {"name": "a", "urls": ["https://example.com"]}}]},
     {"preset": {"name": "phi-4", "presetOptions": None}},
     {"preset": {"name": "MICROSOFT/Phi-4"}, "config": ""},
     {"template": {}},

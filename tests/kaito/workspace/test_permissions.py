@@ -12,7 +12,6 @@ from controller.kaito.api import labels
 from controller.kaito.api.node import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.inferenceset import InferenceSetKind
-from controller.kaito.permissions import PERMISSIONS, granted
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.runtime.plan import subresource_of
 from tests.fakes.verbs import needed
@@ -21,6 +20,7 @@ from tests.kaito.inferenceset.given import replica_of
 from tests.kaito.inferenceset.test_plan import FINALIZER as SET_FINALIZER
 from tests.kaito.inferenceset.test_plan import RESOURCE
 from tests.kaito.inferenceset.test_plan import deleted as deleted_set
+from tests.kaito.permissions import PERMISSIONS
 from tests.kaito.support import inference, inference_set, workspace
 from tests.kaito.workspace.given import Given, job, node, server, writes
 from tests.kaito.workspace.test_plan import TUNING, deleted
@@ -28,6 +28,7 @@ from tests.ray.test_permissions import RULES as USUAL
 from tests.ray.test_permissions import verbs_of
 
 if TYPE_CHECKING:
+    from controller.kube.resources import Resource
     from controller.runtime.plan import Plan
 
 CHART = Path(__file__).parents[3] / "charts" / "manta-operator"
@@ -68,6 +69,12 @@ def plans_of_sets() -> list[Plan]:
     labelled.with_replicas(replica_of(labelled.names[0]))
     surplus = GivenSet(inference_set(replicas=0)).with_replicas(replica_of("models-aaaaa"))
     return [labelled.plan(), surplus.plan(), deleted_set(finalizers=(SET_FINALIZER,)).plan()]
+
+
+def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    name = f"{plural}.{resource.group}" if resource.group else plural
+    return PERMISSIONS.get(name, frozenset())
 
 
 def used() -> dict[str, set[str]]:

@@ -153,6 +153,62 @@ def test_with_own_nodes_the_workload_is_created_once_they_are_ready():
     assert given.condition("ResourceReady")[0] == "True"
 
 
+def test_with_own_nodes_that_are_not_alike_nothing_is_created_until_they_are():
+    given = Given(own_workspace(), OWN_NODES).with_revision()
+    given.reads.add(NODES, node("n1", **gpu_labels()))
+    given.reads.add(NODES, node("n2", **gpu_labels() | {"nvidia.com/gpu.count": "2"}))
+    assert given.creates(given.plan(), "StatefulSet") == []
+    message = given.condition("ResourceReady")[2]
+    assert message.startswith("Non-uniform GPU count: node n2 has 2 GPUs")
+    given.reads.add(NODES, node("n2", **gpu_labels()))
+    assert len(given.creates(given.plan(), "StatefulSet")) == 1
+
+
+def test_own_nodes_of_which_a_number_is_stored_are_not_judged_again():
+    stored = workspace(resource={"instanceType": None}, status={"targetNodeCount": 1})
+    given = Given(stored, OWN_NODES).with_revision()
+    given.reads.add(NODES, node("n1", **gpu_labels()))
+    given.reads.add(NODES, node("n2", **gpu_labels() | {"nvidia.com/gpu.count": "2"}))
+    assert len(given.creates(given.plan(), "StatefulSet")) == 1
+
+
+# the memory of nodes that serve with Transformers
+
+
+ONE_NODE = "Multi-node distributed inference is not supported with Huggingface Transformers runtime"
+TOO_LITTLE = (
+    f"invalid value: Insufficient total GPU memory: Instance type {INSTANCE} has a total of 80Gi, "
+    "but preset llama-3.3-70b-instruct requires at least "
+)
+
+
+@pytest.mark.parametrize(
+    ("preset", "count", "annotations", "words"),
+    [
+        ("phi-4", 1, {}, ""),
+        ("llama-3.3-70b-instruct", 1, {}, f"{ONE_NODE}: \n{TOO_LITTLE}"),
+        ("llama-3.3-70b-instruct", 2, {}, f"{ONE_NODE}: "),
+        ("llama-3.3-70b-instruct", 1, {labels.BYPASS_RESOURCE_CHECKS: ""}, f"{ONE_NODE}: "),
+    ],
+)
+def test_no_node_is_claimed_for_weights_that_do_not_fit_into_it(
+    preset: str, count: int, annotations: dict[str, str], words: str
+):
+    served = {"name": preset, "presetOptions": {"modelAccessSecret": "token"}}
+    given = Given(
+        workspace(
+            resource={"count": count},
+            inference={"preset": served},
+            annotations={labels.RUNTIME: "transformers", **annotations},
+        )
+    ).with_revision()
+    _, reason, message = given.condition("ResourceReady")
+    assert (labels.NODE_CLAIMS in str(given.plan().commit)) is not bool(words)
+    assert (reason == "ModelDoesNotFit") is bool(words)
+    assert not words or message.startswith(words)
+    assert message.count("\n") == words.count("\n")
+
+
 # the model server
 
 

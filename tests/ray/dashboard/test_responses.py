@@ -119,7 +119,7 @@ def test_other_recorded_answers_are_what_they_were():
     assert answers.deletion(recorded("job-delete"), "demo-long") == JobDeleted()
     assert answers.submission(recorded("job-submit"), "demo-ok-x7k2p") == Submitted("demo-ok-x7k2p")
     again = answers.submission(recorded("job-submit-duplicate-500"), "demo-ok-x7k2p")
-    assert again == Submitted("demo-ok-x7k2p", already=True)
+    assert again == Submitted("demo-ok-x7k2p")
     assert answers.version(recorded("version")).ray_version == "2.60.0"
     assert isinstance(answers.version(recorded("version")), RayVersion)
     answers.gcs_health(recorded("gcs-healthz"))

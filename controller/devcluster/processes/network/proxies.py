@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _MOST = 256
 """Concurrent requests; further ones wait."""
 _CONNECT, _FIRST_BYTE = 5.0, 60.0  # seconds
-_CHUNK = 64 * 1024
 _NOT_PASSED_ON = HOP_BY_HOP | {"authorization", "content-length", "host"}
 
 

@@ -46,7 +46,9 @@ def inference_errors(inference: InferenceSpec, runtime: Runtime) -> Iterator[Fie
         yield FieldError(
             f"Number of Adapters exceeds the maximum limit, maximum of {MAX_ADAPTERS} allowed"
         )
-    yield from duplicate_adapter_errors(inference.adapters)
+    for adapter in inference.adapters:
+        yield from _adapter_errors(adapter)
+    yield from _duplicate_adapter_errors(inference.adapters)
 
 
 def deprecated_error(inference: InferenceSpec) -> FieldError | None:
@@ -70,7 +72,7 @@ def runtime_errors(
         yield FieldError("Runtime validation: vLLM does not support adapter strength")
 
 
-def duplicate_adapter_errors(adapters: Sequence[Adapter]) -> Iterator[FieldError]:
+def _duplicate_adapter_errors(adapters: Sequence[Adapter]) -> Iterator[FieldError]:
     """Names that two adapters share."""
     seen: set[str] = set()
     for adapter in adapters:
@@ -80,8 +82,8 @@ def duplicate_adapter_errors(adapters: Sequence[Adapter]) -> Iterator[FieldError
         seen.add(name)
 
 
-def changed_adapter_errors(adapter: Adapter) -> Iterator[FieldError]:
-    """Errors of an adapter; Kaito looks for these in updates only."""
+def _adapter_errors(adapter: Adapter) -> Iterator[FieldError]:
+    """Errors of an adapter, which Kaito finds in updates: its own first write is one."""
     source = adapter.source
     if source is None:
         yield missing_field("Source")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field, via
 from controller.kaito.api.validation.sources import (
     destination_errors,
-    image_errors,
     source_errors,
 )
 from controller.kaito.presets import find_tunable_model, is_preset_name, tunable_models
@@ -44,22 +43,3 @@ def _not_tunable(name: str) -> FieldError:
     """Kaito admits such a model and then fails for ever."""
     models = ", ".join(sorted(tunable_models()))
     return invalid_value(f"{name} cannot be tuned; the models that can are {models}", "presetName")
-
-
-def changed_tuning_errors(tuning: TuningSpec, old: TuningSpec) -> Iterator[FieldError]:
-    """Errors of a change."""
-    if tuning.input is None:
-        yield missing_field("Input")
-    else:
-        old_name = old.input.name if old.input else ""
-        if tuning.input.name != old_name:
-            yield invalid_value("During tuning Name field cannot be changed once set", "Input.Name")
-        yield from via("Input", image_errors(tuning.input.image, "input"))
-    if tuning.output is None:
-        yield missing_field("Output")
-    else:
-        yield from via("Output", image_errors(tuning.output.image, "output"))
-    if tuning.preset != old.preset:
-        yield FieldError("Preset cannot be changed", ("Preset",))
-    if tuning.method.lower() != old.method.lower():
-        yield FieldError("Method cannot be changed", ("Method",))

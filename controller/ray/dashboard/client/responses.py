@@ -116,7 +116,7 @@ def submission(answer: DashboardResponse, job_id: str) -> Submitted:
     """
     words = _text(answer)
     if answer.status in {400, 500} and _DUPLICATE in words and job_id in words:
-        return Submitted(job_id, already=True)
+        return Submitted(job_id)
     check_refusal(answer)
     if answer.status == 500 and _REFUSED_BY_AGENT in words:
         raise RefusedByRay(last_line(words))

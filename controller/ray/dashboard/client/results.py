@@ -80,11 +80,9 @@ class Submitted:
 
     Attributes:
         submission_id: of the job.
-        already: whether it had the id before this request. The job may then be somebody else's.
     """
 
     submission_id: str
-    already: bool = False
 
 
 @dataclass(frozen=True, slots=True)

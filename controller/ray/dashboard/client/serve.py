@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 RUNNING: Final = "RUNNING"
 """Status of an application all of whose deployments are healthy; also state of a replica."""
 
-HEALTHY: Final = "HEALTHY"
-"""Status of a deployment or a proxy that works."""
-
 
 @dataclass(frozen=True, slots=True)
 class ServeDeployment:

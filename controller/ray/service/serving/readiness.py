@@ -36,14 +36,12 @@ class Readiness:
         ready: percent of the full size whose replicas run.
         deployed: whether Ray has this config, with this capacity.
         first_cause: why it does not serve, a sentence; empty if it does.
-        unmanaged: names of applications that are not in the config.
     """
 
     serves: bool
     ready: int
     deployed: bool
     first_cause: str = ""
-    unmanaged: tuple[str, ...] = ()
 
 
 def judge(state: ServeState, config: StoredConfig, capacity: int | None) -> Readiness:
@@ -65,7 +63,6 @@ def judge(state: ServeState, config: StoredConfig, capacity: int | None) -> Read
         ready=_ready(state, found, wanted),
         deployed=deployed,
         first_cause=cause or ("" if deployed else "Ray has another config or capacity"),
-        unmanaged=tuple(sorted(state.applications.keys() - wanted.keys())),
     )
 
 

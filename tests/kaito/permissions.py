@@ -1,16 +1,11 @@
-"""What the operator may do on the API server for Workspaces and InferenceSets, as data.
-
-A test compares it with what plans write and what is watched.
-"""
+"""What the operator may do on the API server for Workspaces and InferenceSets, as data."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from controller.kube.resources import Resource
 
 _WATCH: Final = frozenset({"get", "list", "watch"})
 
@@ -31,10 +26,3 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
     "storageclasses.storage.k8s.io": _WATCH,
 }
 """Verbs by resource, written `plural/subresource.group`."""
-
-
-def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
-    """The verbs on a resource; none if the table does not know it."""
-    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    name = f"{plural}.{resource.group}" if resource.group else plural
-    return PERMISSIONS.get(name, frozenset())
