@@ -106,13 +106,13 @@ class GoWriter:
 
 @cache
 def kaito_writer() -> GoWriter:
-    """What Kaito writes that is built with Kubernetes 1.34 or newer."""
+    """The output of a Kaito that is built with Kubernetes 1.34 or newer."""
     return GoWriter(_read())
 
 
 @cache
 def old_kaito_writer() -> GoWriter:
-    """What an older Kaito writes: `creationTimestamp: null` in the metadata of every template."""
+    """The output of an older Kaito: `creationTimestamp: null` in the metadata of every template."""
     structs = _read()
     metadata = [
         replace(field, always=True) if field.name == "creationTimestamp" else field

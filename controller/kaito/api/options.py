@@ -1,4 +1,4 @@
-"""What the operator is told about the cluster, on which validation and plans depend."""
+"""Settings about the cluster, on which validation and plans depend."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PERFORMANCE_MODES: Final = ("balanced", "interactivity", "throughput")
 
 
 class Provisioner(Enum):
-    """Where nodes come from, Kaito's `--node-provisioner`."""
+    """The origin of nodes, Kaito's `--node-provisioner`."""
 
     NODE_CLAIMS = "azure-gpu-provisioner"
     NODE_POOLS = "karpenter"
@@ -27,7 +27,7 @@ class Provisioner(Enum):
 
 
 class Runtime(Enum):
-    """What serves a model, the annotation `kaito.sh/runtime`."""
+    """The software that serves a model, the annotation `kaito.sh/runtime`."""
 
     VLLM = "vllm"
     TRANSFORMERS = "transformers"
@@ -78,7 +78,7 @@ class KaitoOptions:
         return self.provisioner is Provisioner.OWN_NODES
 
     def runtime(self, annotations: Mapping[str, str]) -> Runtime:
-        """What serves the model of an object with these annotations."""
+        """The software that serves the model of an object with these annotations."""
         if not self.vllm or annotations.get(labels.RUNTIME) == Runtime.TRANSFORMERS.value:
             return Runtime.TRANSFORMERS
         return Runtime.VLLM

@@ -57,7 +57,7 @@ def revision_data(workspace: Workspace) -> dict[str, Any]:
 
 
 def _parts(workspace: Workspace, writer: GoWriter) -> dict[str, Any]:
-    """What Go writes for each part, in the order in which they are hashed."""
+    """The JSON that Go writes for each part, in the order in which they are hashed."""
     return {
         "resource": writer.write("ResourceSpec", workspace.resource),
         "inference": writer.write("*InferenceSpec", workspace.inference),

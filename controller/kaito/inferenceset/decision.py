@@ -1,4 +1,4 @@
-"""Which Workspaces of an InferenceSet are created and which are deleted.
+"""Decides which Workspaces of an InferenceSet are created and which are deleted.
 
 The promises, for any view that was true once and however often the decision is carried out:
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SetDecision:
-    """What is due now; all of it may be done at once.
+    """Creations and deletions that are due now; all of them may be done at once.
 
     Attributes:
         create: names of new Workspaces.

@@ -55,7 +55,7 @@ class InferenceSetKind:
         return observe_inference_set(key, reads, self._sources)
 
     def problem(self, observation: InferenceSetObservation) -> Problem | None:
-        """Why the specification is refused, None if it is valid."""
+        """The reason for which the specification is refused, None if it is valid."""
         return observation.goal if isinstance(observation.goal, Problem) else None
 
     def plan(self, observation: InferenceSetObservation, now: datetime) -> Plan:

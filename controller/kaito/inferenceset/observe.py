@@ -137,7 +137,7 @@ def _missing(
 
 
 def _conflict(meta: ObjectMeta, name: str, reads: CacheReader) -> str:
-    """Whose Workspace has the name; empty if it is free."""
+    """The end of a sentence about the object of others that has the name; empty if it is free."""
     key = f"{meta.namespace}/{name}"
     present = reads.get(WORKSPACES, key)
     if present is not None:

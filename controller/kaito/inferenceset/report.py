@@ -1,4 +1,4 @@
-"""What the status of an InferenceSet says of its replicas, in Kaito's words."""
+"""The part of an InferenceSet's status that is about its replicas, in Kaito's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of models and machines: tables with their sources, and pure functions of them."""
+"""Knowledge about models and machines: tables with their sources, and pure functions of them."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ _LOADED_PER_STORED: Final = 1.02
 """Size of loaded weights compared with their files."""
 
 _BASE_OVERHEAD_GIB: Final = 2.3
-"""What vLLM takes of each GPU whatever the model: CUDA, NCCL, the graphs of a small model."""
+"""Memory that vLLM takes of each GPU for any model: CUDA, NCCL, the graphs of a small model."""
 
 _OVERHEAD_PER_WEIGHT: Final = 0.05
-"""What it takes besides for each byte of weights on that GPU."""
+"""Memory that it takes besides for each byte of weights on that GPU."""
 
 DEFAULT_CONTEXT: Final = 2048
 """Tokens of context for which there must be room if nothing else is asked for."""

@@ -16,7 +16,7 @@ _AZURE_SERIES: Final = ("standard_n", "standard_d")
 
 
 class Cloud(Enum):
-    """Where the nodes are, Kaito's `CLOUD_PROVIDER`."""
+    """The provider of the nodes, Kaito's `CLOUD_PROVIDER`."""
 
     AZURE = "azure"
     AWS = "aws"

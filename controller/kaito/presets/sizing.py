@@ -1,4 +1,4 @@
-"""What follows from the size of a model's weights: disk, and time to start."""
+"""Consequences of the size of a model's weights: disk, and time to start."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _take_weights(flags: dict[str, str], model: Model, settings: VllmSettings) -
 
 
 def _parallelism(model: Model, settings: VllmSettings) -> dict[str, str]:
-    """How the model is spread: copies on each GPU, shards over GPUs, layers over nodes."""
+    """Flags that spread the model: copies on each GPU, shards over GPUs, layers over nodes."""
     count = settings.gpus.count
     if settings.nodes > 1:
         return {

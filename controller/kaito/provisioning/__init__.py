@@ -1,1 +1,1 @@
-"""Which nodes a Workspace gets: decisions on values, without a clock and without I/O."""
+"""The nodes that a Workspace gets: decisions on values, without a clock and without I/O."""

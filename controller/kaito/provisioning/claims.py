@@ -26,7 +26,7 @@ _LONGEST_MESSAGE: Final = 256
 
 
 class ClaimState(Enum):
-    """What has become of a claim."""
+    """The fate of a claim."""
 
     PENDING = "pending"
     READY = "ready"

@@ -1,4 +1,4 @@
-"""Which claims are created and deleted: a pure function of what is observed.
+"""Decides which claims are created and deleted: a pure function of the observation.
 
 The set of claims is committed before anything is created, and changes only when the specification
 does, a claim fails for good, or is gone for certain. Everything that exists or may exist counts:
@@ -31,7 +31,7 @@ _GIVEN_BACK: Final = "NodesGivenBack"
 
 @dataclass(frozen=True, slots=True)
 class ClaimSettings:
-    """How long is waited.
+    """Durations of waits.
 
     Attributes:
         first_retry: after the first failure of a claim; twice as long after each further one.
@@ -44,7 +44,7 @@ class ClaimSettings:
     hold: timedelta = timedelta(minutes=30)
 
     def retry_after(self, failures: int) -> timedelta:
-        """How long a claim is not created after so many failures in a row."""
+        """The wait before a claim is created again after so many failures in a row."""
         if failures < 1:
             return timedelta()
         return min(self.first_retry * 2 ** min(failures - 1, 20), self.longest_retry)
@@ -52,7 +52,7 @@ class ClaimSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """What is observed.
+    """The observed facts on which the decision depends.
 
     Attributes:
         uid: of the Workspace.
@@ -84,7 +84,7 @@ class ClaimFacts:
 
 
 class Awaited(Enum):
-    """What is waited for."""
+    """An event for which a claim waits."""
 
     READY = "the claim becomes ready"
     GONE = "the claim is gone"
@@ -115,7 +115,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class ClaimDecision:
-    """What is to be done; the commitment first.
+    """The steps that are due; the commitment comes first.
 
     Attributes:
         commitment: to be stored first if it differs from the stored one, under the revision of the
@@ -275,7 +275,7 @@ def _ready(commitment: Commitment, facts: ClaimFacts) -> list[ObservedClaim]:
 def _held_until(
     commitment: Commitment, facts: ClaimFacts, settings: ClaimSettings
 ) -> datetime | None:
-    """When ready nodes of a set that was never complete are given back."""
+    """The time at which ready nodes of a set that was never complete are given back."""
     if commitment.target < 2 or commitment.complete or facts.pending:
         return None
     since = [each.ready_since for each in _ready(commitment, facts) if each.ready_since]
@@ -303,7 +303,7 @@ def _given_back(
 def _steps(
     commitment: Commitment, facts: ClaimFacts, now: datetime, held_until: datetime | None
 ) -> ClaimDecision:
-    """What the set leads to."""
+    """The decision that the set leads to."""
     claims = facts.claims
     missing = [slot for slot in commitment.slots if slot.name not in claims]
     unseen = [slot for slot in missing if not slot.seen and slot.name not in facts.pending]
@@ -334,7 +334,7 @@ def _sent(commitment: Commitment, names: frozenset[str]) -> Commitment:
 
 
 def _existing(commitment: Commitment, facts: ClaimFacts) -> int:
-    """How many claims exist or may exist."""
+    """The number of claims that exist or may exist."""
     unsure = {slot.name for slot in commitment.slots if slot.seen}
     unsure |= set(commitment.discarded) - facts.absent
     return len(facts.claims.keys() | facts.pending | unsure)

@@ -1,4 +1,4 @@
-"""What becomes of the claims of a Workspace that is deleted."""
+"""Decides about the claims of a Workspace that is deleted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.claims import ObservedClaim
 
 BOUND = timedelta(minutes=15)
-"""How long the finalizer stays for claims that do not go: nodes may take minutes to be given back,
+"""The finalizer stays so long for claims that do not go: nodes may take minutes to be given back,
 and a provider that is gone gives none back."""
 
 

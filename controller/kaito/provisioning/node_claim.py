@@ -30,7 +30,7 @@ class NoNodeClass(ValueError):  # noqa: N818 - reads as what it says
 
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
-    """What the nodes of a Workspace are to be.
+    """The wanted properties of the nodes of a Workspace.
 
     Attributes:
         instance_type: their type.
@@ -46,7 +46,7 @@ class NodeRequest:
 
     @property
     def template(self) -> str:
-        """What tells sets of claims apart: another machine, or other labels."""
+        """A text that tells sets of claims apart: another machine, or other labels."""
         words = [self.instance_type, *(f"{key}={self.node_labels[key]}" for key in self._keys)]
         return " ".join(words)
 

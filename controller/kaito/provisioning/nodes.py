@@ -1,4 +1,4 @@
-"""Whether the nodes of a Workspace are ready for its workload, and what they lack."""
+"""Judges the nodes of a Workspace: ready for its workload, or not, and what they lack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACCELERATOR: Final = "nvidia"
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is observed of a node that the selector of a Workspace finds.
+    """The facts about a node that the selector of a Workspace finds.
 
     Attributes:
         name: of the node.

@@ -1,4 +1,4 @@
-"""Which Workspaces an event of a claim or a node concerns, and which nodes a Workspace may use."""
+"""Finds the Workspaces that an event of a claim or node concerns, and the nodes of a Workspace."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def matching(nodes: Iterable[GpuNode], selector: Mapping[str, str]) -> tuple[Nod
 
 
 def node_facts(node: GpuNode) -> NodeFacts:
-    """What is observed of a node."""
+    """The facts about a node."""
     status = node.status
     return NodeFacts(
         name=node.metadata.name,

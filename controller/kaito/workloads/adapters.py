@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def adapter_parts(adapters: Sequence[Adapter]) -> PodParts:
-    """What the adapters add to the pod of a model server.
+    """The parts that the adapters add to the pod of a model server.
 
     The strength of an adapter is a variable with its name, as the server expects it.
     """

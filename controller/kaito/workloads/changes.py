@@ -1,4 +1,4 @@
-"""What is changed of a StatefulSet that exists: a JSON patch, empty if nothing is due.
+"""Changes of a StatefulSet that exists, as a JSON patch, empty if nothing is due.
 
 A model server restarts only for another revision of its Workspace, or when an upgrade of its image
 is asked for. What others have changed stays: replicas, resources, images, affinity, probes, the

@@ -1,4 +1,4 @@
-"""How what a Workspace creates is named, labelled and owned."""
+"""Names, labels and owners of the objects that a Workspace creates."""
 
 from __future__ import annotations
 

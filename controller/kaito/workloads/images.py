@@ -28,7 +28,7 @@ _TAG_BESIDE_DIGEST: Final = re.compile(r"(:[\w][\w.-]*)(?=@)", re.ASCII)
 
 
 def engine_metadata(runtime: Runtime) -> dict[str, str]:
-    """What a measurement says about the engine. Kaito knows the quantization of no model here."""
+    """The engine's part of a measurement. Kaito knows the quantization of no model here."""
     return {
         "engine": runtime.value,
         "engineVersion": _ENGINE_VERSIONS[runtime],

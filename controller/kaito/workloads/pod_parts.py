@@ -1,4 +1,4 @@
-"""What one concern adds to a pod, so that a pod is the sum of its concerns."""
+"""The parts that one concern adds to a pod, so that a pod is the sum of its concerns."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _pod_spec(server: Server, resource: ResourceSpec) -> Body:
 
 
 def _parts(server: Server) -> PodParts:
-    """What the concerns add to the pod, in Kaito's order."""
+    """The parts that the concerns add to the pod, in Kaito's order."""
     return (
         volumes.config_volume(server.inference.config)
         + _weights(server)

@@ -29,7 +29,7 @@ _JOIN_TIME: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class ProbedServer:
-    """What the probes of a model server depend on.
+    """The facts on which the probes of a model server depend.
 
     Attributes:
         model: that it serves.

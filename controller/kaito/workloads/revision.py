@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RevisionState(Enum):
-    """How a workload relates to the present revision."""
+    """The relation of a workload to the present revision."""
 
     PRESENT = "made from it"
     UNMARKED = "made from the same specification, or nobody knows: only the mark is missing"

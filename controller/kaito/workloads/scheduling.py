@@ -60,13 +60,13 @@ def tuning_tolerations(options: KaitoOptions) -> list[Body]:
 
 
 def node_requirements(resource: ResourceSpec) -> list[Body]:
-    """What the user asks of nodes, sorted; reserved labels count for nothing."""
+    """The user's requirements of nodes, sorted; reserved labels count for nothing."""
     wanted = resource.node_labels
     return [_requirement(key, wanted[key]) for key in sorted(wanted)]
 
 
 def own_node_requirements(workspace: ObjectMeta, options: KaitoOptions) -> list[Body]:
-    """What nodes have that were provisioned for this Workspace; nothing without provisioner."""
+    """The labels of nodes that were provisioned for this Workspace; none without provisioner."""
     if options.provisioner is Provisioner.OWN_NODES:
         return []
     keys = (labels.WORKSPACE, labels.WORKSPACE_NAMESPACE)

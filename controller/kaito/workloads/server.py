@@ -1,4 +1,4 @@
-"""What serves a preset: the facts that its pods are made from besides the specification."""
+"""The server of a preset: the facts that its pods are made from besides the specification."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ROLES: Final = frozenset({"prefill", _DECODE})
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What is known of the model and of the nodes when the workload is created.
+    """The facts about the model and the nodes when the workload is created.
 
     Attributes:
         model: that the preset stands for.

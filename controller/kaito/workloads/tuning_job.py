@@ -50,7 +50,7 @@ _MODEL_NAME: Final = "sh.kaito.model.name"
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What is known of the model, the nodes and the options when the job is created.
+    """The facts about the model, the nodes and the options when the job is created.
 
     Attributes:
         model: that the preset stands for.

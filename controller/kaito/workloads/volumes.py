@@ -38,7 +38,7 @@ def shared_memory() -> PodParts:
 
 
 def weights_mount() -> PodParts:
-    """Where the model's weights are, on whatever volume."""
+    """The mount of the model's weights, on whatever volume."""
     return PodParts(mounts=({"name": WEIGHTS, "mountPath": WEIGHTS_PATH},))
 
 
@@ -66,12 +66,12 @@ def weights_of_the_node(path: str) -> PodParts:
 
 
 def data_volume(source: Mapping[str, Any] | None = None) -> PodParts:
-    """What a tuning reads."""
+    """The volume that a tuning reads."""
     return _volume("data-volume", DATA_PATH, source or {"emptyDir": {}})
 
 
 def results_volume(folder: str, source: Mapping[str, Any] | None) -> PodParts:
-    """Where a tuning writes."""
+    """The volume to which a tuning writes."""
     return _volume("results-volume", folder, source or {"emptyDir": {}})
 
 

@@ -1,4 +1,4 @@
-"""What is stored in a Workspace's metadata before anything that depends on it is written."""
+"""Stores in a Workspace's metadata what later writes depend on, before they are sent."""
 
 from __future__ import annotations
 

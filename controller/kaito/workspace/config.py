@@ -25,7 +25,7 @@ MISSING = "ConfigMapNotFound"
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Why a workload is not created: what is waited for.
+    """The reason for which a workload is not created yet.
 
     Attributes:
         reason: in one word.
@@ -49,7 +49,7 @@ def context_of(config: Mapping[str, str] | None) -> int | None:
 
 
 def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str) -> Blocked | None:
-    """What is wrong with the options, None if nothing is.
+    """The fault of the options, None if they have none.
 
     Args:
         goal: of the Workspace.

@@ -1,4 +1,4 @@
-"""What a Workspace's planner relies on: without it, claims would go and servers restart.
+"""The fields on which planning relies: without them, claims would go and servers restart.
 
 A specification that lacks a field asks for something else: its hash is another one, so that the
 server or the job is made anew, and its nodes may be others. The API server drops what its

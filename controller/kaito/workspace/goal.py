@@ -1,4 +1,4 @@
-"""What a Workspace asks for, read from its specification once for each state of the object."""
+"""The wishes of a Workspace, read from its specification once for each state of the object."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the user wants, read from a valid specification.
+    """The user's wishes, read from a valid specification.
 
     Attributes:
         spec: the specification.
@@ -47,7 +47,7 @@ class Goal:
 
 
 def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
-    """What the Workspace asks for, or what is wrong with it."""
+    """The goal of a Workspace, or the problem that makes it invalid."""
     spec = validate_workspace(workspace, options)
     if isinstance(spec, Problem):
         return spec
@@ -69,7 +69,7 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
 
 
 def _provisioner_problem(options: KaitoOptions) -> Problem | None:
-    """Why no Workspace gets nodes, as the operator is set up; None if they do."""
+    """The problem of an operator whose settings give no Workspace nodes; None if they do."""
     if options.provisioner is Provisioner.NODE_POOLS:
         message = "NodePools of Karpenter are not supported yet; bring your own nodes"
     elif options.provisioner is Provisioner.NODE_CLAIMS and not can_claim(options.cloud):

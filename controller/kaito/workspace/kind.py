@@ -48,7 +48,7 @@ class WorkspaceKind:
 
     @property
     def owned(self) -> tuple[Owned[Any], ...]:
-        """What is watched depends on where nodes come from."""
+        """The watched resources, which depend on the provisioner."""
         return watches(self._settings.options)
 
     def observe(self, key: str, reads: CacheReader) -> WorkspaceObservation | None:
@@ -56,7 +56,7 @@ class WorkspaceKind:
         return observe_workspace(key, reads, self._sources)
 
     def problem(self, observation: WorkspaceObservation) -> Problem | None:
-        """Why the specification is refused, None if it is valid."""
+        """The reason for which the specification is refused, None if it is valid."""
         return observation.goal if isinstance(observation.goal, Problem) else None
 
     def plan(self, observation: WorkspaceObservation, now: datetime) -> Plan:

@@ -1,4 +1,4 @@
-"""What a Workspace's plan depends on, at one moment, as values."""
+"""The facts on which a Workspace's plan depends, at one moment, as values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SeenClaims:
 
 @dataclass(frozen=True, slots=True)
 class SeenWorkload:
-    """What a Workspace has besides nodes.
+    """The objects of a Workspace besides nodes.
 
     Attributes:
         revisions: that it controls.
@@ -93,7 +93,7 @@ class WorkspaceObservation:
 
     @property
     def valid_goal(self) -> Goal:
-        """What the user wants, of a Workspace that is known to be valid."""
+        """The goal of a Workspace that is known to be valid."""
         assert not isinstance(self.goal, Problem)
         return self.goal
 

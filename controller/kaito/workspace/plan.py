@@ -67,7 +67,7 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
 
 
 def _annotations(claims: ClaimDecision | None, history: HistoryStep) -> dict[str, str]:
-    """What the Workspace is marked with; the revision once it is stored."""
+    """The annotations of the Workspace; the revision is among them once it is stored."""
     marks = history.revision.annotations if history.create is None else {}
     if claims is None:
         return marks

@@ -1,4 +1,4 @@
-"""How far the nodes of a Workspace are: one value, from which plan and status are made."""
+"""The progress of the nodes of a Workspace: one value, from which plan and status are made."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the nodes of a valid Workspace are.
+    """The progress of the nodes of a valid Workspace.
 
     Attributes:
         target: how many it needs.

@@ -1,4 +1,4 @@
-"""How many nodes a Workspace needs."""
+"""Decides how many nodes a Workspace needs."""
 
 from __future__ import annotations
 

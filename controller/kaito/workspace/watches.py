@@ -1,4 +1,4 @@
-"""What Workspaces watch besides themselves.
+"""The resources that Workspaces watch besides themselves.
 
 Jobs and ControllerRevisions are parts of their resources, selected by Kaito's labels: other kinds
 of the same process watch other parts. Kaito's StatefulSets and services have no labels (KAI-16), so
@@ -86,7 +86,7 @@ _WORKLOADS: Final[tuple[Owned[Any], ...]] = (
 
 
 def watches(options: KaitoOptions) -> tuple[Owned[Any], ...]:
-    """What is watched depends on where nodes come from."""
+    """The watched resources, which depend on the provisioner."""
     if options.has_own_nodes:
         return (_OWN_NODES, *_WORKLOADS)
     return (_CLAIMS, _CLAIMED_NODES, *_WORKLOADS)

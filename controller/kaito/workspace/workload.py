@@ -1,4 +1,4 @@
-"""What a Workspace creates and changes besides nodes: services first, then the workload."""
+"""Creates and changes the objects of a Workspace besides nodes: services, then the workload."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _server_body(
 def _changes(
     seen: WorkspaceObservation, progress: Progress, history: HistoryStep
 ) -> Iterator[JsonPatch]:
-    """What a server that exists lacks; one that is going is left to go."""
+    """The changes that a server needs that exists; one that is going is left to go."""
     present, inference = seen.workload.server, seen.valid_goal.spec.inference
     if present is None or inference is None or present.metadata.terminating:
         return

@@ -20,7 +20,7 @@ _LONGEST: Final = 1024
 
 
 def image_problem(image: str) -> str:
-    """Why a text is no reference of an image; empty if it is one."""
+    """The reason for which a text is no reference of an image; empty if it is one."""
     if len(image) > _LONGEST:
         return "invalid reference format"
     if _HEXADECIMAL_ID.fullmatch(image):

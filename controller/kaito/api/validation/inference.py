@@ -62,7 +62,7 @@ def deprecated_error(inference: InferenceSpec) -> FieldError | None:
 def runtime_errors(
     model: Model, inference: InferenceSpec, runtime: Runtime
 ) -> Iterator[FieldError]:
-    """What the runtime cannot do with this model."""
+    """Errors of a model, or of adapters, that the runtime cannot serve."""
     if runtime is Runtime.TRANSFORMERS and not serves_with_transformers(model):
         yield FieldError(
             f"Runtime validation: model {model.short_name} does not support inference with "

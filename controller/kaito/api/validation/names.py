@@ -20,12 +20,12 @@ _SUBDOMAIN_SYNTAX: Final = (
 
 
 def label_problem(name: str) -> str:
-    """Why a name is no DNS label; empty if it is one."""
+    """The reason for which a name is no DNS label; empty if it is one."""
     return _problem(name, 63, _LABEL, _LABEL_SYNTAX)
 
 
 def subdomain_problem(name: str) -> str:
-    """Why a name is no DNS subdomain; empty if it is one."""
+    """The reason for which a name is no DNS subdomain; empty if it is one."""
     return _problem(name, 253, _SUBDOMAIN, _SUBDOMAIN_SYNTAX)
 
 

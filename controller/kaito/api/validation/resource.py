@@ -76,7 +76,7 @@ def tuning_resource_errors(resource: ResourceSpec) -> Iterator[FieldError]:
 
 
 def selector_error(selector: LabelSelector | None) -> FieldError | None:
-    """Why no nodes can be selected; None if they can."""
+    """The error of a selector that can select no nodes; None if it can."""
     if selector is None:
         return None
     for requirement in selector.match_expressions:
@@ -91,7 +91,7 @@ def selector_error(selector: LabelSelector | None) -> FieldError | None:
 
 
 def _requirement_problem(requirement: SelectorRequirement) -> str:
-    """Why a requirement is no pair of key and value; empty if it is one."""
+    """The reason for which a requirement is no pair of key and value; empty if it is one."""
     operator, old = requirement.operator, "be converted into the old label selector format"
     if operator == "In":
         single = len(requirement.values) == 1

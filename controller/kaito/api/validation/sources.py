@@ -1,4 +1,4 @@
-"""Where data comes from, and where results go."""
+"""Sources of data, and destinations of results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def image_errors(image: str, what: str) -> Iterator[FieldError]:
 
 
 def url_problem(url: str) -> str:
-    """Why nothing may be downloaded from an address; empty if it may."""
+    """The reason for which nothing may be downloaded from an address; empty if it may."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").lower()

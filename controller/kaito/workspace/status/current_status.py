@@ -79,7 +79,7 @@ def _outcome(
 def _workload_cause(
     seen: WorkspaceObservation, progress: Progress, failures: tuple[Failure, ...]
 ) -> Blocked:
-    """Why the workload gets no further; empty while it is merely waited for."""
+    """The reason for which the workload gets no further; empty while it is merely waited for."""
     for failure in failures:
         if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
             return Blocked(failure.reason, what_failed(failure))

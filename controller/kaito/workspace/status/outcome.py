@@ -1,4 +1,4 @@
-"""How far the workload of a Workspace is: the conditions besides those of nodes, and `state`."""
+"""The progress of the workload of a Workspace: conditions besides those of nodes, and `state`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def serves(server: StatefulSet | None) -> bool:
 
 
 def tuning_state(job: Job | None) -> State:
-    """How far a tuning is.
+    """The state of a tuning.
 
     Kaito calls it failed as soon as one pod has failed, also if the next one succeeds (KAI-13).
     """
