@@ -186,7 +186,7 @@ async def test_a_submission_whose_answer_was_lost_is_made_once():
         assert it.outcome(command) is None
         it.ray.fault(None)
         await asyncio.sleep(10)
-        assert it.outcome(command) == CommandDone(Submitted("job", already=True))
+        assert it.outcome(command) == CommandDone(Submitted("job"))
         assert it.ray.submissions() == 1
 
 

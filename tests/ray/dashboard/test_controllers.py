@@ -124,7 +124,7 @@ async def test_two_controllers_may_choose_the_same_id_for_their_commands():
         assert other.outcome("submit-job") is None
         other.submit("default/a")
         await asyncio.sleep(1)
-        assert other.outcome("submit-job") == CommandDone(Submitted("job", already=True))
+        assert other.outcome("submit-job") == CommandDone(Submitted("job"))
         other.leave("default/a")
         assert it.outcome("submit-job") == CommandDone(Submitted("job"))
 

@@ -43,7 +43,7 @@ async def test_a_second_submission_of_an_id_is_recognised():
     ray = SimulatedRay()
     client = await ray.connect(HEAD)
     await client.submit(submission())
-    assert await client.submit(submission()) == Submitted("job", already=True)
+    assert await client.submit(submission()) == Submitted("job")
     assert ray.submissions("job") == 1
 
 
