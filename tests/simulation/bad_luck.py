@@ -198,6 +198,17 @@ BAD_LUCK = {
         ),
         (Job(fates=(Fate(running=90.0),)),),
     ),
+    "a job is stopped for its deadline, and then the clock is put right": Scenario(
+        Surroundings(),
+        (),
+        (
+            Step(15.0, RayFault("late", lasts=5.0)),
+            Step(0.0, Fault("lag", "rayjobs.ray.io", seconds=0.1, lasts=2.0)),
+            Step(0.0, Restart("kill")),
+            Step(0.0, ClockJump(90.0)),
+        ),
+        (Job(fates=(Fate(running=40.0),), deadline=90),),
+    ),
     "a webhook refuses pods for five minutes, in other words each time": Scenario(
         Surroundings(),
         (ONE_WORKER,),

@@ -111,7 +111,8 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
         submission_refused=isinstance(seen.submit_outcome, CommandRefused | CommandExpired),
         was_known=bool(seen.status.get("jobStatus"))
         or isinstance(seen.submit_outcome, CommandDone),
-        deadline_passed=_passed(
+        deadline_passed=seen.is_stopped_for_its_deadline
+        or _passed(
             started,
             spec and spec.active_deadline_seconds,
             deadlines if seen.state in _WITH_DEADLINE else deadlines.untracked,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
+from controller.ray.job.state_machine.reasons import FailureReason
+from controller.ray.job.states import State
 from controller.ray.job.submitter.state import NO_SUBMITTER, SubmitterState
 from controller.runtime.reconcile.installed_definition import InstalledDefinition
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob, SubmissionMode
     from controller.ray.dashboard import CommandOutcome, ProbeObservation
     from controller.ray.head.incarnation import HeadIncarnation
-    from controller.ray.job.states import State
     from controller.runtime.kind import CreateError, LogText
 
 CLUSTER_SCOPE: Final = "cluster"
@@ -117,6 +118,12 @@ class JobObservation:
         text = (self.job.metadata.annotations or {}).get(labels.RUNS_ON, "")
         cluster, _, incarnation = text.partition("/")
         return incarnation if cluster == self.cluster_name else ""
+
+    @property
+    def is_stopped_for_its_deadline(self) -> bool:
+        """True if it was recorded that this attempt is stopped because its deadline has passed."""
+        reason = self.status.get("reason")
+        return self.state is State.RUNNING and reason == FailureReason.DEADLINE_EXCEEDED.for_status
 
     @property
     def valid_spec(self) -> JobSpec:

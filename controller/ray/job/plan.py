@@ -20,6 +20,7 @@ from controller.ray.job.attempt.writes import (
     delete_stale_clusters,
     delete_submitter,
     reconcile_head_service,
+    record_deadline,
     record_head,
     stop_submitter_retries,
 )
@@ -130,6 +131,8 @@ def _run_attempt(
     seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """Submit the job once, to the head that is recorded before; after its deadline, stop it."""
+    if facts.deadline_passed and not seen.is_stopped_for_its_deadline:
+        return Plan(commit=record_deadline(seen), status=current_status(seen, settings, deadlines))
     if facts.deadline_passed:
         return Plan(
             commands=stop(seen, deadlines.now), status=current_status(seen, settings, deadlines)

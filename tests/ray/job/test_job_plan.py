@@ -37,6 +37,7 @@ from tests.ray.job.scenes import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+OVERDUE = {"reason": "DeadlineExceeded"}
 STOPPED = f"stop/{JOB_ID}"
 SUBMITTED = f"submit/{JOB_ID}"
 
@@ -404,7 +405,7 @@ def printing() -> Scene:
 
 
 def being_stopped() -> Scene:
-    made = running(activeDeadlineSeconds=1).says(JobStatus.RUNNING)
+    made = running(activeDeadlineSeconds=1, status=OVERDUE).says(JobStatus.RUNNING)
     made.dashboards.outcomes[STOPPED] = CommandDone(None)
     return made
 
@@ -524,8 +525,23 @@ def test_a_job_taken_over_while_it_ran_gets_its_head_recorded_and_nothing_else()
     assert not made.commands
 
 
+def test_a_deadline_is_recorded_before_ray_is_asked_to_stop():
+    made = running(activeDeadlineSeconds=60).says(JobStatus.RUNNING).plan()
+    assert isinstance(made.commit, MergePatch)
+    assert made.commit.patch == {"status": {"reason": "DeadlineExceeded"}}
+    assert not made.commands
+
+
+@pytest.mark.parametrize("seconds", [None, 10**6])
+def test_a_job_that_was_stopped_for_its_deadline_has_failed_whatever_its_deadline_is_now(
+    seconds: int | None,
+):
+    scene = running(activeDeadlineSeconds=seconds, status=OVERDUE).says(JobStatus.STOPPED)
+    assert status_of(scene.plan())["reason"] == "DeadlineExceeded"
+
+
 def test_a_deadline_asks_ray_to_stop_first():
-    scene = running(activeDeadlineSeconds=60).says(JobStatus.RUNNING)
+    scene = running(activeDeadlineSeconds=60, status=OVERDUE).says(JobStatus.RUNNING)
     (order,) = scene.plan().commands
     assert isinstance(order.command, StopJob)
     assert order.command.deadline == NOW + timedelta(seconds=10)

@@ -18,8 +18,10 @@ from controller.ray.job.attempt.cluster_changes import digest_of
 from controller.ray.job.collect_facts import info_of, result_of
 from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.state_machine.facts import SubmitterFact
+from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
+from controller.runtime.reconcile.status_commit import status_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,6 +163,12 @@ def record_head(seen: JobObservation) -> MergePatch | None:
         {"metadata": {"annotations": {labels.RUNS_ON: value}}},
         resource_version=meta.resource_version,
     )
+
+
+def record_deadline(seen: JobObservation) -> MergePatch:
+    """Record why the job is stopped, before it is: neither an edit nor a clock takes that back."""
+    reason = FailureReason.DEADLINE_EXCEEDED.for_status
+    return status_commit(RAYJOBS, seen.job.metadata, "deadline", {"reason": reason})
 
 
 def _target(seen: JobObservation, name: str, scope: str) -> Target:

@@ -40,7 +40,8 @@ def _sentence(  # noqa: PLR0911  one for each reason
             return str(seen.spec) if isinstance(seen.spec, Problem) else reason.value.description
         case FailureReason.DEADLINE_EXCEEDED:
             seconds = seen.valid_spec.active_deadline_seconds
-            return f"the attempt took longer than activeDeadlineSeconds ({seconds} s)"
+            limit = f" ({seconds} s)" if seconds else ""
+            return f"the attempt took longer than activeDeadlineSeconds{limit}"
         case FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED:
             seconds = seen.valid_spec.pre_running_deadline_seconds
             cause = job_readiness(seen, settings, deadlines).message

@@ -128,6 +128,8 @@ def _running(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) 
         return JobReadiness(
             "JobEnded", f"Ray reports {result.value}; the submitter still prints the log"
         )
+    if seen.is_stopped_for_its_deadline:
+        return JobReadiness("JobStopping", "activeDeadlineSeconds have passed; Ray stops the job")
     silent = dashboard_outage(seen, settings, deadlines).since is not None
     if info is None or silent:
         if seen.head is None and is_unsubmitted(seen):
