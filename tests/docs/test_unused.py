@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 PRODUCT = ("workqueue", "informers", "controller")
 _BY_PROMETHEUS = "by the client of Prometheus"
 CALLED_FROM_OUTSIDE = {
-    "controller.devcluster.karpenter.provisioner.SimulatedProvisioner": "by tests of Workspaces",
     "controller.devcluster.processes.isolation.manta_ray_start.hook": "by Ray",
     "controller.kube.http._Body.asend": "by the protocol of asynchronous generators",
     "controller.kube.http._Body.athrow": "by the protocol of asynchronous generators",

@@ -9,9 +9,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.definitions import node_claim_definition
-from controller.devcluster.karpenter.provisioner import SimulatedProvisioner
 from controller.devcluster.nodes.caches import NodeCaches
 from controller.devcluster.nodes.component_context import ComponentContext
 from controller.devcluster.nodes.settings import NodeSettings
@@ -23,6 +21,8 @@ from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kube.errors import KubeError, NotFound, PathNotFound
 from controller.kube.resources import CRDS, STATEFUL_SETS
+from tests.fakes.karpenter.behaviour import ClaimBehaviour
+from tests.fakes.karpenter.provisioner import SimulatedProvisioner
 from tests.integration.harness import install_crds
 from tests.kaito.support import inference
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
     from controller.devcluster.apiserver import StoredEvent
-    from controller.devcluster.karpenter.objects import ProvisionedClaim
     from controller.kube.objects import StatefulSet
+    from tests.fakes.karpenter.objects import ProvisionedClaim
     from tests.integration.harness import RunningOperator, World
 
 INSTANCE = "Standard_NC24ads_A100_v4"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.core_schemas import conditions
 from controller.apimachinery.definition import definition, served_version
 from controller.apimachinery.schema import anything, array, string, strings, struct, words
-from controller.devcluster.karpenter.objects import GROUP
 
 if TYPE_CHECKING:
     from controller.apimachinery.schema import Schema
@@ -27,7 +26,7 @@ _COLUMNS: Final = (
 def node_claim_definition() -> dict[str, Any]:
     """The definition, ready to be created."""
     version = served_version("v1", _schema(), _COLUMNS, is_stored=True)
-    found = definition(GROUP, "NodeClaim", version, category="karpenter")
+    found = definition("karpenter.sh", "NodeClaim", version, category="karpenter")
     found["spec"]["scope"] = "Cluster"
     return found
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
-from controller.devcluster.karpenter.objects import NODE_CLAIMS, ProvisionedClaim
 from controller.devcluster.nodes.component_context import ComponentContext, LoopComponent
 from controller.devcluster.nodes.control import Enqueue
 from controller.devcluster.nodes.timestamps import timestamp
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.resources import NODES
+from tests.fakes.karpenter.behaviour import ClaimBehaviour
+from tests.fakes.karpenter.objects import NODE_CLAIMS, ProvisionedClaim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
