@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.runtime.plan import Plan
 from controller.runtime.reconcile.definition_guard import leave_as_it_is
-from controller.runtime.reconcile.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL, InstalledDefinition
 from tests.runtime.kit import child
 
 
@@ -22,6 +22,7 @@ def test_an_event_says_why_the_schema_cannot_be_read():
     assert made is not None
     [event] = made.events
     assert (event.type, event.reason, made.requeue_after) == ("Warning", "DefinitionUnread", 30.0)
+    assert event.action == "Reconcile"
     assert event.note.endswith("by which definition it was read: connection refused")
 
 
@@ -30,3 +31,4 @@ def test_what_is_missing_is_said_first():
     made = leave_as_it_is(child(), lacking)
     assert made is not None
     assert [event.reason for event in made.events] == ["DefinitionIncomplete"]
+    assert made.requeue_after == EVENT_INTERVAL, "it is said again"

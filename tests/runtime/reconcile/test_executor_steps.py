@@ -258,6 +258,15 @@ async def test_nothing_follows_an_object_that_is_not_created_yet_because_others_
     assert bench.names == ["b", "a", "c"]
 
 
+async def test_nothing_follows_it_either_when_a_change_beside_it_waits_too():
+    bench = Bench()
+    stage = (create("a"), patch("b", colour="red"))
+    for _ in range(2):
+        await bench.execute(Plan(stages=(stage,)))
+    await bench.execute(Plan(stages=(stage, (patch("c"),))))
+    assert bench.names == []
+
+
 async def test_who_keeps_deleting_an_object_is_reported_also_while_it_is_created():
     bench = Bench(after=STATUS)
     for at in (0.0, 1.0, 2.0, 4.0, 6.0, 8.0):
@@ -539,6 +548,14 @@ async def test_the_object_itself_without_an_answer_is_named_by_an_event():
     assert bench.told == []
 
 
+@pytest.mark.parametrize("other", [target("f"), replace(WIDGET, name="g")])
+async def test_an_object_that_shares_a_name_or_a_kind_with_it_is_named_in_the_status(other: Target):
+    write = MergePatch(other, "uid-other", {"data": {}})
+    bench = Bench(silent=frozenset("fg"), after=STATUS)
+    await bench.execute(Plan(stages=((write,),)))
+    assert bench.told[0] == (unanswered(write),)
+
+
 def reports_of_silence() -> list[str]:
     return [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "silence"]
 
@@ -571,6 +588,20 @@ async def test_changes_that_stay_unknown_take_turns():
     bench.outcomes.clear()
     await bench.execute(plan)
     assert bench.names == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sent"),
+    [(REFUSED, ["ab", "a", "b", "a"]), (OutcomeUnknown("reset"), ["ab", "ab", "ab", "ab"])],
+)
+async def test_creates_take_turns_if_they_are_refused_but_not_if_they_stay_unknown(
+    answer: Any, sent: list[str]
+):
+    bench = Bench({"a": answer, "b": answer})
+    other = replace(create("b"), target=target("b", "another scope"))
+    for names in sent:
+        await bench.execute(Plan(stages=((create("a"), other),)))
+        assert "".join(bench.names) == names
 
 
 async def test_what_the_resolver_repeats_is_not_sent_and_what_follows_waits():
