@@ -84,6 +84,16 @@ def test_other_words_for_a_named_failure_are_written_now_and_then():
     assert bench.decisions.decide(seen, reworded, wanted, failing=True).patch == wanted
 
 
+def test_other_words_wait_for_the_interval_while_nothing_fails():
+    bench = Bench()
+    seen = Widget(metadata=META, status=WidgetStatus(conditions=condition("one")["conditions"]))
+    bench.decisions.written(seen, condition("one"), names_failure=False)
+    bench.now += 4
+    wanted = condition("quite another sentence")
+    reworded = StatusPatch(wanted, interval=10, urgent=False)
+    assert bench.decisions.decide(seen, reworded, wanted, failing=False).wait == 6
+
+
 def test_a_status_stays_unwritten_while_other_writes_fail_as_before():
     bench = Bench()
     bench.decisions.refused("u", REFUSED)
