@@ -82,7 +82,8 @@ class ClaimReferee:
         uid = metadata["uid"]
         workspace = self._known.get(uid)
         if workspace is None:  # a claim may lose its labels later
-            workspace = self._known[uid] = metadata["labels"][labels.WORKSPACE]
+            marks = metadata.get("labels", {})
+            workspace = self._known[uid] = marks.get(labels.WORKSPACE, "")
             self.created[workspace] += 1
             self.times.append(asyncio.get_running_loop().time())
         if "deletionTimestamp" in metadata and uid not in self._marked:
@@ -103,15 +104,20 @@ class Cloud:
     Attributes:
         behaviour: of all claims for which `of` says nothing.
         of: takes the name of the Workspace and how many claims it had before.
+        namespace: of the Workspaces of which `of` tells; empty for all.
     """
 
     behaviour: ClaimBehaviour = field(default_factory=ClaimBehaviour)
     of: Callable[[str, int], ClaimBehaviour | None] = lambda _workspace, _number: None
+    namespace: str = ""
     _numbers: dict[str, int] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, claim: ProvisionedClaim) -> ClaimBehaviour:
-        workspace = (claim.metadata.labels or {}).get(labels.WORKSPACE, "")
+        marks = claim.metadata.labels or {}
+        if self.namespace not in {"", marks.get(labels.WORKSPACE_NAMESPACE)}:
+            return self.behaviour
+        workspace = marks.get(labels.WORKSPACE, "")
         number = self._numbers.get(claim.metadata.uid)
         if number is None:
             number = self._numbers[claim.metadata.uid] = self._counts[workspace]

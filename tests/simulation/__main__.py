@@ -20,6 +20,7 @@ import structlog
 from tests.simulation.examples import try_examples
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import play
+from tests.simulation.strategies import LIVES
 
 SHARD = 25
 
@@ -29,6 +30,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make simulate")
     parser.add_argument("--seed", type=int, default=None, help="of the first shard")
     parser.add_argument("--examples", type=int, default=2000)
+    parser.add_argument("--of", choices=LIVES, default="rays", help="what the lives are about")
     parser.add_argument("--scenario", default="", help="JSON, or @FILE: play just this one")
     arguments = parser.parse_args()
     _prepare()
@@ -36,7 +38,7 @@ def main() -> int:
         return _play_one(arguments.scenario)
     first = random.randrange(1 << 30) if arguments.seed is None else arguments.seed
     print(f"seed {first}", flush=True)
-    return _play_all(first, arguments.examples)
+    return _play_all(first, arguments.examples, arguments.of)
 
 
 def _play_one(text: str) -> int:
@@ -48,13 +50,13 @@ def _play_one(text: str) -> int:
     return 1 if result.violations else 0
 
 
-def _play_all(first: int, examples: int) -> int:
+def _play_all(first: int, examples: int, of: str) -> int:
     shards = [(first + number, min(SHARD, examples - start))
               for number, start in enumerate(range(0, examples, SHARD))]  # fmt: skip
     began = time.monotonic()
     played, seconds = 0, 0.0
     with ProcessPoolExecutor(os.cpu_count(), initializer=_prepare) as pool:
-        futures = {pool.submit(try_examples, *shard): shard for shard in shards}
+        futures = {pool.submit(try_examples, *shard, of): shard for shard in shards}
         for future in as_completed(futures):
             try:
                 figures = future.result()
@@ -66,7 +68,8 @@ def _play_all(first: int, examples: int) -> int:
                 return 1
     print(
         f"{played} examples, {seconds / max(played, 1):.2f} s each, nothing wrong, in "
-        f"{time.monotonic() - began:.0f} s; again: make simulate SEED={first} EXAMPLES={examples}"
+        f"{time.monotonic() - began:.0f} s; again: make simulate SEED={first} EXAMPLES={examples} "
+        f"ARGS='--of={of}'"
     )
     return 0
 

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.simulation.simulation import play
-from tests.simulation.strategies import lives_of_clusters, scenarios
+from tests.simulation.strategies import LIVES
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-
     from tests.simulation.scenario import Scenario
 
 
@@ -33,8 +31,8 @@ class Figures:
         )
 
 
-def try_examples(number: int, count: int) -> Figures:
-    """Play the `count` examples that follow from the seed `number`.
+def try_examples(number: int, count: int, of: str = "rays") -> Figures:
+    """Play the `count` examples of these `LIVES` that follow from the seed `number`.
 
     Raises:
         AssertionError: one of them went wrong; says how to play it again, shrunk as far as it goes.
@@ -51,26 +49,26 @@ def try_examples(number: int, count: int) -> Figures:
         suppress_health_check=list(HealthCheck),
         print_blob=False,
     )
-    @given(scenarios)
+    @given(LIVES[of])
     def play_one(scenario: Scenario) -> None:
         nonlocal transitions
         began = time.process_time()
         result = play(scenario)
         times.append(time.process_time() - began)
         transitions += result.transitions
-        assert not result.violations, report(number, count, scenario, result.violations)
+        assert not result.violations, report(number, count, of, scenario, result.violations)
 
     play_one()
     return Figures(len(times), sum(times), max(times), transitions)
 
 
-def scenario_of(number: int, of: SearchStrategy[Scenario] = lives_of_clusters) -> Scenario:
+def scenario_of(number: int, of: str = "clusters") -> Scenario:
     """The scenario that follows from a seed: one of ten, that with the most steps."""
     drawn: list[Scenario] = []
 
     @seed(number)
     @settings(max_examples=10, database=None, phases=[Phase.generate], deadline=None)
-    @given(of)
+    @given(LIVES[of])
     def draw(scenario: Scenario) -> None:
         drawn.append(scenario)
 
@@ -78,13 +76,15 @@ def scenario_of(number: int, of: SearchStrategy[Scenario] = lives_of_clusters) -
     return max(drawn, key=lambda scenario: len(scenario.steps))
 
 
-def report(number: int, count: int, scenario: Scenario, violations: tuple[str, ...]) -> str:
+def report(
+    number: int, count: int, of: str, scenario: Scenario, violations: tuple[str, ...]
+) -> str:
     """What went wrong, and how to see it again."""
     return "\n".join([
         *violations[:8],
         "",
         scenario.told(),
         "",
-        f"again:       make simulate SEED={number} EXAMPLES={count}",
+        f"again:       make simulate SEED={number} EXAMPLES={count} ARGS='--of={of}'",
         f"only this:   make simulate SCENARIO='{scenario.to_json()}'",
     ])  # fmt: skip

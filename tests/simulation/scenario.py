@@ -1,4 +1,4 @@
-"""A life of some RayClusters, RayJobs and RayServices as plain data.
+"""A life of some RayClusters, RayJobs, RayServices and Workspaces as plain data.
 
 It says what is done to them, and what goes wrong.
 
@@ -109,6 +109,31 @@ class RayService(msgspec.Struct, frozen=True):
     workers: int = 1
     upgrade: Literal["NewCluster", "None", "NewClusterWithIncrementalUpgrade"] = "NewCluster"
     delay: int = 5
+
+
+class ClaimFate(msgspec.Struct, frozen=True):
+    """What becomes of a claim for a node.
+
+    Attributes:
+        outcome: there is no such machine in a `stock-out`, and the provisioner deletes what it has
+            `given up`; a machine is `lost` with its claim after its node was ready.
+        after: seconds until then.
+    """
+
+    outcome: Literal["ready", "without plugin", "stock-out", "given up", "lost"] = "ready"
+    after: Seconds = 5.0
+
+
+class Workspace(msgspec.Struct, frozen=True):
+    """A Workspace as it is created.
+
+    Attributes:
+        count: of its nodes.
+        fates: of its claims, by the order of their creation; further ones become ready.
+    """
+
+    count: int = 1
+    fates: tuple[ClaimFate, ...] = ()
 
 
 class Action(msgspec.Struct, frozen=True, tag=True):
@@ -442,6 +467,27 @@ class ClockJump(Action, frozen=True):
     seconds: Seconds
 
 
+class CreateWorkspace(Action, frozen=True):
+    """Create a Workspace, if there is none of that name."""
+
+    workspace: int
+    body: Workspace
+
+
+class DeleteWorkspace(Action, frozen=True):
+    """Delete a Workspace."""
+
+    workspace: int
+
+
+class LoseClaim(Action, frozen=True):
+    """Somebody deletes a claim of a Workspace."""
+
+    claim: int
+
+
+WorkspaceAction: TypeAlias = CreateWorkspace | DeleteWorkspace | LoseClaim
+
 AnyAction: TypeAlias = (
     Create
     | Delete
@@ -471,6 +517,9 @@ AnyAction: TypeAlias = (
     | DeleteRayServiceCluster
     | LoseServe
     | RayFault
+    | CreateWorkspace
+    | DeleteWorkspace
+    | LoseClaim
     | EndPod
     | DeleteService
     | LoseNode
@@ -531,6 +580,7 @@ class Scenario(msgspec.Struct, frozen=True):
     services: tuple[RayService, ...] = ()
     drains: Fate = Fate(running=2.0)
     work: Seconds = 0.0
+    workspaces: tuple[Workspace, ...] = ()
 
     @property
     def has_rolling(self) -> bool:
@@ -552,6 +602,12 @@ class Scenario(msgspec.Struct, frozen=True):
         return bool(self.services) or created
 
     @property
+    def has_workspaces(self) -> bool:
+        """Whether there is ever a Workspace."""
+        created = any(isinstance(step.action, CreateWorkspace) for step in self.steps)
+        return bool(self.workspaces) or created
+
+    @property
     def has_prunings(self) -> bool:
         """Whether a definition ever lacks a field, so that deletions may be held."""
         return any(isinstance(step.action, Prune) for step in self.steps)
@@ -563,6 +619,11 @@ class Scenario(msgspec.Struct, frozen=True):
         bodies = [e.body for e in edits if isinstance(e, CreateRayService | EditRayService)]
         wanted = "NewClusterWithIncrementalUpgrade"
         return any(body.upgrade == wanted for body in (*self.services, *bodies))
+
+    @property
+    def _first(self) -> tuple[object, ...]:
+        """What is there from the beginning."""
+        return (*self.clusters, *self.jobs, *self.services, *self.workspaces)
 
     def to_json(self) -> str:
         """One line; `from_json` reads it."""
@@ -579,6 +640,6 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def told(self) -> str:
         """One line for each step, for a person."""
-        made = (f"create {each}" for each in (*self.clusters, *self.jobs, *self.services))
+        made = (f"create {each}" for each in self._first)
         lines = [str(self.surroundings), *made]
         return "\n".join([*lines, *(f"{step.delay:6.1f} s  {step.action}" for step in self.steps)])

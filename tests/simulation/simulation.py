@@ -36,7 +36,10 @@ from tests.simulation.scenario import (
     Create,
     CreateJob,
     CreateRayService,
+    CreateWorkspace,
+    DeleteWorkspace,
     Fault,
+    LoseClaim,
     LoseRayJobs,
     LoseServe,
     Prune,
@@ -49,6 +52,7 @@ from tests.simulation.scenario import (
 from tests.simulation.services import ServicesOfLife
 from tests.simulation.user import NODE_COUNT, User
 from tests.simulation.wire import Wire
+from tests.simulation.workspaces import WorkspacesOfLife
 from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
@@ -127,7 +131,10 @@ class Simulation:
         self.others = Others(self.world, self.referee, self.user.busy)
         rounds = 3 if self.scenario.surroundings.past else 1
         self._revisions: deque[int] = deque(maxlen=rounds)  # autoscalers see the oldest
-        self.rays: list[JobsOfLife | ServicesOfLife] = []
+        self.rays: list[JobsOfLife | ServicesOfLife | WorkspacesOfLife] = []
+        self.workspaces = WorkspacesOfLife(self.world, self.referee.violations)
+        if self.scenario.has_workspaces:
+            self.rays.append(self.workspaces)
         self.rolling = (
             RollingOfLife(self.world, self.scenario) if self.scenario.has_rolling else None
         )
@@ -216,9 +223,14 @@ class Simulation:
             await self._act(CreateJob(number, job))
         for number, service in enumerate(self.scenario.services):
             await self._act(CreateRayService(number, service))
+        for number, workspace in enumerate(self.scenario.workspaces):
+            await self._act(CreateWorkspace(number, workspace))
 
     async def _act(self, action: AnyAction) -> None:
-        refusal = await self.user.act(action)
+        if isinstance(action, CreateWorkspace | DeleteWorkspace | LoseClaim):
+            refusal = await self.workspaces.do(action)
+        else:
+            refusal = await self.user.act(action)
         self._say(f"{action} {refusal and f'... {refusal}'}")
 
     def _begin(self, fault: Fault | Webhook) -> None:

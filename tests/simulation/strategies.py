@@ -12,12 +12,15 @@ from tests.simulation import scenario as s
 MOST_CLUSTERS = 3
 MOST_JOBS = 2
 MOST_SERVICES = 2
+MOST_WORKSPACES = 2
 MOST_STEPS = 20
 MOST_STEPS_WITH_JOBS = 12
 MOST_STEPS_WITH_SERVICES = 12
+MOST_STEPS_WITH_WORKSPACES = 12
 MOST_ROLLING_CLUSTERS = 2
 MOST_STEPS_WITH_ROLLING = 14
 WATCHED = ("pods", "rayclusters.ray.io", "services", "")
+CLAIMED = ("nodeclaims.karpenter.sh", "workspaces.kaito.sh", "nodes", "statefulsets.apps", "")
 
 which = st.integers(0, MOST_CLUSTERS - 1)
 group_number = st.integers(0, 2)
@@ -308,6 +311,46 @@ service_together = st.one_of(
     st.tuples(service_lags, service_edits, service_edits),
 )
 
+which_workspace = st.integers(0, MOST_WORKSPACES - 1)
+claim_fates = st.builds(
+    s.ClaimFate,
+    st.sampled_from(["ready", "ready", "without plugin", "stock-out", "given up", "lost"]),
+    st.sampled_from([2.0, 10.0, 60.0]),
+)
+workspaces = st.builds(
+    s.Workspace, st.sampled_from([1, 1, 2, 3]), st.lists(claim_fates, max_size=4).map(tuple)
+)
+workspace_lives = st.one_of(
+    st.builds(s.LoseClaim, st.integers(0, 5)),
+    st.builds(s.LoseClaim, st.integers(0, 5)),
+    st.builds(s.DeleteWorkspace, which_workspace),
+    st.builds(s.CreateWorkspace, which_workspace, workspaces),
+)
+workspace_lags = _fault(["lag"], st.sampled_from(CLAIMED))
+workspace_faults = st.one_of(
+    workspace_lags,
+    _fault(["lost answer", "lost request", "straggling"], st.sampled_from(CLAIMED)),
+    _fault(["cut", "reset", "gone", "late", "slow"], st.sampled_from(CLAIMED)),
+    _fault(["429", "409", "already exists", "500", "503", "504"], st.sampled_from(CLAIMED)),
+    _fault(["refused", "unreadable"], st.just("")),
+    st.builds(s.Compact),
+    st.builds(
+        s.Webhook,
+        hooked,
+        st.sampled_from(CLAIMED),
+        st.sampled_from(["create", "patch", "delete", ""]),
+        lasting,
+    ),
+)
+single_workspace_steps = st.builds(
+    s.Step, delays, st.one_of(workspace_lives, workspace_faults, workspace_faults, restarts)
+).map(lambda step: (step,))
+workspace_together = st.one_of(
+    st.tuples(workspace_lags, restarts),
+    st.tuples(workspace_lags, workspace_lives),
+    st.tuples(workspace_faults, workspace_lives, restarts),
+)
+
 
 @st.composite
 def storms(draw: st.DrawFn, of: st.SearchStrategy[tuple[s.AnyAction, ...]]) -> tuple[s.Step, ...]:
@@ -320,6 +363,9 @@ steps = st.one_of(single_steps, single_steps, single_steps, storms(together))
 job_steps = st.one_of(single_job_steps, single_job_steps, single_job_steps, storms(job_together))
 service_steps = st.one_of(
     single_service_steps, single_service_steps, single_service_steps, storms(service_together)
+)
+workspace_steps = st.one_of(
+    single_workspace_steps, single_workspace_steps, storms(workspace_together)
 )
 rolling_steps = st.one_of(
     single_rolling_steps, single_rolling_steps, single_rolling_steps, storms(rolling_together)
@@ -374,6 +420,13 @@ lives_of_services = st.builds(
     st.lists(service_steps, min_size=3, max_size=MOST_STEPS_WITH_SERVICES).map(_in_order),
     services=st.lists(services, min_size=1, max_size=MOST_SERVICES).map(tuple),
 )
+lives_of_workspaces = st.builds(
+    s.Scenario,
+    surroundings,
+    st.just(()),
+    st.lists(workspace_steps, min_size=3, max_size=MOST_STEPS_WITH_WORKSPACES).map(_in_order),
+    workspaces=st.lists(workspaces, min_size=1, max_size=MOST_WORKSPACES).map(tuple),
+)
 lives_of_rolling = st.builds(
     s.Scenario,
     surroundings,
@@ -392,3 +445,12 @@ lives_of_rolling = st.builds(
     work=st.sampled_from([0.0, 0.0, 10.0, 60.0]),
 )
 scenarios = st.one_of(lives_of_clusters, lives_of_jobs, lives_of_services, lives_of_rolling)
+LIVES = {
+    "rays": scenarios,
+    "clusters": lives_of_clusters,
+    "jobs": lives_of_jobs,
+    "services": lives_of_services,
+    "rolling": lives_of_rolling,
+    "workspaces": lives_of_workspaces,
+}
+"""By what they are about; the first are of all kinds of Ray."""

@@ -1,4 +1,4 @@
-"""Random lives of RayClusters, RayJobs and RayServices under random faults.
+"""Random lives of RayClusters, RayJobs, RayServices and Workspaces under random faults.
 
 `make test` plays 50 of them, `make test-all` 200, `make simulate` as many as it is told to.
 
@@ -20,12 +20,7 @@ import structlog
 from tests.simulation.bad_luck import BAD_LUCK
 from tests.simulation.examples import scenario_of, try_examples
 from tests.simulation.simulation import play
-from tests.simulation.strategies import (
-    lives_of_clusters,
-    lives_of_jobs,
-    lives_of_rolling,
-    lives_of_services,
-)
+from tests.simulation.strategies import LIVES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,12 +29,6 @@ pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(900)]  # a failure 
 
 EXAMPLES = 25
 
-LIVES = {
-    "clusters": lives_of_clusters,
-    "jobs": lives_of_jobs,
-    "services": lives_of_services,
-    "rolling": lives_of_rolling,
-}
 DIGEST = "from tests.simulation.test_simulation import digest; print(digest({seed}, {of!r}))"
 
 
@@ -55,11 +44,14 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    ("seed", "of"),
+    [*((seed, "rays") for seed in range(6)), *((seed, "workspaces") for seed in (0, 1))],
+)
 def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(
-    seed: int, record_property: Callable[[str, object], None]
+    seed: int, of: str, record_property: Callable[[str, object], None]
 ):
-    record_property("told", f"simulation, seed {seed}: {try_examples(seed, EXAMPLES)}")
+    record_property("told", f"simulation of {of}, seed {seed}: {try_examples(seed, EXAMPLES, of)}")
 
 
 @pytest.mark.parametrize("what", BAD_LUCK)
@@ -77,12 +69,12 @@ def test_two_operators_for_some_seconds_come_to_the_right_state(seed: int):
 
 
 def digest(seed: int, of: str) -> str:
-    result = play(scenario_of(seed, LIVES[of]))
+    result = play(scenario_of(seed, of))
     return f"{result.transitions} {result.digest}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("of", LIVES)
+@pytest.mark.parametrize("of", [each for each in LIVES if each != "rays"])
 @pytest.mark.parametrize("seed", [3, 11])
 def test_a_scenario_is_the_same_life_in_every_process(seed: int, of: str):
     lives = set()
