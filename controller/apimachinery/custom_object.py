@@ -7,7 +7,7 @@ error with its path.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -18,6 +18,9 @@ T = TypeVar("T")
 
 FieldReader: TypeAlias = Callable[[Any], Any]
 """Returns a field's value as far as it is well-formed, else None."""
+
+_TEXTS: Final = ("status", "reason", "message", "lastTransitionTime")
+"""Fields of a condition besides its type."""
 
 
 class CustomObject(KubeObject, frozen=True, gc=True, weakref=True):
@@ -104,11 +107,19 @@ def only(kind: type) -> FieldReader:
 
 
 def read_conditions(value: Any) -> list[dict[str, Any]] | None:
-    """The conditions that have a type; None if the value is not a list."""
+    """The conditions that have a type; None if the value is not a list.
+
+    What ought to be text in them and is not counts as absent.
+    """
     if not isinstance(value, list):
         return None
     items = cast("list[Any]", value)
-    return [each for each in map(mapping, items) if isinstance(each.get("type"), str)]
+    return [_with_texts(each) for each in map(mapping, items) if isinstance(each.get("type"), str)]
+
+
+def _with_texts(condition: dict[str, Any]) -> dict[str, Any]:
+    odd = [name for name in _TEXTS if not isinstance(condition.get(name, ""), str)]
+    return {name: each for name, each in condition.items() if name not in odd} if odd else condition
 
 
 def mapping(value: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -52,7 +52,8 @@ class SpecIdentity:
     def of(cls, spec: Mapping[str, Any]) -> SpecIdentity:
         """The identity of a cluster's specification, plain data."""
         rest = {key: value for key, value in spec.items() if key not in _CHANGEABLE}
-        groups: Any = rest.pop("workerGroupSpecs", None) or []
+        found: Any = rest.pop("workerGroupSpecs", None)
+        groups = cast("list[Any]", found) if isinstance(found, list) else []
         rest["headGroupSpec"] = without_scheduling(mapping(rest.get("headGroupSpec")))
         return cls(
             _digest(rest, ""), tuple(_digest(_group(each), "workerGroupSpecs") for each in groups)

@@ -105,6 +105,11 @@ def test_everything_else_asks_for_another_cluster(edit: Callable[[Spec], object]
     assert change(edit) is SpecChange.NEW_CLUSTER
 
 
+@pytest.mark.parametrize("groups", [None, True, 1e300, "odd", {"a": 1}])
+def test_what_is_no_list_of_groups_counts_as_none(groups: Any):
+    assert SpecIdentity.of(SPEC | {"workerGroupSpecs": groups}).groups == ()
+
+
 def test_groups_added_at_the_end_do_not():
     added = {"groupName": "c", "template": template("ray:2")}
     assert change(lambda spec: spec["workerGroupSpecs"].append(added)) is SpecChange.ADDED_GROUPS

@@ -1,0 +1,98 @@
+"""A valid object of each kind with everything that the operator has made for it, as plain data."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from controller.command.kinds import KindSettings, kinds_to_plan
+from controller.command.planning.created_kinds import with_created_kinds
+from controller.command.planning.dry_run import DryRun
+from controller.command.planning.snapshot import Snapshot
+from controller.ray.api import FeatureGates
+from controller.ray.api.feature_gates import GATES
+from tests.integration.fleets import fleet_manifest
+from tests.integration.harness import example_cluster
+from tests.integration.inferencesets import set_manifest
+from tests.integration.rays import job_manifest
+from tests.integration.rayservices import service_manifest
+from tests.integration.test_all_kinds import cron_job
+from tests.kaito.support import raw_workspace
+
+if TYPE_CHECKING:
+    from controller.kube.resources import Resource
+    from controller.runtime.kind import Kind
+
+Json = dict[str, Any]
+
+MANIFESTS: dict[str, Json] = {
+    "RayCluster": example_cluster(),
+    "RayJob": job_manifest(),
+    "RayCronJob": cron_job("cron", "* * * * *"),
+    "RayService": service_manifest(),
+    "RayClusterFleet": fleet_manifest(),
+    "Workspace": raw_workspace(),
+    "InferenceSet": set_manifest(),
+}
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = BEGIN + timedelta(minutes=2)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An object and its children at rest.
+
+    Attributes:
+        kind: of the object.
+        key: of the object.
+        objects: by resource, as the API server has them.
+    """
+
+    kind: Kind[Any]
+    key: str
+    objects: dict[Resource[Any], list[Json]]
+
+    def observed(self) -> Snapshot:
+        """What the caches show of the objects."""
+        snapshot = Snapshot([self.kind], now=NOW)
+        for resource, objects in self.objects.items():
+            snapshot.add(resource, objects)
+        return snapshot
+
+
+@cache
+def scene(name: str) -> Scene:
+    """The object of this kind, two minutes after somebody has created it."""
+    kinds = kinds_to_plan(
+        KindSettings.from_environment(FeatureGates(dict.fromkeys(GATES, True)), {})
+    )
+    [kind] = [each for each in kinds if each.primary.kind == name]
+    together = with_created_kinds(kind, kinds)
+    stored = copy.deepcopy(MANIFESTS[name])
+    stored["metadata"] |= {
+        "namespace": "default",
+        "uid": "uid-of-it",
+        "generation": 1,
+        "resourceVersion": "1",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    snapshot = Snapshot(together, now=BEGIN)
+    for each in together:
+        for owned in each.owned:
+            snapshot.add(owned.resource, ())
+    snapshot.add(kind.primary, [stored])
+    key = f"default/{stored['metadata']['name']}"
+    DryRun(snapshot, BEGIN).reconcile_with_created(together, key, patience=timedelta(minutes=1))
+    watched = {kind.primary, *(owned.resource for owned in kind.owned)}
+    contents = snapshot.contents()
+    objects = {
+        each: msgspec.json.decode(msgspec.json.encode(list(contents[each].values())))
+        for each in contents
+        if each in watched
+    }
+    return Scene(kind, key, objects)
