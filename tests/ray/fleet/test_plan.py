@@ -221,6 +221,13 @@ def test_while_a_copy_cannot_be_read_nothing_is_created_or_deleted():
     assert made.requeue_after == 60
 
 
+def test_an_invalid_fleet_keeps_a_condition_that_has_no_reason():
+    stored = {"type": "Upgrading", "status": "True", "reason": {"odd": 1}}
+    made = plan(fleet(NEW, status={"conditions": [stored]}, template={"spec": {"odd": 1}}))
+    assert writes(made) == []
+    assert condition(made, "Ready")[0] == "False"
+
+
 UNREADABLE = {
     "status: it is no object": "odd",
     "status.conditions: it is no list": {"conditions": {"type": "Ready"}},

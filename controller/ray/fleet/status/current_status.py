@@ -134,7 +134,9 @@ def _events(
     before = find_condition(seen.conditions, UPGRADING) or {}
     after = find_condition(wanted["conditions"], UPGRADING) or {}
     if after:
-        yield from upgrade_event(before.get("reason", ""), after["reason"], after["message"])
+        yield from upgrade_event(
+            before.get("reason", ""), after.get("reason", ""), after.get("message", "")
+        )
 
 
 def _verdicts(status: Status) -> list[tuple[Any, ...]]:
