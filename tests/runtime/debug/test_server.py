@@ -27,6 +27,7 @@ async def test_the_page_is_json_that_nobody_keeps():
         assert answer.status == 200
         assert answer.content_type == "application/json"
         assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
         page = msgspec.json.decode(await answer.read(), type=Page)
     assert page == Page(event_loop=EventLoop(0.5, 1.5))
 
