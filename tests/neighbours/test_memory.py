@@ -29,7 +29,7 @@ QUICK = [sickness.name for sickness in SICKNESSES if not sickness.slow][1::6]
 FILLS_LATER = {
     "the API server answers 503 for ten minutes": "each watch keeps its last error with its frames"
 }
-"""Rows after whose first rounds more is held once, and then no more: not all have had it by then."""
+"""Rows after whose first rounds more is held once: not all have had it by then."""
 
 
 @pytest.fixture(scope="module", autouse=True)
