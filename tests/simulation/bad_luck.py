@@ -23,6 +23,7 @@ from tests.simulation.scenario import (
     Group,
     Job,
     LoseNode,
+    LoseRayJobs,
     Prune,
     RayFault,
     RayService,
@@ -197,6 +198,16 @@ BAD_LUCK = {
             Step(30.0, Compact()),
         ),
         (Job(fates=(Fate(running=90.0),)),),
+    ),
+    "the head forgets a job whose acceptance the killed operator could not record": Scenario(
+        Surroundings(start=1.0, ready=4.0),
+        (),
+        (
+            Step(6.0, Fault("lost answer", "rayjobs.ray.io", lasts=2.0)),
+            Step(0.3, Restart("kill", 10.0)),
+            Step(0.0, LoseRayJobs()),
+        ),
+        (Job(fates=(Fate(running=20.0),)),),
     ),
     "a job is stopped for its deadline, and then the clock is put right": Scenario(
         Surroundings(),

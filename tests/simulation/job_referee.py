@@ -155,17 +155,23 @@ class JobReferee:
             self._blame(f"{job_id} was submitted, and no status has this id")
             return
         history = self.jobs[found[0]]
-        if job_id in self._accepted:
-            self._blame(f"{job_id} was accepted twice, by {self._accepted[job_id].place} before")
+        running = [each for each in history.seen if each.job_id == job_id]
+        earlier = self._accepted.get(job_id)
+        if earlier is not None and not self._was_forgotten(earlier, run, running):
+            self._blame(f"{job_id} was accepted twice, by {earlier.place} before")
         self._accepted[job_id] = run
         if self._names.get(run.place[0]) != history.attempts[job_id]:
             self._blame(f"{job_id} was submitted to cluster {self._names.get(run.place[0])}")
-        running = [each for each in history.seen if each.job_id == job_id]
         last = running[-1]
         left = next((s.time for s in history.seen if s.revision > last.revision), None)
         over = left if last.state == "Running" else last.time
         if history.mode == "HTTPMode" and over is not None and self._loop.time() - over > UNDER_WAY:
             self._blame(f"{job_id} was submitted long after its attempt was over")
+
+    def _was_forgotten(self, earlier: Run, run: Run, running: list[Seen]) -> bool:
+        """Whether the head itself has lost a job of which no status could tell yet."""
+        told = any(each.says for each in running)
+        return self._ray.forgot and earlier.place == run.place and not told
 
     # -- jobs ---------------------------------------------------------------------------------
 
