@@ -39,7 +39,7 @@ def test_make_passes_the_kind_on():
 
 def test_make_test_leaves_out_the_slow_tests_and_make_test_all_runs_them():
     assert "-m 'not slow'" in line_of("test")
-    assert " -m slow" in line_of("test-all", "REST=1")
+    assert " -m 'slow and not rare'" in line_of("test-all", "REST=1")
     everything = line_of("test-all")
     assert "pytest" in everything
     assert "slow" not in everything

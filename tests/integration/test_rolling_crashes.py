@@ -35,6 +35,16 @@ FEW, MANY = (2, 1), (12, 8)
 STEP = 8
 """In each shard every so many writes have a fault."""
 
+in_rare_shards = pytest.mark.parametrize(
+    "shard",
+    [
+        pytest.param(number, marks=[pytest.mark.slow, *([pytest.mark.rare] if number > 1 else [])])
+        for number in range(STEP)
+    ],
+    ids=lambda number: f"shard{number}",
+)
+"""CI plays two of the eight shards."""
+
 
 class Outcome(NamedTuple):
     """What an update came to."""
@@ -159,9 +169,8 @@ async def test_with_any_single_answer_lost_each_worker_is_replaced_once(
     assert all_but(expected(FEW), forks) == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
-@in_shards
+@in_rare_shards
 async def test_twenty_workers_survive_a_kill_at_any_single_write(applied: bool, shard: int) -> None:
     forks = Forks[Outcome](shard, STEP)
     async with a_cluster(*MANY) as (rolling, operator):
@@ -171,9 +180,8 @@ async def test_twenty_workers_survive_a_kill_at_any_single_write(applied: bool, 
     assert all_but(expected(MANY), forks) == {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
-@in_shards
+@in_rare_shards
 async def test_twenty_workers_survive_any_single_answer_lost(
     fault: LostResponse | LostRequest, shard: int
 ) -> None:

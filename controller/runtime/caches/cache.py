@@ -29,7 +29,8 @@ class Cache:
     reported: dict[str, str] = field(default_factory=dict[str, str])
 
     def note_error(self, error: SourceError) -> None:
-        """The last request failed."""
+        """The last request failed. The error is kept without the frames that it came from."""
+        error.__traceback__ = error.__cause__ = error.__context__ = None
         self.last_error = error
 
     def newly_quarantined(self) -> list[Undecodable]:

@@ -55,6 +55,6 @@ async def _confirm(cache: Cache) -> None:
             with translate_errors():
                 return await cache.barrier.wait()
         except SourceError as error:
-            cache.last_error = error
+            cache.note_error(error)
             _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))
             await asyncio.sleep(RETRY)

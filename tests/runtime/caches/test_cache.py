@@ -34,7 +34,12 @@ def test_each_object_that_cannot_be_decoded_is_new_once_for_each_reason():
     assert known.newly_quarantined() == [odd("b", "phase")], "again, after it was well"
 
 
-def test_the_last_error_is_kept():
-    known, error = cache(), ConnectionRefused("refused")
-    known.note_error(error)
-    assert known.last_error is error
+def test_the_last_error_is_kept_without_its_frames():
+    known = cache()
+    try:
+        raise ConnectionRefused("refused") from OSError("no route")
+    except ConnectionRefused as error:
+        known.note_error(error)
+    kept = known.last_error
+    assert str(kept) == "refused"
+    assert (kept.__traceback__, kept.__cause__, kept.__context__) == (None, None, None)
