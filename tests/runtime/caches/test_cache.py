@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from controller.kube.resources import PODS
 from controller.runtime.caches.cache import Cache
 from controller.runtime.expectations.cache_barrier import CacheScope
@@ -36,10 +38,9 @@ def test_each_object_that_cannot_be_decoded_is_new_once_for_each_reason():
 
 def test_the_last_error_is_kept_without_its_frames():
     known = cache()
-    try:
+    with pytest.raises(ConnectionRefused) as raised:
         raise ConnectionRefused("refused") from OSError("no route")
-    except ConnectionRefused as error:
-        known.note_error(error)
+    known.note_error(raised.value)
     kept = known.last_error
     assert str(kept) == "refused"
     assert (kept.__traceback__, kept.__cause__, kept.__context__) == (None, None, None)
