@@ -209,6 +209,11 @@ BAD_LUCK = {
         ),
         (Job(fates=(Fate(running=20.0),)),),
     ),
+    "a head is made while the definition lacks groups, which are written again": Scenario(
+        Surroundings(start=0.1, ready=0.1),
+        (Cluster((Group(0, 0),), recreate=True),),
+        (Step(0.0, Prune("spec.workerGroupSpecs")),),
+    ),
     "a job is stopped for its deadline, and then the clock is put right": Scenario(
         Surroundings(),
         (),

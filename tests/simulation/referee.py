@@ -298,6 +298,8 @@ class Referee:
         self._births[pod.uid] = intent.generation
         if pod.head:
             history.heads[pod.uid] = intent.generation
+            if self.pruned:
+                history.cut_heads.add(pod.uid)
         self._members[pod.owner, pod.slice].add(pod.uid)
         if self._strict:
             self._judge_creation(pod, history, intent)

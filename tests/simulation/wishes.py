@@ -86,6 +86,7 @@ class History:
         ends: when pods of which group went that no operator had deleted.
         heads: of which generation each head was made, by uid.
         heads_left: when it had gone.
+        cut_heads: uids of heads that were made while a definition dropped something.
     """
 
     name: str = ""
@@ -97,6 +98,7 @@ class History:
     ends: list[tuple[float, str]] = field(default_factory=list)
     heads: dict[str, int] = field(default_factory=dict)
     heads_left: dict[str, float] = field(default_factory=dict)
+    cut_heads: set[str] = field(default_factory=set)
 
     def since(self, generation: int) -> list[Wish]:
         """That generation's wish and all later ones."""
@@ -107,9 +109,13 @@ class History:
         return next((w.shape for w in self.wishes if w.generation == generation), "")
 
     def is_outdated(self, wish: Wish, time: float) -> bool:
-        """Whether a head that was there since `time` was made from something else."""
+        """Whether a head that was there since `time` was made from something else.
+
+        That is so too if somebody writes again what a definition had dropped when it was made.
+        """
         return any(
             self.shape_at(generation) != wish.shape
+            or (uid in self.cut_heads and wish.generation > generation)
             for uid, generation in self.heads.items()
             if self.heads_left.get(uid, time) >= time
         )
