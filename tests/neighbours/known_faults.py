@@ -13,13 +13,7 @@ if TYPE_CHECKING:
     from tests.neighbours.kinds import Column
     from tests.neighbours.sickness import Sickness
 
-KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
-    "answers to updates are lost": {"Workspace": "each attempt to create a claim changes its mark"},
-    "another controller deletes claims": {"Workspace": "claims that were ready have no back-off"},
-    "machines are lost as soon as they are ready": {
-        "Workspace": "claims that were ready have no back-off"
-    },
-}
+KNOWN: Final[Mapping[str, Mapping[str, str]]] = {}
 """Points by sickness and kind."""
 
 

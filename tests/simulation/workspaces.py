@@ -5,6 +5,7 @@ wrong at the end.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,7 @@ class WorkspacesOfLife:
         self._spaces = Workspaces(world, cloud)
         self._fates: dict[str, tuple[ClaimFate, ...]] = {}
         self._peace = False
+        self._processes = itertools.count(1)
 
     async def open(self) -> None:
         """Have the kinds served, nodes provisioned, and claims of others there."""
@@ -96,7 +98,7 @@ class WorkspacesOfLife:
 
     def kind(self, _wall: Callable[[], datetime]) -> WorkspaceKind:
         """For an operator that starts now."""
-        return WorkspaceKind()
+        return WorkspaceKind(process=f"operator-{next(self._processes)}")
 
     async def do(self, action: WorkspaceAction) -> str:
         """Carry out a step; returns what the server said against it, empty if nothing."""

@@ -5,6 +5,7 @@ It is an annotation, so that it survives the operator and fits Kaito's definitio
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -36,11 +37,11 @@ class Slot(_Stored, frozen=True):
         place: among the claims of the Workspace; never changes.
         name: of the claim.
         attempt: how many claims had this place before, in this generation.
-        sent: how often its creation was begun. It changes with each, so that an operator that has
-            read an old set meets a conflict before it creates anything.
+        begun_by: the process that has begun to create it. Another one puts itself here first, so
+            that it meets a conflict before it creates anything if it has read an old set.
         seen: whether the claim has existed.
-        ready: whether it has been ready.
-        failures: claims in a row that never became ready.
+        ready_since: when it became ready, RFC 3339; empty if it never was.
+        failures: claims in a row that were not ready for long.
         retry_at: time before which the claim is not created, RFC 3339; empty if it may be.
         reason: why the last one failed; empty once the present one is ready.
         message: the same in words.
@@ -49,9 +50,9 @@ class Slot(_Stored, frozen=True):
     place: int
     name: str
     attempt: int = 0
-    sent: int = 0
+    begun_by: str = ""
     seen: bool = False
-    ready: bool = False
+    ready_since: str = ""
     failures: int = 0
     retry_at: str = ""
     reason: str = ""
@@ -60,6 +61,11 @@ class Slot(_Stored, frozen=True):
     def may_be_created(self, now: datetime) -> bool:
         """Return whether the back-off is over."""
         return not self.retry_at or parse_rfc3339(self.retry_at) <= now
+
+    def failures_when(self, lost: datetime, long: timedelta) -> int:
+        """The failures in a row if its claim is lost at that time; one if it was ready for long."""
+        lasted = bool(self.ready_since) and parse_rfc3339(self.ready_since) + long <= lost
+        return 1 if lasted else self.failures + 1
 
     def delayed(self, until: datetime) -> Slot:
         """The same, not to be created before that time."""
@@ -134,6 +140,7 @@ def read_commitment(text: str | None) -> Commitment | None:
         found = msgspec.json.decode(text, type=Commitment)
         for slot in found.slots:
             slot.may_be_created(_ANY_TIME)
+            slot.failures_when(_ANY_TIME, timedelta())
     except (msgspec.DecodeError, ValueError):
         return None
     return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from controller.apimachinery.timestamps import parse_rfc3339
+from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.commitment import Commitment, Slot
 from controller.kaito.provisioning.names import claim_name
@@ -35,7 +35,7 @@ class ClaimSettings:
 
     Attributes:
         first_retry: after the first failure of a claim; twice as long after each further one.
-        longest_retry: at most.
+        longest_retry: at most. A claim that was ready for so long ends the row of failures.
         hold: how long ready nodes of an incomplete set are held, if it has several.
     """
 
@@ -65,9 +65,7 @@ class ClaimFacts:
         pending: names of claims with a write whose outcome is not known.
         absent: names of claims that a live look-up has not found.
         conflicts: names under which a claim of somebody else exists.
-        refused: names of claims that this process has begun to create, and the server has refused.
-            They are tried again under the same set: otherwise each attempt would change the
-            Workspace, whose event would cause the next attempt.
+        process: a name that no other process has.
     """
 
     uid: str
@@ -80,7 +78,7 @@ class ClaimFacts:
     pending: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
-    refused: frozenset[str] = frozenset()
+    process: str = ""
 
 
 class Awaited(Enum):
@@ -225,9 +223,10 @@ def _observed(
     if claim is None:
         return _without_claim(slot, generation, facts, now, settings)
     if claim.state is ClaimState.READY:
-        quiet = {"failures": 0, "retry_at": "", "reason": "", "message": ""}
-        return replace(slot, seen=True, ready=True, **quiet)
-    if claim.state is ClaimState.PENDING or slot.ready:
+        since = slot.ready_since or rfc3339(claim.ready_since or now)
+        quiet = {"retry_at": "", "reason": "", "message": ""}
+        return replace(slot, seen=True, ready_since=since, **quiet)
+    if claim.state is ClaimState.PENDING or slot.ready_since:
         return replace(slot, seen=True)
     # the last that is known of the claim, before it is gone
     reason, message = claim.reason or slot.reason, claim.message or slot.message
@@ -242,19 +241,21 @@ def _without_claim(
         return _next(replace(slot, reason=_TAKEN, message=message), generation, facts.uid)
     if not slot.seen or slot.name not in facts.absent:
         return slot
-    failures = 0 if slot.ready else slot.failures + 1
+    failures = slot.failures_when(now, settings.longest_retry)
     reason = slot.reason or _DISAPPEARED
     message = slot.message or f"{slot.name} is gone"
     failed = replace(slot, failures=failures, reason=reason, message=message)
     renamed = _next(failed, generation, facts.uid)
-    return renamed.delayed(now + settings.retry_after(failures)) if failures else renamed
+    # the first that is lost after it was ready is replaced at once
+    wait = settings.retry_after(failures - 1 if slot.ready_since else failures)
+    return renamed.delayed(now + wait) if wait else renamed
 
 
 def _next(slot: Slot, generation: int, uid: str) -> Slot:
     """The place with another claim."""
     attempt = slot.attempt + 1
     name = claim_name(uid, slot.place, generation, attempt)
-    fresh = {"sent": 0, "seen": False, "ready": False, "retry_at": ""}
+    fresh = {"begun_by": "", "seen": False, "ready_since": "", "retry_at": ""}
     return replace(slot, name=name, attempt=attempt, **fresh)
 
 
@@ -314,7 +315,7 @@ def _steps(
     wakes = [*later, *([held_until] if held_until else [])]
     known = {*(slot.name for slot in commitment.slots), *commitment.discarded}
     return ClaimDecision(
-        commitment=_sent(commitment, created - facts.refused),
+        commitment=_begun(commitment, created, facts.process),
         create=tuple(slot.name for slot in due[:room]),
         delete=tuple(_deleted(commitment, facts)),
         confirm=tuple(_unconfirmed(commitment, facts)),
@@ -324,11 +325,10 @@ def _steps(
     )
 
 
-def _sent(commitment: Commitment, names: frozenset[str]) -> Commitment:
-    """The set, marked before claims of these names are created."""
+def _begun(commitment: Commitment, names: frozenset[str], process: str) -> Commitment:
+    """The set, marked before this process creates claims of these names."""
     slots = [
-        replace(slot, sent=slot.sent + 1) if slot.name in names else slot
-        for slot in commitment.slots
+        replace(slot, begun_by=process) if slot.name in names else slot for slot in commitment.slots
     ]
     return replace(commitment, slots=tuple(slots))
 

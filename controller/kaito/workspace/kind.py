@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import SpecificationMemo
@@ -32,6 +33,7 @@ class WorkspaceKind:
 
     Args:
         settings: for all Workspaces.
+        process: a name that no other process has; made by chance if it is empty.
     """
 
     name = "workspace-controller"
@@ -40,10 +42,13 @@ class WorkspaceKind:
     external_source = None
     optional = True
 
-    def __init__(self, settings: WorkspaceSettings | None = None) -> None:
+    def __init__(self, settings: WorkspaceSettings | None = None, process: str = "") -> None:
         self._settings = settings or WorkspaceSettings()
         self._sources = WorkspaceSources(
-            SpecificationMemo(self._read), self._settings, definition_reader()
+            SpecificationMemo(self._read),
+            self._settings,
+            definition_reader(),
+            process or secrets.token_hex(4),
         )
 
     @property

@@ -30,14 +30,12 @@ class SeenClaims:
         pending: names of claims with a write whose outcome is not known, or that cannot be decoded.
         absent: committed names that a live look-up has not found.
         conflicts: committed names under which a claim of somebody else exists.
-        refused: committed names whose creation the server has refused.
     """
 
     by_name: Mapping[str, ObservedClaim] = field(default_factory=dict[str, "ObservedClaim"])
     pending: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
-    refused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +77,7 @@ class WorkspaceObservation:
         workload: what else it has.
         definition: what the installed definition of Workspaces lacks.
         consistency_warnings: sentences about writes that the cache contradicts.
+        process: a name that no other process has.
     """
 
     workspace: Workspace
@@ -90,6 +89,7 @@ class WorkspaceObservation:
     workload: SeenWorkload = field(default_factory=SeenWorkload)
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
+    process: str = ""
 
     @property
     def valid_goal(self) -> Goal:

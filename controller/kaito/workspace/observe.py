@@ -52,11 +52,13 @@ class WorkspaceSources:
         goal_of: gives what a Workspace wants, or what is wrong with it.
         settings: of the controller.
         read_definition: reads what the installed definition lacks.
+        process: a name that no other process has.
     """
 
     goal_of: SpecificationMemo[Workspace, Goal | Problem]
     settings: WorkspaceSettings
     read_definition: DefinitionReader
+    process: str
 
 
 def claim_scope(name: str) -> str:
@@ -88,6 +90,7 @@ def observe_workspace(
         else observe_workload(meta, goal, reads),
         definition=definition,
         consistency_warnings=reads.consistency_warnings(meta.uid),
+        process=sources.process,
     )
 
 
@@ -106,7 +109,6 @@ def _claims(workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader
         pending=unreadable.union(each.removeprefix(_CLAIM_SCOPE) for each in pending),
         absent=frozenset(n for n in committed if reads.looked_up_absent(NODE_CLAIMS, n)),
         conflicts=frozenset(n for n in committed if reads.has_name_conflict(NODE_CLAIMS, n)),
-        refused=frozenset(n for n in committed if reads.create_error(NODE_CLAIMS, n)),
     )
 
 

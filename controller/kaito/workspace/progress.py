@@ -73,5 +73,5 @@ def _facts(
         pending=claims.pending,
         absent=claims.absent,
         conflicts=claims.conflicts,
-        refused=claims.refused,
+        process=seen.process,
     )

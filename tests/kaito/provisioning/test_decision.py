@@ -54,22 +54,20 @@ def states(found: World) -> dict[str, str]:
 
 
 def test_the_target_and_the_names_are_committed_with_the_first_claims():
-    first = decide_claims(ClaimFacts(UID, 2, "a"), START)
+    first = decide_claims(ClaimFacts(UID, 2, "a", process="p0"), START)
     assert first.create == tuple(NAMES[:2])
     assert first.commitment == Commitment(
         target=2,
         template="a",
-        slots=tuple(Slot(place=place, name=NAMES[place], sent=1) for place in range(2)),
+        slots=tuple(Slot(place=place, name=NAMES[place], begun_by="p0") for place in range(2)),
     )
 
 
 def test_the_annotation_is_short():
-    first = decide_claims(ClaimFacts(UID, 1, "a"), START)
+    first = decide_claims(ClaimFacts(UID, 1, "a", process="p0"), START)
     text = write_commitment(first.commitment)
-    assert (
-        text
-        == f'{{"target":1,"template":"a","slots":[{{"place":0,"name":"{NAMES[0]}","sent":1}}]}}'
-    )
+    slot = f'{{"place":0,"name":"{NAMES[0]}","begunBy":"p0"}}'
+    assert text == f'{{"target":1,"template":"a","slots":[{slot}]}}'
     assert read_commitment(text) == first.commitment
 
 
@@ -145,7 +143,7 @@ def test_KAI6_a_claim_that_never_became_ready_is_replaced_with_back_off_that_sur
     assert delays == [30, 60, 120, 240, 480, 600, 600]
 
 
-def test_a_claim_that_becomes_ready_ends_the_back_off():
+def test_a_claim_that_was_ready_for_long_ends_the_back_off():
     found = world(1)
     for _ in range(3):
         found.settle()
@@ -155,8 +153,39 @@ def test_a_claim_that_becomes_ready_ends_the_back_off():
     found.set_state(next(iter(found.claims)), ClaimState.READY)
     found.settle()
     (slot,) = found.commitment().slots
-    assert (slot.failures, slot.reason, slot.retry_at) == (0, "", "")
-    assert slot.attempt == 3
+    assert (slot.failures, slot.reason, slot.retry_at) == (3, "", "")
+    found.now += timedelta(minutes=10)
+    found.remove(slot.name)
+    found.settle()
+    (slot,) = found.commitment().slots
+    assert (slot.failures, slot.attempt) == (1, 4)
+    assert found.claims, "it is replaced at once"
+
+
+def test_machines_that_are_lost_soon_after_they_were_ready_are_replaced_with_back_off():
+    found = world(1)
+    delays: list[float] = []
+    for _ in range(5):
+        found.settle()
+        (name,) = found.claims
+        found.set_state(name, ClaimState.READY)
+        found.settle()
+        found.now += timedelta(minutes=9)
+        found.remove(name)
+        wake_at = found.settle().wake_at
+        delays.append((wake_at - found.now).total_seconds() if wake_at else 0.0)
+        found.now = wake_at or found.now
+    assert delays == [0, 30, 60, 120, 240]
+
+
+def test_a_process_marks_a_claim_once_however_often_it_tries_to_create_it():
+    facts = ClaimFacts(UID, 1, "a", process="p0")
+    marked = decide_claims(facts, START)
+    again = decide_claims(replace(facts, commitment=marked.commitment), START)
+    assert again.create == marked.create
+    assert again.commitment == marked.commitment
+    other = replace(facts, commitment=marked.commitment, process="p1")
+    assert decide_claims(other, START).commitment != marked.commitment
 
 
 def test_a_terminating_claim_counts_until_it_is_gone():
@@ -347,7 +376,7 @@ def test_settings_bound_the_back_off():
 
 
 def test_whatever_may_exist_leaves_no_room_for_another_claim():
-    slots = (Slot(place=0, name="a", sent=1, seen=True), Slot(place=1, name="b"))
+    slots = (Slot(place=0, name="a", begun_by="p0", seen=True), Slot(place=1, name="b"))
     pair = Commitment(target=2, template="a", slots=slots)
     facts = ClaimFacts(UID, 2, "a", pair, {"x": adopted("x")})
     assert decide_claims(facts, START).create == ()

@@ -56,6 +56,7 @@ class World:
     own_stored: str | None = None
     pending: set[str] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)
+    restarts: int = 0
 
     # what the operator sees and does
 
@@ -70,6 +71,7 @@ class World:
             claims={**self.own, **claims},
             pending=frozenset(self.pending),
             absent=frozenset(self.absent),
+            process=f"p{self.restarts}",
         )
 
     def reconcile(self) -> ClaimDecision:
@@ -158,6 +160,7 @@ class World:
 
     def restart(self) -> None:
         """Another process: it knows nothing, and its first list may be of any age."""
+        self.restarts += 1
         self.own, self.own_stored = {}, None
         self.pending, self.absent = set(), set()
         self.shown = self.random.randrange(len(self.history))

@@ -381,7 +381,7 @@ def deleted(**changes: Any) -> Any:
 
 
 def test_committed_claims_that_are_not_seen_are_looked_up_before_the_finalizer_goes():
-    slots = [{"place": 0, "name": "wsbbbbbbbbb", "sent": 1}]
+    slots = [{"place": 0, "name": "wsbbbbbbbbb", "begunBy": "p"}]
     text = json.dumps({"target": 1, "slots": slots})
     given = Given(deleted(annotations={labels.NODE_CLAIMS: text}))
     (lookup,) = given.plan().lookups

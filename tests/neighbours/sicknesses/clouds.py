@@ -36,6 +36,9 @@ LIVES_OF_A_CLAIM = 60
 them in ten minutes, each with a creation, a deletion, two events and four changes of the Workspace.
 """
 
+LIVES_OF_A_READY_CLAIM = 84
+"""Twelve for each of seven claims: made, seen, ready, gone, and what the status says of each."""
+
 
 def claims_that(behaviour: ClaimBehaviour) -> Course:
     """This becomes of the tenant's claims."""
@@ -161,7 +164,7 @@ SICKNESSES = tuple(
             course=claims_that(ClaimBehaviour(lost_after=8)),
             named="NodeClaim",
             lingers=LONGEST_BACK_OFF,
-            requests=LIVES_OF_A_CLAIM,
+            requests=LIVES_OF_A_READY_CLAIM,
             slow=True,
         ),
         Sickness(
@@ -193,7 +196,7 @@ SICKNESSES = tuple(
             late=True,
             named="NodeClaim",
             lingers=LONGEST_BACK_OFF,
-            requests=LIVES_OF_A_CLAIM,
+            requests=LIVES_OF_A_READY_CLAIM,
             slow=True,
         ),
         Sickness(
