@@ -188,13 +188,20 @@ async def _kill(process: Process, kill_signal: signal.Signals | int) -> None:
     """Kill a command with all processes of its session, and wait until its output is closed."""
     with suppress(ProcessLookupError):
         process.send_signal(kill_signal)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(process.communicate(), _LET_GO)
+    if await _closes_within(process, _LET_GO):
         return
     with suppress(ProcessLookupError):  # in namespaces the supervisor kills the command alone
         os.killpg(process.pid, signal.SIGKILL)
+    await _closes_within(process, _KILL)
+
+
+async def _closes_within(process: Process, seconds: float) -> bool:
+    """Wait for so long until a command has ended and its output is closed; False if it is not."""
     with suppress(TimeoutError):
-        await asyncio.wait_for(process.communicate(), _KILL)
+        async with asyncio.timeout(seconds):
+            await process.communicate()
+        return True
+    return False
 
 
 async def _read(process: Process) -> str:
