@@ -1,8 +1,8 @@
 """Plays one cell of the table several times over, and looks at what is left in memory.
 
 Each round has an object of another name, which is sick and is deleted. When the operator has had
-the time to forget, nothing may tell of any of them, and no more objects may be held than after the
-first rounds.
+the time to forget, nothing may tell of any of them, and of no type may there be one more object for
+each round.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 WARM, MORE = 2, 3
 """Rounds after which every metric has its labels and every pool its size, and those that follow."""
 
-SLACK = MORE - 1
-"""More objects than before that may be held; one for each round is a leak."""
-
 BEFORE, SICK, REST = 15.0, 20.0, 60.0
 """Seconds of a round before the sickness, in it, and after it and the deletion."""
 
@@ -43,10 +40,9 @@ async def remains(sickness: Sickness, column: Column) -> list[str]:
         await cell.live(MORE)
         held = cell.held()
     found = held.texts(cell.tells_of_the_dead)
-    now = held.by_type()
-    if now.total() - before.total() > SLACK:
-        found.append(f"{before.total()} objects, then {now.total()}: {now - before}")
-    return found
+    more = held.by_type() - before
+    leaked = {kind: number for kind, number in more.items() if number >= MORE}
+    return [*found, f"one of these for each round: {leaked}"] if leaked else found
 
 
 class _Cell:
