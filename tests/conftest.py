@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 LEFT_OUT = pytest.StashKey[int]()
+LEFT_BY = {"not slow": "slow", "slow and not rare": "rare"}
+"""The markers of tests that the expressions of the Makefile leave out."""
 
 
 def pytest_configure() -> None:
@@ -77,9 +79,10 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Count the slow tests that `-m "not slow"` leaves out."""
+    """Count the tests that `make test` and `make test-all REST=1` leave for later."""
     for item in items:
-        if item.config.option.markexpr == "not slow" and item.get_closest_marker("slow"):
+        left = LEFT_BY.get(item.config.option.markexpr)
+        if left is not None and item.get_closest_marker(left):
             item.config.stash[LEFT_OUT] = item.config.stash.get(LEFT_OUT, 0) + 1
 
 

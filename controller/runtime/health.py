@@ -8,7 +8,6 @@ exception is only logged.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, TypeAlias
 
 import structlog
@@ -16,6 +15,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from controller.runtime.errors import ManagerMisuse
+from controller.runtime.http_listener import HttpListener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     Check: TypeAlias = Callable[[], str | None]
-
-IDLE_TIMEOUT = 90.0
-"""Seconds after which an idle connection is closed (HLT-5)."""
-
-SHUTDOWN_TIMEOUT = 1.0
-"""Seconds in which requests in flight may end when the server stops."""
 
 _log = structlog.stdlib.get_logger("manta.health")
 
@@ -67,16 +61,13 @@ class Health:
         checks[name] = check
 
 
-class MonitoringServer:
+class MonitoringServer(HttpListener):
     """Serves one address.
 
     Args:
         address: host, empty for all, and port, 0 for a free one.
         health: what to serve at `/healthz`, `/livez` and `/readyz`; None for none.
         registry: what to serve at `/metrics`; None for none.
-
-    Attributes:
-        port: where it listens, once it is ready.
     """
 
     def __init__(
@@ -86,11 +77,10 @@ class MonitoringServer:
         health: Health | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
-        self._host, self.port = address
+        super().__init__(*address)
         self._health = health
         self._registry = registry
-        self._stopped = asyncio.Event()
-        self.name = f"HTTP server at {self._host or '*'}:{self.port}"
+        self.name = f"HTTP server at {self.host or '*'}:{self.port}"
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until stopped.
@@ -100,25 +90,7 @@ class MonitoringServer:
         """
         if self._health is not None:
             self._health.seal()
-        runner = web.AppRunner(
-            self._application(),
-            access_log=None,
-            keepalive_timeout=IDLE_TIMEOUT,
-            shutdown_timeout=SHUTDOWN_TIMEOUT,
-        )
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, self._host or None, self.port)
-            await site.start()
-            self.port = int(runner.addresses[0][1])
-            ready()
-            await self._stopped.wait()
-        finally:
-            await runner.cleanup()
-
-    def stop(self) -> None:
-        """Stop listening; requests in flight are answered."""
-        self._stopped.set()
+        await self.serve(self._application(), ready)
 
     def _application(self) -> web.Application:
         application = web.Application()

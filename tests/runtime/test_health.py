@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from structlog.testing import capture_logs
 
 from controller.runtime.errors import ManagerMisuse
-from controller.runtime.health import IDLE_TIMEOUT, SHUTDOWN_TIMEOUT, Health, MonitoringServer
+from controller.runtime.health import Health, MonitoringServer
+from controller.runtime.http_listener import IDLE_TIMEOUT, SHUTDOWN_TIMEOUT
 from tests.fakes.monitoring import serving
 
 pytestmark = pytest.mark.real_time  # sockets

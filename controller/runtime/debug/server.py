@@ -7,13 +7,12 @@ of its own that resolves to 127.0.0.1 (DNS rebinding): names but those of the in
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from aiohttp import hdrs, web
 
-from controller.runtime.health import IDLE_TIMEOUT, SHUTDOWN_TIMEOUT
+from controller.runtime.http_listener import HttpListener
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,23 +24,19 @@ LOOPBACK: Final = "127.0.0.1"
 _HOSTS: Final = frozenset({LOOPBACK, "localhost", "[::1]"})
 
 
-class DebugServer:
+class DebugServer(HttpListener):
     """A `manager.Runnable` that serves the page.
 
     Args:
         port: 0 for a free one.
         page: what is served.
-
-    Attributes:
-        port: where it listens, once it is ready.
     """
 
     name = "debug server"
 
     def __init__(self, port: int, page: DebugPage) -> None:
-        self.port = port
+        super().__init__(LOOPBACK, port)
         self._page = page
-        self._stopped = asyncio.Event()
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until stopped.
@@ -51,24 +46,7 @@ class DebugServer:
         """
         application = web.Application(middlewares=[_only_by_loopback_names])
         application.router.add_get("/debug", self._answer, allow_head=False)
-        runner = web.AppRunner(
-            application,
-            access_log=None,
-            keepalive_timeout=IDLE_TIMEOUT,
-            shutdown_timeout=SHUTDOWN_TIMEOUT,
-        )
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, LOOPBACK, self.port).start()
-            self.port = int(runner.addresses[0][1])
-            ready()
-            await self._stopped.wait()
-        finally:
-            await runner.cleanup()
-
-    def stop(self) -> None:
-        """Stop listening; requests in flight are answered."""
-        self._stopped.set()
+        await self.serve(application, ready)
 
     async def _answer(self, _request: web.Request) -> web.Response:
         return web.Response(

@@ -432,3 +432,9 @@ def test_another_claim_of_the_label_belongs_to_nobody_here():
     given.reads.add(NODE_CLAIMS, claim(**{"manta.dev/owner-uid": "another"}))
     assert given.observe().claims.by_name == {}  # type: ignore[union-attr]
     assert isinstance(given.creates(given.plan(), "NodeClaim")[0], Create)
+
+
+def test_no_two_processes_mark_claims_alike():
+    marks = {Given().observe().process for _ in range(2)}
+    assert len(marks) == 2
+    assert "" not in marks

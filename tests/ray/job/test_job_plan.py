@@ -537,7 +537,17 @@ def test_a_job_that_was_stopped_for_its_deadline_has_failed_whatever_its_deadlin
     seconds: int | None,
 ):
     scene = running(activeDeadlineSeconds=seconds, status=OVERDUE).says(JobStatus.STOPPED)
-    assert status_of(scene.plan())["reason"] == "DeadlineExceeded"
+    written = status_of(scene.plan())
+    assert written["reason"] == "DeadlineExceeded"
+    assert "None" not in written["message"]
+
+
+def test_ready_says_that_a_job_is_being_stopped_for_its_deadline():
+    scene = running(activeDeadlineSeconds=60, status=OVERDUE).says(JobStatus.RUNNING)
+    status = scene.plan().status
+    assert status is not None
+    (ready,) = status.wanted["conditions"]
+    assert (ready["status"], ready["reason"]) == ("False", "JobStopping")
 
 
 def test_a_deadline_asks_ray_to_stop_first():
