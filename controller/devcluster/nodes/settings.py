@@ -32,6 +32,9 @@ class NodeSettings:
         run_time: from the start of the containers to their exit, for outcomes that have one
             and no `fail-after`.
         image_back_off: from ErrImagePull to ImagePullBackOff.
+        starts: containers that start at once where pods are processes of this machine; 0 for one
+            for each CPU.
+        start_time: seconds after which a container counts as started though it is not ready.
         crash_back_off: pause before the second restart of a container; doubles with each one.
         crash_back_off_cap: longest pause between two restarts.
         termination_delay: from the deletion of a pod to its removal, if the grace period is
@@ -56,6 +59,8 @@ class NodeSettings:
     ready_delay: float = 1.0
     run_time: float = 1.0
     image_back_off: float = 10.0
+    starts: int = 0
+    start_time: float = 15.0
     crash_back_off: float = 10.0
     crash_back_off_cap: float = 300.0
     termination_delay: float = 1.0

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.pod_runtime import ContainerContext
     from controller.devcluster.processes.pod_sandbox import ContainerDir
     from controller.devcluster.processes.specification import ContainerSpecification
+    from controller.devcluster.processes.start_slots import StartSlot
 
 _LEAST_AFTER_HOOK = (
     2.0  # seconds between SIGTERM and SIGKILL, even if a hook used up the grace period
@@ -80,6 +81,7 @@ class ContainerRuns:
         self._restarts = status.restart_count + (status.state.terminated is not None)
         self._began = 0.0
         self._oom_kills = 0
+        self._slot: StartSlot | None = None
 
     @property
     def running(self) -> tuple[ContainerProcess, Output] | None:
@@ -123,6 +125,7 @@ class ContainerRuns:
         while True:
             with runtime.sources.watch(namespace, wanted) as changed:
                 try:
+                    await self._take_slot()
                     data = await runtime.sources.read(namespace, wanted)
                     call = invocation(
                         self._context.pod,
@@ -161,7 +164,17 @@ class ContainerRuns:
             await asyncio.Event().wait()
             raise
 
+    async def _take_slot(self) -> None:
+        """Wait until it may start; init containers and sidecars, for which others wait, start at once."""
+        if self.container not in self._context.pod.spec.init_containers:
+            self._slot = await self._context.runtime.start_slots.take()
+
+    def _release_slot(self) -> None:
+        if self._slot is not None:
+            self._slot.release()
+
     def _report_waiting(self, reason: str, message: str) -> None:
+        self._release_slot()
         if reason == states.PULL_BACK_OFF:
             self._record_event("Normal", "BackOff", message)
         else:
@@ -287,6 +300,7 @@ class ContainerRuns:
         if self._run is not run:
             return states.exit_code(self.status) or 0
         self._run = None
+        self._release_slot()
         self.has_started.clear()
         code, reason, message = (
             run.exited.result(),
@@ -330,6 +344,8 @@ class ContainerRuns:
         await asyncio.sleep(seconds)
 
     def _set(self, status: ReportedContainerStatus) -> None:
+        if status.ready:
+            self._release_slot()
         if status != self.status:
             self.status = status
             self._context.changed()

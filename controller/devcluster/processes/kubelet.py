@@ -22,6 +22,7 @@ from controller.devcluster.processes.events import PodEvents
 from controller.devcluster.processes.pod_runtime import KubeletDirs, PodRuntime, machine_memory
 from controller.devcluster.processes.pod_worker import PodWorker
 from controller.devcluster.processes.sources import Sources
+from controller.devcluster.processes.start_slots import StartSlots
 from controller.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class ProcessKubelet(Kubelet):
             sources=Sources(context, access.authority if access else b""),
             events=self._events,
             settings=context.settings,
+            start_slots=StartSlots(context.settings.starts, context.settings.start_time),
             wall=context.wall,
             dirs=KubeletDirs(claims=root / "claims", memory=memory),
             access=access,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox
     from controller.devcluster.processes.sources import Sources
     from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
+    from controller.devcluster.processes.start_slots import StartSlots
     from controller.devcluster.processes.volumes import Volumes
     from controller.kube.client import Client
 
@@ -49,6 +50,7 @@ class PodRuntime:
         sources: config maps, secrets and claims.
         events: records events.
         settings: pauses.
+        start_slots: permits to start a container.
         wall: the time in UTC.
         dirs: of the kubelet.
         access: how pods reach the API server; None if they do not.
@@ -61,6 +63,7 @@ class PodRuntime:
     sources: Sources
     events: PodEvents
     settings: NodeSettings
+    start_slots: StartSlots
     wall: Callable[[], datetime]
     dirs: KubeletDirs
     access: ApiAccess | None

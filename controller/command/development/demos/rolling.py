@@ -216,7 +216,7 @@ class RollingPlay:
     def check(self) -> None:
         """Note what went wrong."""
         summary, options = self.summary, self.manifest.options
-        summary.most, summary.fewest = self.view.most, self.view.fewest
+        summary.most, summary.fewest = dict(self.view.most), dict(self.view.fewest)
         limit = timedelta(seconds=options.drain_timeout_seconds)
         summary.drains = [
             Drain(pod.metadata.name, pod.status.pod_ip, since, since + limit)
