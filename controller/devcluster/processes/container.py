@@ -165,7 +165,7 @@ class ContainerRuns:
             raise
 
     async def _take_slot(self) -> None:
-        """Wait until it may start. Init containers and sidecars may at once: others wait for them."""
+        """Wait for its turn. Init containers and sidecars have none: others wait for them."""
         if self.container not in self._context.pod.spec.init_containers:
             self._slot = await self._context.runtime.start_slots.take()
 
