@@ -1,4 +1,4 @@
-"""How many containers start at once on this machine.
+"""Limits the number of containers that start at the same time on this machine.
 
 Programs as large as Ray need a whole CPU to start. When many start together each of them takes so
 long that it gives up, is started again, and keeps the others from starting: none ever gets there.

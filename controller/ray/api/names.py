@@ -22,6 +22,16 @@ MAX_FLEET_NAME: Final = 39
 """Maximum length of a RayClusterFleet's name, to which its clusters add index and template."""
 
 
+def head_prefix(cluster: str) -> str:
+    """The name of a cluster's head without its suffix."""
+    return f"{cluster}-head"
+
+
+def worker_prefix(cluster: str, group: str) -> str:
+    """The name of a group's worker without its suffix."""
+    return f"{cluster}-{group}-worker".lower()
+
+
 def checked_name(name: str) -> str:
     """KubeRay's CheckName: the last 50 characters; a leading digit or punctuation becomes `r`."""
     tail = name[-50:]

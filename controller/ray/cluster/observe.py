@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
-from controller.ray.api.pod_state import group_of, is_head
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.cluster.children.observed import observe_children
 from controller.ray.cluster.deletion.steps import observe_cleanup
@@ -21,6 +19,8 @@ from controller.ray.cluster.multi_host_replicas import (
     read_replicas,
 )
 from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observed_children import Note
+from controller.ray.cluster.pod_roles import sort_by_role
 from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
 from controller.ray.cluster.suspension import every_pod
 from controller.ray.cluster.upgrade.history import observe_history
@@ -72,15 +72,22 @@ def observe_cluster(
         return None
     desired, settings = sources.desired_of(cluster), sources.settings
     uid = cluster.metadata.uid
-    heads, workers = _sorted_by_role(reads.by_index(PODS, "owner", uid))
+    groups = desired.spec.worker_group_specs if isinstance(desired, DesiredCluster) else ()
+    pods = sort_by_role(
+        cluster.metadata.name,
+        (group.group_name for group in groups),
+        reads.by_index(PODS, "owner", uid),
+    )
+    heads, workers = pods.heads, pods.workers
     if not isinstance(desired, DesiredCluster):
         cleanup = observe_cleanup(cluster, reads)
         return ClusterObservation(cluster, desired, heads, workers=workers, cleanup=cleanup)
     replicas = _multi_host_replicas(desired, workers, settings)
     revisions = observe_history(cluster, desired, reads)
     children = observe_children(cluster, desired, reads, settings, has_head=bool(heads))
-    if revisions is not None:
-        children = replace(children, notes=(*children.notes, *revisions.notes))
+    notes = [Note("PodRelabelled", sentence) for sentence in pods.relabelled]
+    notes += revisions.notes if revisions is not None else ()
+    children = replace(children, notes=(*children.notes, *notes))
     return ClusterObservation(
         cluster,
         desired,
@@ -131,17 +138,6 @@ def _ray(
         domain=sources.settings.cluster_domain,
         drains=set(history.drains.commands.values()) if history is not None else (),
     )
-
-
-def _sorted_by_role(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], dict[str, tuple[Pod, ...]]]:
-    heads: list[Pod] = []
-    workers: defaultdict[str, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        if is_head(pod):
-            heads.append(pod)
-        else:
-            workers[group_of(pod)].append(pod)
-    return tuple(heads), {group: tuple(members) for group, members in workers.items()}
 
 
 def _multi_host_replicas(

@@ -236,6 +236,20 @@ def test_workers_of_a_removed_group_are_deleted_with_an_event():
     assert "'removed' is no longer in the specification" in delete.on_success.note
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [{"ray.io/group": "removed"}, {"ray.io/group": "headgroup"}, {"ray.io/node-type": "head"}],
+)
+def test_a_worker_whose_label_somebody_has_changed_keeps_its_place(labels: dict[str, str]):
+    first = pod("example-workers-worker-00000000", labels=labels, created="2026-08-01T09:00:00Z")
+    made = plan(settled(cluster(), head(), first, workers(2)[1]))
+    assert made.stages == ()
+    [event] = made.events
+    assert event.reason == "PodRelabelled"
+    assert "kubectl label pod -n default example-workers-worker-00000000" in event.note
+    assert "ray.io/group=workers ray.io/node-type=worker" in event.note
+
+
 def test_a_pod_of_no_group_is_nobodys_to_delete():
     nameless = pod("nameless", labels={"ray.io/group": ""})
     assert plan(settled(cluster(), head(), *workers(2), nameless)).stages == ()

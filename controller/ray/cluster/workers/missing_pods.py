@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from controller.apimachinery.names import child_name
 from controller.ray.api import labels
+from controller.ray.api.names import head_prefix, worker_prefix
 from controller.ray.cluster.losses import count_owed
 from controller.ray.cluster.workers.multi_host import missing_hosts
 from controller.ray.cluster.workers.scale_down import free_indices
@@ -53,7 +54,7 @@ def find_missing_pods(
     cluster = desired.identity.name
     found: dict[str, tuple[MissingPod, ...]] = {}
     if not seen.heads:
-        names = _free_names(seen, f"{cluster}-head", labels.HEAD_GROUP, 1)
+        names = _free_names(seen, head_prefix(cluster), labels.HEAD_GROUP, 1)
         found[HEAD_SCOPE] = (MissingPod(names[0]),)
     short = [
         group
@@ -69,7 +70,7 @@ def find_missing_pods(
         else:
             places = _positions(seen, group, ceil(batch / (len(short) - position)))
         if places:
-            names = _free_names(seen, f"{cluster}-{name}-worker".lower(), name, len(places))
+            names = _free_names(seen, worker_prefix(cluster, name), name, len(places))
             found[worker_scope(name)] = tuple(map(MissingPod, names, places))
             batch -= len(places)
             if not batch:

@@ -1,0 +1,84 @@
+"""Sorts the pods of a cluster by what they are: heads, and workers of each group.
+
+Labels tell, and anybody may write them. The name that a pod was created with tells it, too, and
+stays: a worker whose label names another group is no surplus of that one, and no second head.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.ray.api import labels
+from controller.ray.api.names import head_prefix, worker_prefix
+from controller.ray.api.pod_state import group_of, is_head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controller.kube.objects import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodsByRole:
+    """The pods of one cluster.
+
+    Attributes:
+        heads: its heads.
+        workers: by group, those of groups that the specification does not have included.
+        relabelled: sentences about pods whose labels contradict their names.
+    """
+
+    heads: tuple[Pod, ...]
+    workers: Mapping[str, tuple[Pod, ...]]
+    relabelled: tuple[str, ...] = ()
+
+
+def sort_by_role(cluster: str, groups: Iterable[str], pods: Iterable[Pod]) -> PodsByRole:
+    """Sort pods by their names; where a name tells nothing certain, labels decide.
+
+    Args:
+        cluster: name of the cluster.
+        groups: the worker groups of its specification.
+        pods: all pods that it owns.
+    """
+    groups_of = _groups_of_names(cluster, groups)
+    heads: list[Pod] = []
+    workers: defaultdict[str, list[Pod]] = defaultdict(list)
+    relabelled: list[str] = []
+    for pod in pods:
+        group = labelled = labels.HEAD_GROUP if is_head(pod) else group_of(pod)
+        if labelled:
+            group = groups_of.get(pod.metadata.name.rpartition("-")[0], labelled)
+        if group == labels.HEAD_GROUP:
+            heads.append(pod)
+        else:
+            workers[group].append(pod)
+        if group != labelled:
+            relabelled.append(_sentence(pod, group))
+    return PodsByRole(
+        tuple(heads), {group: tuple(found) for group, found in workers.items()}, tuple(relabelled)
+    )
+
+
+def _groups_of_names(cluster: str, groups: Iterable[str]) -> dict[str, str]:
+    """Groups by the part of a pod's name before its suffix, where that is not cut or ambiguous."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    found[head_prefix(cluster)].append(labels.HEAD_GROUP)
+    for group in groups:
+        found[worker_prefix(cluster, group)].append(group)
+    return {prefix: same[0] for prefix, same in found.items() if len(same) == 1}
+
+
+def _sentence(pod: Pod, group: str) -> str:
+    meta = pod.metadata
+    role = labels.HEAD if group == labels.HEAD_GROUP else labels.WORKER
+    found = meta.labels or {}
+    return (
+        f"pod {meta.name} was created for group {group}, and its labels say "
+        f"{labels.GROUP}={found.get(labels.GROUP, '')} and "
+        f"{labels.NODE_TYPE}={found.get(labels.NODE_TYPE, '')}; put them back: kubectl label pod "
+        f"-n {meta.namespace} {meta.name} --overwrite {labels.GROUP}={group} "
+        f"{labels.NODE_TYPE}={role}"
+    )

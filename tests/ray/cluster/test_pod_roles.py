@@ -1,0 +1,50 @@
+"""What a pod is: its name tells, and stays; its labels are anybody's to write."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.ray.cluster.pod_roles import sort_by_role
+from tests.ray.cluster.support import pod
+
+GROUPS = ("small", "Large")
+
+
+def role(name: str, **labelled: str) -> str:
+    found = {"ray.io/node-type": "worker"}
+    found |= {f"ray.io/{key.replace('_', '-')}": value for key, value in labelled.items()}
+    sorted_pods = sort_by_role("c", GROUPS, [pod(name, labels=found)])
+    if sorted_pods.heads:
+        return "head"
+    (group,) = sorted_pods.workers
+    return group
+
+
+@pytest.mark.parametrize(
+    ("name", "labelled", "expected"),
+    [
+        ("c-small-worker-abcde", {"group": "small"}, "small"),
+        ("c-small-worker-abcde", {"group": "smal"}, "small"),
+        ("c-small-worker-abcde", {"group": "Large"}, "small"),
+        ("c-large-worker-abcde", {"group": "small"}, "Large"),
+        ("c-small-worker-abcde", {"group": "headgroup"}, "small"),
+        ("c-small-worker-abcde", {"group": "small", "node_type": "head"}, "small"),
+        ("c-head-abcde", {"group": "small"}, "head"),
+        ("c-gone-worker-abcde", {"group": "gone"}, "gone"),
+        ("c-gone-worker-abcde", {"group": "small"}, "small"),
+        ("older-name-of-a-worker", {"group": "gone"}, "gone"),
+        ("c-head", {"group": "headgroup", "node_type": "head"}, "head"),
+        ("c-small-worker-abcde", {"group": ""}, ""),
+    ],
+)
+def test_the_name_decides_unless_it_tells_nothing_certain(
+    name: str, labelled: dict[str, str], expected: str
+):
+    assert role(name, **labelled) == expected
+
+
+def test_a_name_that_fits_two_groups_tells_nothing():
+    found = {"ray.io/node-type": "worker", "ray.io/group": "A"}
+    sorted_pods = sort_by_role("c", ("a", "A"), [pod("c-a-worker-abcde", labels=found)])
+    assert list(sorted_pods.workers) == ["A"]
+    assert sorted_pods.relabelled == ()
