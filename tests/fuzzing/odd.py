@@ -87,11 +87,11 @@ def caches(scene: Scene, changes: list[Change]) -> FakeReads:
         codec = Codec(resource.view)
         for position, obj in enumerate(objects):
             own = [each[2:] for each in changes if each[:2] == (resource, position)]
-            _hold(reads, resource, codec.item(_stored(obj, own)), obj)
+            _hold(reads, resource, codec.item(stored(obj, own)), obj)
     return reads
 
 
-def _stored(obj: Json, changes: list[tuple[tuple[Any, ...], str]]) -> bytes:
+def stored(obj: Any, changes: list[tuple[tuple[Any, ...], str]]) -> bytes:
     """The object as JSON. Values are put in as text: no encoder takes all of them."""
     for path, name in sorted(changes, key=lambda change: -len(change[0])):  # the inner ones first
         obj = with_value(obj, path, f"<{name}>")

@@ -112,10 +112,10 @@ def nodes(answer: DashboardResponse) -> RayNodes:
 
 def _node(found: _Node) -> RayNode:
     if found.state not in _STATES:
-        raise UnusableResponse(f"node {found.node_id} is in no known state: {found.state}")
+        raise UnusableResponse(bounded(f"node {found.node_id} is in no known state: {found.state}"))
     return RayNode(
-        id=found.node_id,
-        address=found.node_ip or "",
+        id=bounded(found.node_id),
+        address=bounded(found.node_ip or ""),
         alive=found.state == _ALIVE,
         head=found.is_head_node,
         started=moment(found.start_time_ms),

@@ -7,7 +7,7 @@ with or without JSON, half a document, another job) is an error and never a stat
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -52,11 +52,8 @@ class _Job(msgspec.Struct):
     submission_id: str | None = None
     job_id: str | None = None
     message: str | None = None
-    error_type: str | None = None
     start_time: int | None = None
     end_time: int | None = None
-    entrypoint: str | None = None
-    metadata: dict[str, Any] | None = None
     driver_exit_code: int | None = None
 
 
@@ -91,16 +88,14 @@ def job(answer: DashboardResponse, job_id: str) -> JobInfo | NoSuchJob:
         return NoSuchJob()
     found = decoded(answer, _job)
     if job_id not in (found.submission_id, found.job_id):
-        raise UnusableResponse(f"the answer is about job {found.submission_id}, not {job_id}")
+        other = bounded(found.submission_id or "")
+        raise UnusableResponse(f"the answer is about job {other}, not {job_id}")
     return JobInfo(
         submission_id=job_id,
         status=found.status,
         message=bounded(found.message or ""),
-        error_type=found.error_type or "",
         start_time=moment(found.start_time),
         end_time=moment(found.end_time),
-        entrypoint=found.entrypoint or "",
-        metadata=found.metadata or {},
         driver_exit_code=found.driver_exit_code,
     )
 
@@ -147,7 +142,7 @@ def deletion(answer: DashboardResponse, job_id: str) -> JobDeleted | NoSuchJob:
 def version(answer: DashboardResponse) -> RayVersion:
     """The response to `GET /api/version`. Raises `UnusableResponse`."""
     found = decoded(answer, _version)
-    return RayVersion(found.ray_version, found.session_name or "")
+    return RayVersion(bounded(found.ray_version), bounded(found.session_name or ""))
 
 
 def gcs_health(answer: DashboardResponse) -> None:
@@ -177,7 +172,7 @@ def decoded(answer: DashboardResponse, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnusableResponse(f"the answer cannot be read: {error}") from error
+        raise UnusableResponse(bounded(f"the answer cannot be read: {error}")) from error
 
 
 def unexpected(answer: DashboardResponse) -> UnusableResponse:

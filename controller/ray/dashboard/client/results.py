@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
 
@@ -37,22 +36,16 @@ class JobInfo:
         submission_id: the id that was asked for.
         status: its state.
         message: Ray's message, with the last lines of the log of a failed job; bounded.
-        error_type: Ray's class of failure (`JOB_ENTRYPOINT_COMMAND_ERROR`), or empty.
         start_time: when it was accepted.
         end_time: when it ended.
-        entrypoint: the driver's command.
-        metadata: as submitted.
         driver_exit_code: of the driver, once it has ended by itself.
     """
 
     submission_id: str
     status: JobStatus
     message: str = ""
-    error_type: str = ""
     start_time: datetime | None = None
     end_time: datetime | None = None
-    entrypoint: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     driver_exit_code: int | None = None
 
 

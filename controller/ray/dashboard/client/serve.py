@@ -145,9 +145,12 @@ def serve_state(answer: DashboardResponse) -> ServeState:
     """The response to `GET /api/serve/applications/`. Raises `UnusableResponse`."""
     found = decoded(answer, _state)
     return ServeState(
-        {name: _application(each) for name, each in found.applications.items()},
+        {bounded(name): _application(each) for name, each in found.applications.items()},
         found.target_capacity,
-        {each.node_ip or node: each.status for node, each in found.proxies.items()},
+        {
+            bounded(each.node_ip or node): bounded(each.status)
+            for node, each in found.proxies.items()
+        },
         has_controller=found.controller_info is None or bool(found.controller_info),
     )
 
@@ -192,16 +195,16 @@ def _validation_errors(text: str) -> str:
 
 def _application(found: _Application) -> ServeApplication:
     return ServeApplication(
-        found.status,
+        bounded(found.status),
         bounded(found.message or ""),
-        {name: _deployment(each) for name, each in found.deployments.items()},
+        {bounded(name): _deployment(each) for name, each in found.deployments.items()},
         found.deployed_app_config,
     )
 
 
 def _deployment(found: _Deployment) -> ServeDeployment:
     return ServeDeployment(
-        found.status,
+        bounded(found.status),
         bounded(found.message or ""),
         found.target_num_replicas or 0,
         sum(replica.state == RUNNING for replica in found.replicas),
