@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from controller.command.cli.demo import EXAMPLES
-from controller.command.development.demos.serve_client import ask, body_of
+from controller.command.development.demos import serve_client
+from controller.command.development.demos.serve_client import ServeClient, ask, body_of
 from controller.command.development.demos.serve_manifest import read_manifest, versions_of
 from controller.command.development.demos.serve_puts import Put, PutRecorder
 from controller.command.development.demos.serve_traffic import Traffic, client_pod
@@ -78,7 +79,7 @@ def test_the_example_has_two_applications_and_every_edit_changes_what_it_says():
         cluster = spec["rayClusterConfig"]
         for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
             image = group["template"]["spec"]["containers"][0]["image"]
-            assert image == f"rayproject/ray:2.52.0{suffix}"
+            assert image == f"rayproject/ray:2.60.0{suffix}"
 
 
 def test_the_example_of_incremental_upgrades_differs_in_what_they_need_only():
@@ -199,3 +200,28 @@ def test_the_client_asks_the_service_by_its_name():
     (container,) = pod["spec"]["containers"]
     assert container["command"][4:] == ["greetings-serve-svc", "8000", "/a", "/b"]
     compile(container["command"][3], "client", "exec")
+
+
+async def test_a_client_waits_for_answers_while_many_requests_are_open(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    answered = asyncio.Event()
+    asked: list[str] = []
+
+    async def slow(host: str, port: int, path: str) -> tuple[str, str, str, str]:
+        del host, port
+        asked.append(path)
+        await answered.wait()
+        return path, "v1", "one", "7"
+
+    monkeypatch.setattr(serve_client, "ask", slow)
+    running = asyncio.create_task(ServeClient("host", 80, ["/a", "/b"]).run())
+    await asyncio.sleep(600)
+    assert len(asked) == serve_client.OPEN
+    assert capsys.readouterr().out.count("\n") in {599, 600}, "it tells all the same"
+    answered.set()
+    await asyncio.sleep(60.5)
+    assert len(asked) == pytest.approx(serve_client.OPEN + 60 * serve_client.RATE, rel=0.02)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

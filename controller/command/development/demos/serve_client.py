@@ -1,7 +1,10 @@
 """A client of Serve applications, for a pod: asks 20 times a second and prints what it got.
 
+It asks less often while its last 20 requests are still open: a machine that cannot answer so many
+would otherwise fall ever further behind.
+
 Started as `python -c SOURCE HOST PORT PATH...`, with only the standard library at hand. Each
-request has a connection of its own, and they do not wait for one another. Each line is the JSON of
+request has a connection of its own. Each line is the JSON of
 one second: the answers by path, version, cluster and process, and why requests failed. A request
 has failed if it had no answer with status 200 in time.
 """
@@ -16,6 +19,7 @@ import time
 from collections import Counter
 
 RATE = 20  # requests a second
+OPEN = 20  # requests at a time
 TIMEOUT = 30.0  # seconds for one request
 WORDS = 200  # bytes of an answer that are told when it is a refusal
 
@@ -95,19 +99,26 @@ class ServeClient:
         self._target = (host, port)
         self._paths = itertools.cycle(paths)
         self._second = Second()
+        self._free = asyncio.Semaphore(OPEN)
 
     async def run(self) -> None:
         """Ask until the process ends."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        async with asyncio.TaskGroup() as requests:
-            for number in itertools.count(1):
-                requests.create_task(self._ask(next(self._paths)))
-                await asyncio.sleep(began + number / RATE - loop.time())
-                if number % RATE == 0:
-                    sys.stdout.write(f"{self._second.line()}\n")
-                    sys.stdout.flush()
-                    self._second = Second()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._tell())
+            while True:
+                began = loop.time()
+                await self._free.acquire()
+                tasks.create_task(self._ask(next(self._paths)))
+                await asyncio.sleep(began + 1 / RATE - loop.time())
+
+    async def _tell(self) -> None:
+        """Print a line each second."""
+        while True:
+            await asyncio.sleep(1.0)
+            sys.stdout.write(f"{self._second.line()}\n")
+            sys.stdout.flush()
+            self._second = Second()
 
     async def _ask(self, path: str) -> None:
         began, failure = asyncio.get_running_loop().time(), ""
@@ -117,6 +128,8 @@ class ServeClient:
             failure = str(error) or type(error).__name__
         else:
             self._second.answers[answer] += 1
+        finally:
+            self._free.release()
         took = asyncio.get_running_loop().time() - began
         self._second.slowest = max(self._second.slowest, round(took, 3))
         if failure:

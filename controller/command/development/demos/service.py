@@ -1,7 +1,7 @@
 """`manta demo --kind rayservice`: applications of real Ray Serve get new clusters without downtime.
 
 Pods are processes of this machine; the operator is one too, and is killed in the middle of the
-upgrade. A pod asks the applications 20 times a second all the while. The exit status is 0 only if
+upgrade. A pod asks the applications up to 20 times a second. The exit status is 0 only if
 no request failed, if each cluster got its own config only, and if nothing was left behind.
 """
 
