@@ -23,7 +23,7 @@ STEPS = (
     "deleted -> nothing left",
 )
 
-pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.slow, pytest.mark.rare, needs_ray, pytest.mark.timeout(3000)]
 
 
 def test_a_job_counts_right_while_its_workers_are_replaced_and_half_of_an_upgrade_is_taken_back(
