@@ -190,7 +190,7 @@ class Overlay(Generic[T]):
         values = tuple(
             (index, value)
             for index, function in self._functions.items()
-            for value in function(expectation.obj)
+            for value in dict.fromkeys(function(expectation.obj))  # the same one twice counts once
         )
         self._values[key] = values
         for pair in values:

@@ -185,3 +185,15 @@ def test_there_is_one_overlay_for_each_resource():
     maps.put(expectation)
     assert index.get_expectation(expectation.reference) is expectation
     assert index.get_expectation(ObjectReference(PODS, "default/a")) is None
+
+
+def test_an_index_function_may_give_the_same_value_twice():
+    def twice(obj: ConfigMap) -> tuple[str, ...]:
+        return (*by_data(obj), *by_data(obj))
+
+    made = Overlay(CONFIG_MAPS)
+    made.add_cache("", store(), {"data": twice}, {})
+    made.put(expected("a", 10, "x"))
+    assert names(made.by_index("data", "x")) == ["a"]
+    made.drop("default/a")
+    assert made.by_index("data", "x") == []
