@@ -7,7 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import FeatureGates
-from controller.ray.api.feature_gates import CLUSTER_FLEET, CRON_JOB, WORKSPACE
+from controller.ray.api.feature_gates import (
+    CLUSTER_FLEET,
+    CRON_JOB,
+    PARTITION_ACCELERATORS,
+    PARTITION_MIG,
+    WORKSPACE,
+)
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.ray.fleet import FleetSettings, RayClusterFleetKind
@@ -54,7 +60,7 @@ class KindSettings:
             ValueError: one has a value that it must not have; the message names it.
         """
         gates = feature_gates or FeatureGates()
-        workspace = _workspace_settings(environment) if gates.enabled(WORKSPACE) else None
+        workspace = _workspace_settings(environment, gates) if gates.enabled(WORKSPACE) else None
         return cls(
             replace(ClusterSettings.from_environment(environment), feature_gates=gates),
             replace(JobSettings.from_environment(environment), feature_gates=gates),
@@ -129,11 +135,16 @@ def _service_kind(settings: ServiceSettings, dashboards: DashboardActors | None)
     return RayServiceKind(own, own, settings)
 
 
-def _workspace_settings(environment: Mapping[str, str]) -> WorkspaceSettings:
+def _workspace_settings(environment: Mapping[str, str], gates: FeatureGates) -> WorkspaceSettings:
     from controller.kaito.api.options import KaitoOptions  # noqa: PLC0415  few clusters have them
     from controller.kaito.workspace import WorkspaceSettings  # noqa: PLC0415
 
-    return WorkspaceSettings(KaitoOptions.from_environment(environment))
+    options = replace(
+        KaitoOptions.from_environment(environment),
+        mig=gates.enabled(PARTITION_MIG),
+        accelerators=gates.enabled(PARTITION_ACCELERATORS),
+    )
+    return WorkspaceSettings(options)
 
 
 def _workspace_kind(settings: WorkspaceSettings | None) -> WorkspaceKind:

@@ -39,6 +39,8 @@ _FEATURES: Final = {
     "RayMultiHostIndexing": "labels with the index of a replica and of a host",
     "RayServiceIncrementalUpgrade": "upgrades with the Gateway API ([upgrades.md](upgrades.md))",
     "SidecarSubmitterRestart": "a submitter in `SidecarMode` that fails is started again",
+    "enableAccelerator": "Workspaces on some of a node's GPUs ([workspace.md](workspace.md))",
+    "enableMIG": "Workspaces on slices of GPUs ([workspace.md](workspace.md))",
     "Workspace": "models on GPU nodes of their own ([workspace.md](workspace.md))",
 }
 _READERS: Final = ("controller/ray", "controller/kaito", "controller/kube", "controller/command")

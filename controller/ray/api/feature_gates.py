@@ -1,4 +1,4 @@
-"""Feature gates under KubeRay's names, and those of what only Manta has.
+"""Feature gates under KubeRay's and Kaito's names, and those of what only Manta has.
 
 A feature that Manta implements completely is enabled by default, even if it is alpha in KubeRay. A
 gate whose value has no effect is accepted, so that KubeRay's settings can be kept, and reported.
@@ -19,6 +19,8 @@ EMBEDDED_STORAGE: Final = "GCSFaultToleranceEmbeddedStorage"
 INCREMENTAL_UPGRADE: Final = "RayServiceIncrementalUpgrade"
 JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
 MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
+PARTITION_ACCELERATORS: Final = "enableAccelerator"
+PARTITION_MIG: Final = "enableMIG"
 SIDECAR_SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
 WORKSPACE: Final = "Workspace"
 
@@ -56,6 +58,8 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         INCREMENTAL_UPGRADE: Gate("Beta", default=True),
         SIDECAR_SUBMITTER_RESTART: Gate("Alpha", default=False),
         WORKSPACE: Gate("Alpha", default=False, is_alone=True),
+        PARTITION_ACCELERATORS: Gate("Alpha", default=False),
+        PARTITION_MIG: Gate("Alpha", default=False),
     }
 )
 _STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
