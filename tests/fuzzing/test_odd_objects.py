@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 kinds = pytest.mark.parametrize("name", MANIFESTS)
 few = settings(max_examples=30, derandomize=True, database=None)
-many = settings(max_examples=3_000, derandomize=True, database=None)
+many = settings(max_examples=1_000, derandomize=True, database=None)
 
 
 def writes(plan: Plan) -> Iterator[Write]:
