@@ -179,7 +179,13 @@ def is_ours(entry: JournalEntry) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@pytest.mark.parametrize(
+    "applied",
+    [
+        pytest.param(False, id="request-lost", marks=pytest.mark.rare),
+        pytest.param(True, id="request-applied"),
+    ],
+)
 @either_strategy
 async def test_killed_at_any_single_write_the_end_is_the_same(scenario: Scenario, applied: bool):
     forks = Forks[Outcome]()
@@ -192,7 +198,13 @@ async def test_killed_at_any_single_write_the_end_is_the_same(scenario: Scenario
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(LostResponse(), id="answer"),
+        pytest.param(LostRequest(), id="request", marks=pytest.mark.rare),
+    ],
+)
 @either_strategy
 async def test_with_any_single_answer_lost_the_end_is_the_same(
     scenario: Scenario, fault: LostResponse | LostRequest
