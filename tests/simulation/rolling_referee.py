@@ -5,6 +5,7 @@ Its view may be late. But what operators have taken is never available, whatever
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -97,11 +98,7 @@ def _wrongly_touched(
 def _too_few_left(wishes: Sequence[Wish], group: str, members: Sequence[Worker]) -> Iterator[str]:
     """Nothing available is taken unless enough others are available."""
     least = min(_least(wish, group) for wish in wishes)
-    hosts = min(w.groups[group].hosts for w in wishes if group in w.groups)
-    units: defaultdict[str, list[Worker]] = defaultdict(list)
-    for worker in members:
-        units[worker.unit].append(worker)
-    whole = [u for u in units.values() if len(u) >= hosts and all(w.ready for w in u)]
+    whole = _whole_units(wishes, group, members)
     left = sum(all(worker.stays for worker in unit) for unit in whole)
     touched = [
         worker.name
@@ -118,7 +115,7 @@ def _not_tried(
 ) -> Iterator[str]:
     """Of an image whose version nobody knows, one pod has to show first that it can join.
 
-    A scale-down takes what is beyond it, tried or not.
+    A scale-down takes what is beyond it, tried or not, and what lacks a host is of no use.
     """
     if any(
         group not in wish.groups
@@ -131,7 +128,8 @@ def _not_tried(
     editions = _editions(wishes, group)
     # what has joined may have been lost since
     tried = any(w.edition in editions for w in members if w.ready)
-    old = [w for w in members if w.edition not in editions and w.ready]
+    whole = itertools.chain.from_iterable(_whole_units(wishes, group, members))
+    old = [worker for worker in whole if worker.edition not in editions]
     taken = {w.unit for w in old if w.is_touched}
     surplus = len({w.unit for w in old if w.stays} | taken) - min(
         _replicas(wish, group) for wish in wishes
@@ -154,6 +152,17 @@ def _too_many_groups(
     begun = {group for group, members in workers.items() if any(w.drains for w in members)}
     if begun and len(begun | leaving) > max(most, len(leaving)):
         yield f"groups {sorted(begun | leaving)} are replaced at a time, not {most}"
+
+
+def _whole_units(
+    wishes: Sequence[Wish], group: str, members: Sequence[Worker]
+) -> list[list[Worker]]:
+    """The units all of whose hosts are ready."""
+    hosts = min(w.groups[group].hosts for w in wishes if group in w.groups)
+    units: defaultdict[str, list[Worker]] = defaultdict(list)
+    for worker in members:
+        units[worker.unit].append(worker)
+    return [u for u in units.values() if len(u) >= hosts and all(w.ready for w in u)]
 
 
 def _editions(wishes: Sequence[Wish], group: str) -> set[str]:

@@ -133,6 +133,16 @@ def test_what_a_scale_down_takes_waits_for_no_trial():
     assert "a of g0 is taken before a pod of the new image has joined" in told
 
 
+def test_what_lacks_a_host_waits_for_no_trial():
+    wanted = wish(2, hosts=2, image="own", surge=1)
+    first = replace(old("a", goes=True), unit="u")
+    second = replace(old("b", goes=True), unit="u")
+    assert said(wanted, first, replace(second, ready=False)) == []
+    assert "a of g0 is taken" not in "".join(said(wanted, first))
+    told = said(wanted, first, second)
+    assert any("is taken before a pod of the new image has joined" in each for each in told)
+
+
 def test_the_image_of_the_head_needs_no_trial():
     wanted = wish(2, image="own")
     assert said(wanted, old("a", drains=True), old("b"), old("c"), head=IMAGES["own"]) == []
