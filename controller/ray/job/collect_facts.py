@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import time_of
+from controller.ray.api import labels
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.dashboard import (
     CommandDone,
@@ -36,6 +38,7 @@ from controller.ray.job.states import State
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from controller.ray.api.raycluster import RayCluster
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.deadlines import Deadlines
@@ -62,6 +65,10 @@ _ASK_AGAIN: Final = timedelta(seconds=5)
 _CLOCKS_DIFFER: Final = timedelta(seconds=2)
 """The kubelet's times are whole seconds of another machine's clock."""
 
+_HEAD_POD_READY: Final = "HeadPodReady"
+_HEAD_POD_NOT_FOUND: Final = "HeadPodNotFound"
+_PROVISIONED: Final = "RayClusterProvisioned"
+_SUSPENSION: Final = ("RayClusterSuspending", "RayClusterSuspended")
 _WITH_DEADLINE: Final = frozenset({State.INITIALIZING, State.RUNNING})
 _BEFORE_RUNNING: Final = frozenset({State.INITIALIZING, State.WAITING})
 _RAY_FACTS: Final = {
@@ -223,8 +230,21 @@ def _cluster(seen: JobObservation) -> ClusterFact:
         return ClusterFact.STARTING if seen.foreign_cluster else ClusterFact.ABSENT
     if cluster.metadata.terminating:
         return ClusterFact.TERMINATING
+    if seen.head is None and _makes_no_other_head(cluster):
+        return ClusterFact.HEADLESS
     ready = status_of(cluster).get("state") == "ready"
     return ClusterFact.READY if ready or _sidecar_has_ended(seen) else ClusterFact.STARTING
+
+
+def _makes_no_other_head(cluster: RayCluster) -> bool:
+    """Return whether the cluster had a head, has none now, and must not replace it."""
+    if (cluster.metadata.annotations or {}).get(labels.DISABLE_HEAD_RESTART) != "true":
+        return False
+    conditions = status_of(cluster).get("conditions")
+    head = find_condition(conditions, _HEAD_POD_READY) or {}
+    is_absent = head.get("reason") == _HEAD_POD_NOT_FOUND
+    is_suspended = any(is_true(conditions, each) for each in _SUSPENSION)
+    return is_absent and is_true(conditions, _PROVISIONED) and not is_suspended
 
 
 def _sidecar_has_ended(seen: JobObservation) -> bool:

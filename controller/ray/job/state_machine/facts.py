@@ -17,6 +17,7 @@ class ClusterFact(Enum):
     TERMINATING = "going"  # being deleted
     STARTING = "starting"
     READY = "ready"
+    HEADLESS = "headless"  # it has lost its head, and makes no other
 
 
 class HeadFact(Enum):

@@ -86,6 +86,11 @@ def cluster_is_lost(facts: JobFacts) -> bool:
     return facts.cluster in _LOST_CLUSTER
 
 
+def head_is_lost_for_good(facts: JobFacts) -> bool:
+    """The cluster was ready once, has lost its head since, and makes no other."""
+    return facts.cluster is ClusterFact.HEADLESS
+
+
 def has_succeeded(facts: JobFacts) -> bool:
     """Ray reports SUCCEEDED, and the submitter need not be waited for."""
     return facts.ray is RayFact.SUCCEEDED and _submitter_is_done(facts)

@@ -82,6 +82,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         when.pre_running_deadline_has_passed,
         Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED),
     ),
+    Transition(State.INITIALIZING, when.head_is_lost_for_good, Fail(FailureReason.HEAD_LOST)),
     Transition(State.INITIALIZING, when.is_ready_and_interactive, Enter(State.WAITING)),
     Transition(State.INITIALIZING, when.is_ready, Enter(State.RUNNING)),
     # Waiting: for a person to submit the job and to set spec.jobId.

@@ -86,7 +86,8 @@ def _head_lost(seen: JobObservation) -> str:
         return f"{lost}: cluster {seen.cluster_name} is being deleted"
     pod = seen.recorded_head.partition("/")[0]
     if seen.head is None:
-        return f"{lost}: the head of cluster {seen.cluster_name} (pod uid {pod}) is gone"
+        which = f" (pod uid {pod})" if pod else ""
+        return f"{lost}: the head of cluster {seen.cluster_name}{which} is gone"
     if seen.head.dashboard.pod_uid == pod:
         ended = seen.head.pod.status.container_statuses
         last = ended[0].last_state.terminated if ended else None
