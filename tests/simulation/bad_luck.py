@@ -327,5 +327,17 @@ BAD_LUCK = {
         ),
         work=20.0,
     ),
+    "a head with a sidecar is ready and lost before the operator sees it": Scenario(
+        Surroundings(start=0.1, ready=0.1, termination=0.1),
+        (),
+        (
+            Step(0.0, RayFault("late", lasts=5.0)),
+            Step(0.3, Fault("lost request", "rayjobs.ray.io", lasts=2.0)),
+            Step(0.3, Fault("lag", "pods", seconds=0.1, lasts=2.0)),
+            Step(0.0, EndPod(0, "fail")),
+            Step(0.0, Restart("kill", pause=0.0)),
+        ),
+        jobs=(Job("SidecarMode"),),
+    ),
 }
 """By the sentence that says what happens."""

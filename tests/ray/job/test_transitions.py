@@ -310,6 +310,9 @@ def test_nothing_runs_before_the_cluster_is_ready_and_its_head_recorded(
             step = next_step(State.INITIALIZING, facts)
             if cluster is ClusterFact.READY and head is HeadFact.SAME:
                 assert step == Step(State.WAITING if interactive else State.RUNNING)
+            elif cluster is ClusterFact.HEADLESS:
+                assert step is not None
+                assert (step.failed, step.reason) == (True, FailureReason.HEAD_LOST)
             else:
                 assert step is None
             late = next_step(State.INITIALIZING, replace(facts, records_late=True))
