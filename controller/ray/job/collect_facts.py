@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import find_condition, is_true
-from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.custom_object import conditions_of, status_of
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
@@ -240,7 +240,7 @@ def _makes_no_other_head(cluster: RayCluster) -> bool:
     """Return whether the cluster had a head, has none now, and must not replace it."""
     if (cluster.metadata.annotations or {}).get(labels.DISABLE_HEAD_RESTART) != "true":
         return False
-    conditions = status_of(cluster).get("conditions")
+    conditions = conditions_of(cluster)
     head = find_condition(conditions, _HEAD_POD_READY) or {}
     is_absent = head.get("reason") == _HEAD_POD_NOT_FOUND
     is_suspended = any(is_true(conditions, each) for each in _SUSPENSION)
