@@ -43,6 +43,8 @@ def _status(cluster: Object) -> Iterator[str]:
     guarded = "ray.io/gcs-ft-redis-cleanup-finalizer" in cluster["metadata"].get("finalizers", ())
     if state == "ready" and wish_of(cluster).redis and not guarded:
         yield f"{name} has no finalizer that cleans up Redis"
+    if _is_true(cluster, "FieldsContested"):  # for some minutes after the last repair
+        yield f"{name} still says who has changed its fields"
     if state == "ready" and not _is_true(cluster, "Ready"):
         yield f"{name} has conditions {status.get('conditions')}"
 
