@@ -92,6 +92,15 @@ def outcome(read: str, answer: DashboardResponse) -> Any:
 
 
 @recorded_answers
+def test_a_text_of_any_length_is_bounded_wherever_it_is(read: str, name: str):
+    usual = recorded(name)
+    body, meaning = json.loads(usual.body), READS[read](usual)
+    for path in paths(body):
+        if path:
+            read_beside(read, replace(usual, body=stored(body, [(path, "long")])), meaning)
+
+
+@recorded_answers
 @few
 @given(data=st.data())
 def test_odd_values_in_answers_are_survived(read: str, name: str, data: st.DataObject):

@@ -20,14 +20,13 @@ SUSPENDED = {"type": "RayClusterSuspended", "status": "True"}
 def scene(
     annotations: dict[str, str] | None = NEVER_AGAIN,
     conditions: tuple[dict[str, Any], ...] = (PROVISIONED, NO_HEAD),
-    state: str = "ready",
 ) -> Scene:
     made = Scene("Initializing", runs_on="", submissionMode="SidecarMode", backoffLimit=1)
     found = cluster("")
     found = msgspec.structs.replace(
         found,
         metadata=msgspec.structs.replace(found.metadata, annotations=annotations),
-        status={"state": state, "conditions": list(conditions)},
+        status={"state": "ready", "conditions": list(conditions)},
     )
     made.reads.add(RAYCLUSTERS, found)
     return made

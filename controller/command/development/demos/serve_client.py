@@ -4,9 +4,9 @@ It asks less often while its last 20 requests are still open: a machine that can
 would otherwise fall ever further behind.
 
 Started as `python -c SOURCE HOST PORT PATH...`, with only the standard library at hand. Each
-request has a connection of its own. Each line is the JSON of
-one second: the answers by path, version, cluster and process, and why requests failed. A request
-has failed if it had no answer with status 200 in time.
+request has a connection of its own. Each line is the JSON of one second: the answers by path,
+version, cluster and process, and why requests failed. A request has failed if it had no answer with
+status 200 in time.
 """
 
 from __future__ import annotations
