@@ -14,7 +14,7 @@ from tests.e2e.ray.machine import needs_ray, traces_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.slow, pytest.mark.rare, needs_ray, pytest.mark.timeout(2400)]
 
 
 def test_an_upgrade_is_reverted_half_way_and_another_one_completed_without_a_failed_request(
