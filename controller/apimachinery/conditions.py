@@ -16,6 +16,9 @@ READY: Final = "Ready"
 OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
 """Type of the condition that reports disagreements of cache and API server."""
 
+CONTESTED: Final = "FieldsContested"
+"""Type of the condition that names fields over which the operator and another writer disagree."""
+
 _LONGEST_MESSAGE: Final = 4096
 
 ConditionStatus: TypeAlias = Literal["True", "False", "Unknown"]

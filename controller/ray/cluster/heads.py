@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import is_true
 from controller.ray.api import labels
+from controller.ray.api.cluster_condition_types import PROVISIONED
 from controller.ray.api.pod_state import is_ready
-from controller.ray.cluster.condition_types import PROVISIONED
 from controller.ray.cluster.healing import unhealthy_reason
 from controller.ray.cluster.losses import is_replacement_held
 from controller.ray.cluster.pod_writes import create_pod, delete_pod

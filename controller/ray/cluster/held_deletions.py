@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
-from controller.ray.api.pod_state import group_of
-from controller.ray.cluster.condition_types import (
+from controller.ray.api.cluster_condition_types import (
     DELETION_HELD,
     HEAD_POD_READY,
     PODS_UP_TO_DATE,
     RECREATING,
 )
+from controller.ray.api.pod_state import group_of
 from controller.ray.cluster.confirmation import confirmation_of, is_confirmed
 from controller.ray.cluster.definition import explains
 from controller.ray.cluster.pod_to_delete import DeletionCause

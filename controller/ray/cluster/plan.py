@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import status_of
+from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.cluster.children.writes import (
     child_events,
@@ -18,7 +19,6 @@ from controller.ray.cluster.children.writes import (
     repair_children,
     seconds_until_repair,
 )
-from controller.ray.cluster.condition_types import SUSPENDED, SUSPENDING
 from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
 from controller.ray.cluster.held_deletions import (

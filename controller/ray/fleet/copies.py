@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.conditions import CONTESTED, READY, find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of, mapping
 from controller.apimachinery.timestamps import time_of
+from controller.ray.api.cluster_condition_types import HEAD_POD_READY, PROVISIONED, SUSPENDED
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.api.raycluster import RayCluster
-
-_CONTESTED: Final = "FieldsContested"
-_HEAD_POD_READY: Final = "HeadPodReady"
-_PROVISIONED: Final = "RayClusterProvisioned"
-_SUSPENDED: Final = "RayClusterSuspended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +48,12 @@ class Copy:
     @property
     def suspended(self) -> bool:
         """True if it is suspended, all of its pods gone."""
-        return self.stays and self._is(_SUSPENDED)
+        return self.stays and self._is(SUSPENDED)
 
     @property
     def was_of_use(self) -> bool:
         """True if it may do or hold work: its head is ready, or all of it is or once was."""
-        return self._is(_HEAD_POD_READY) or self._is(_PROVISIONED)
+        return self._is(HEAD_POD_READY) or self._is(PROVISIONED)
 
     @property
     def message(self) -> str:
@@ -70,7 +66,7 @@ class Copy:
     @property
     def contested(self) -> str:
         """The fields that another writer keeps changing, in its words; empty if none does."""
-        found = find_condition(conditions_of(self.cluster), _CONTESTED) or {}
+        found = find_condition(conditions_of(self.cluster), CONTESTED) or {}
         return str(found.get("message") or "")
 
     @property

@@ -15,6 +15,13 @@ from controller.apimachinery.custom_object import conditions_of, status_of
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
+from controller.ray.api.cluster_condition_types import (
+    HEAD_POD_NOT_FOUND,
+    HEAD_POD_READY,
+    PROVISIONED,
+    SUSPENDED,
+    SUSPENDING,
+)
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.dashboard import (
     CommandDone,
@@ -65,10 +72,6 @@ _ASK_AGAIN: Final = timedelta(seconds=5)
 _CLOCKS_DIFFER: Final = timedelta(seconds=2)
 """The kubelet's times are whole seconds of another machine's clock."""
 
-_HEAD_POD_READY: Final = "HeadPodReady"
-_HEAD_POD_NOT_FOUND: Final = "HeadPodNotFound"
-_PROVISIONED: Final = "RayClusterProvisioned"
-_SUSPENSION: Final = ("RayClusterSuspending", "RayClusterSuspended")
 _WITH_DEADLINE: Final = frozenset({State.INITIALIZING, State.RUNNING})
 _BEFORE_RUNNING: Final = frozenset({State.INITIALIZING, State.WAITING})
 _RAY_FACTS: Final = {
@@ -241,10 +244,10 @@ def _makes_no_other_head(cluster: RayCluster) -> bool:
     if (cluster.metadata.annotations or {}).get(labels.DISABLE_HEAD_RESTART) != "true":
         return False
     conditions = conditions_of(cluster)
-    head = find_condition(conditions, _HEAD_POD_READY) or {}
-    is_absent = head.get("reason") == _HEAD_POD_NOT_FOUND
-    is_suspended = any(is_true(conditions, each) for each in _SUSPENSION)
-    return is_absent and is_true(conditions, _PROVISIONED) and not is_suspended
+    head = find_condition(conditions, HEAD_POD_READY) or {}
+    is_absent = head.get("reason") == HEAD_POD_NOT_FOUND
+    is_suspended = any(is_true(conditions, each) for each in (SUSPENDING, SUSPENDED))
+    return is_absent and is_true(conditions, PROVISIONED) and not is_suspended
 
 
 def _sidecar_has_ended(seen: JobObservation) -> bool:

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import ConditionSet
+from controller.apimachinery.conditions import CONTESTED, ConditionSet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from controller.runtime.reconcile.repairs import Repair
-
-CONTESTED: Final = "FieldsContested"
-"""Type of the condition."""
 
 CONTESTED_REASON: Final = "FieldContested"
 """Reason of its event."""

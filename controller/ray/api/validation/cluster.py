@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.name_syntax import is_label_value, is_qualified_name
 from controller.apimachinery.problem import Problem
@@ -19,6 +20,7 @@ from controller.apimachinery.template import (
     service_problem,
 )
 from controller.ray.api import labels
+from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
 from controller.ray.api.names import MAX_CLUSTER_NAME
 from controller.ray.api.raycluster import parse_spec
@@ -230,8 +232,8 @@ def _restart_policies(context: ValidationContext) -> Iterator[Problem]:
 
 
 def _contradicting_status(context: ValidationContext) -> Iterator[Problem]:
-    true = {c.get("type") for c in conditions_of(context.cluster) if c.get("status") == "True"}
-    if {"RayClusterSuspending", "RayClusterSuspended"} <= true:
+    conditions = conditions_of(context.cluster)
+    if is_true(conditions, SUSPENDING) and is_true(conditions, SUSPENDED):
         yield Problem(
             "status.conditions",
             "RayClusterSuspending and RayClusterSuspended are both True; remove one of them",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import ROLE_BINDINGS
+from controller.ray.api.cluster_condition_types import CHILDREN_AS_SPECIFIED
 from controller.ray.children.child import child_scope
 from controller.ray.children.writes import (
     create_child,
@@ -17,7 +18,6 @@ from controller.ray.children.writes import (
     repair_child,
     seconds_until_recreation,
 )
-from controller.ray.cluster.condition_types import CHILDREN_AS_SPECIFIED
 from controller.runtime.plan import Event
 
 if TYPE_CHECKING:

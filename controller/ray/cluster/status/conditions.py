@@ -15,11 +15,11 @@ from controller.apimachinery.conditions import (
     ConditionSet,
     ConditionStatus,
 )
-from controller.ray.api.pod_state import condition, is_ready
-from controller.ray.cluster.condition_types import (
+from controller.ray.api.cluster_condition_types import (
     CHILDREN_AS_SPECIFIED,
     DELETION_HELD,
     FEATURES_SUPPORTED,
+    HEAD_POD_NOT_FOUND,
     HEAD_POD_READY,
     PODS_UP_TO_DATE,
     PROVISIONED,
@@ -28,6 +28,7 @@ from controller.ray.cluster.condition_types import (
     SUSPENDED,
     SUSPENDING,
 )
+from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.diagnosis.writes import failure_message, failure_reason
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class ClusterConditions(ConditionSet):
     def set_head_ready(self, head: Pod | None) -> None:
         """The head pod's own Ready condition, with the container's reason if it has one."""
         if head is None:
-            self.set(HEAD_POD_READY, "False", "HeadPodNotFound", "Head Pod not found")
+            self.set(HEAD_POD_READY, "False", HEAD_POD_NOT_FOUND, "Head Pod not found")
             return
         ready = condition(head, "Ready")
         if ready is None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.kube.resources import JOBS
+from controller.ray.api.cluster_condition_types import SUSPENDED
 from controller.ray.api.event_nouns import KUBERAY_NOUNS
 from controller.ray.api.pod_state import is_ready
-from controller.ray.cluster.condition_types import SUSPENDED
 from controller.ray.cluster.deletion.steps import waiting_for
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.lost_pod import lost_pod_cause

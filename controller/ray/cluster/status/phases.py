@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.timestamps import time_of
-from controller.ray.cluster.condition_types import PROVISIONED
+from controller.ray.api.cluster_condition_types import PROVISIONED
 from controller.runtime.plan import PhaseDuration
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
-from controller.ray.api.pod_state import condition, is_ready, is_running
-from controller.ray.api.raycluster import LARGEST_INT32
-from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
-from controller.ray.cluster.condition_types import (
+from controller.ray.api.cluster_condition_types import (
     CHILDREN_AS_SPECIFIED,
     DELETION_HELD,
     SUSPENDED,
 )
+from controller.ray.api.pod_state import condition, is_ready, is_running
+from controller.ray.api.raycluster import LARGEST_INT32
+from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
 from controller.ray.cluster.revision_history import NOT_KEPT
 from controller.ray.cluster.status.conditions import ClusterConditions

@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import conditions_of, dig, mapping
 from controller.apimachinery.timestamps import time_of
-from controller.ray.cluster.condition_types import UPGRADING
+from controller.ray.api.cluster_condition_types import UPGRADING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

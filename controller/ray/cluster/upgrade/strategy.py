@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from controller.ray.cluster.condition_types import UPGRADE_STRATEGY_NONE
+from controller.ray.api.cluster_condition_types import UPGRADE_STRATEGY_NONE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.conditions import find_condition, is_true
+from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import Service
 from controller.ray.api import labels
+from controller.ray.api.cluster_condition_types import HEAD_POD_READY
 from controller.ray.api.rayservice import UpgradeType, upgrade_type
 from controller.ray.service.cluster.writes import needs_identity
 from controller.ray.service.cluster_identity import SpecChange
@@ -171,8 +172,7 @@ def _ready(readiness: Readiness | None, *, has_head: bool, failing: bool) -> int
 
 def _head_is_ready(cluster: ServingCluster) -> bool:
     assert cluster.cluster is not None
-    found = find_condition(conditions_of(cluster.cluster), "HeadPodReady")
-    return found is not None and found.get("status") == "True"
+    return is_true(conditions_of(cluster.cluster), HEAD_POD_READY)
 
 
 def _selection(seen: ServiceObservation) -> Selection:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import status_of
-from controller.ray.cluster.condition_types import (
+from controller.ray.api.cluster_condition_types import (
     HEAD_POD_READY,
     PODS_UP_TO_DATE,
     UPGRADE_STRATEGY_NONE,

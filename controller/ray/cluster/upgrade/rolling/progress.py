@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.timestamps import time_of
+from controller.ray.api.cluster_condition_types import UPGRADING
 from controller.ray.api.pod_state import condition, is_ready
-from controller.ray.cluster.condition_types import UPGRADING
 from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.rollout import Verdict
 from controller.ray.cluster.upgrade.rolling.units import draining_since

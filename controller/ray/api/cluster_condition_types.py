@@ -15,6 +15,9 @@ PODS_UP_TO_DATE: Final = "PodsUpToDate"
 UPGRADING: Final = "Upgrading"
 CHILDREN_AS_SPECIFIED: Final = "ChildrenAsSpecified"
 
+HEAD_POD_NOT_FOUND: Final = "HeadPodNotFound"
+"""Reason of `HeadPodReady` while there is no head."""
+
 RECREATING: Final = "Recreating"
 """Reason of `PodsUpToDate` while an edited specification replaces all pods: the edit explains it,
 however long it takes."""
