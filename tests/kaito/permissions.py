@@ -20,6 +20,7 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
     "nodes": _WATCH | {"patch"},
     "controllerrevisions.apps": _WATCH | {"create", "delete"},
     "statefulsets.apps": _WATCH | {"create", "patch"},
+    "pods": _WATCH,
     "services": _WATCH | {"create"},
     "jobs.batch": _WATCH | {"create", "delete", "patch"},
     "configmaps": _WATCH | {"create"},

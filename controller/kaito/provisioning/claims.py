@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.timestamps import time_of
 from controller.kaito.api import labels
+from controller.kaito.api.message import cut
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,7 +23,6 @@ _STAGES: Final = (_LAUNCHED, "Registered", "Initialized")
 _BENIGN: Final = "AwaitingReconciliation"
 _TERMINAL_REASONS: Final = frozenset({"InsufficientCapacity", "InsufficientCapacityError"})
 _STOCK_OUT: Final = "all requested instance types were unavailable during launch"
-_LONGEST_MESSAGE: Final = 256
 
 
 class ClaimState(Enum):
@@ -89,7 +89,7 @@ def observed_claim(claim: NodeClaim) -> ObservedClaim:
         created=time_of(metadata.creation_timestamp),
         ready_since=time_of(since),
         reason=cause.reason if cause else "",
-        message=_cut(cause.message) if cause else "",
+        message=cut(cause.message) if cause else "",
     )
 
 
@@ -119,10 +119,3 @@ def _is_hopeless(claim: NodeClaim) -> bool:
     if launched is None or launched.status != "False":
         return False
     return launched.reason in _TERMINAL_REASONS or _STOCK_OUT in launched.message
-
-
-def _cut(message: str) -> str:
-    encoded = message.encode()
-    if len(encoded) <= _LONGEST_MESSAGE:
-        return message
-    return f"{encoded[:_LONGEST_MESSAGE].decode(errors='ignore')}..."

@@ -25,7 +25,7 @@ MISSING = "ConfigMapNotFound"
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """The reason for which a workload is not created yet.
+    """The reason for which a workload is not created, or does not get ready.
 
     Attributes:
         reason: in one word.

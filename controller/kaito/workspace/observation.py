@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.commitment import Commitment
     from controller.kaito.provisioning.nodes import NodeFacts
     from controller.kaito.workspace.goal import Goal
-    from controller.kube.objects import ControllerRevision, Job, StatefulSet
+    from controller.kube.objects import ControllerRevision, Job, Pod, StatefulSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class SeenWorkload:
         services: names of those of its services that exist.
         server: its StatefulSet.
         job: its Job.
+        pods: of its StatefulSet or its Job.
         config: the options of its ConfigMap, None if that does not exist.
         has_local_disks: whether there is a class of disks that are part of the machine.
         has_pending_writes: whether the outcome of a write to one of these is unknown.
@@ -57,6 +58,7 @@ class SeenWorkload:
     services: frozenset[str] = frozenset()
     server: StatefulSet | None = None
     job: Job | None = None
+    pods: tuple[Pod, ...] = ()
     config: Mapping[str, str] | None = None
     has_local_disks: bool = False
     has_pending_writes: bool = False

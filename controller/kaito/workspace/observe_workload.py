@@ -9,17 +9,17 @@ from controller.kaito.api.options_map import OPTIONS_MAPS
 from controller.kaito.workloads import LOCAL_DISK_CLASS, headless_service_name
 from controller.kaito.workspace.config import wanted_config
 from controller.kaito.workspace.observation import SeenWorkload
-from controller.kaito.workspace.watches import JOBS, REVISIONS, STORAGE_CLASSES
+from controller.kaito.workspace.watches import JOBS, PODS, REVISIONS, STORAGE_CLASSES
 from controller.kaito.workspace.workload import SCOPE
 from controller.kube.objects import KubeObject
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.kind import OWNER_INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from controller.kaito.workspace.goal import Goal
-    from controller.kube.objects import ObjectMeta
+    from controller.kube.objects import ObjectMeta, Pod
     from controller.kube.resources import Resource
     from controller.runtime.kind import CacheReader
 
@@ -31,12 +31,14 @@ def observe_workload(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> S
     names = (workspace.name, headless_service_name(workspace.name))
     config = wanted_config(goal)
     options = reads.get(OPTIONS_MAPS, f"{workspace.namespace}/{config}") if config else None
+    server, job = _own(STATEFUL_SETS, workspace, reads), _own(JOBS, workspace, reads)
     has_classes = reads.serves(STORAGE_CLASSES)
     return SeenWorkload(
         revisions=tuple(reads.by_index(REVISIONS, OWNER_INDEX, workspace.uid)),
         services=frozenset(n for n in names if reads.get(SERVICES, f"{workspace.namespace}/{n}")),
-        server=_own(STATEFUL_SETS, workspace, reads),
-        job=_own(JOBS, workspace, reads),
+        server=server,
+        job=job,
+        pods=tuple(_pods_of(server or job, reads)),
         config=options.texts if options is not None else None,
         has_local_disks=has_classes and reads.get(STORAGE_CLASSES, LOCAL_DISK_CLASS) is not None,
         has_pending_writes=SCOPE in reads.pending_scopes(workspace.uid),
@@ -47,6 +49,10 @@ def observe_workload(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> S
 def _own(resource: Resource[T], workspace: ObjectMeta, reads: CacheReader) -> T | None:
     found = reads.get(resource, workspace.key)
     return found if found is not None and is_owned_by(found.metadata, workspace.uid) else None
+
+
+def _pods_of(workload: KubeObject | None, reads: CacheReader) -> Iterable[Pod]:
+    return reads.by_index(PODS, OWNER_INDEX, workload.metadata.uid) if workload else ()
 
 
 def _foreign(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """The resources that Workspaces watch besides themselves.
 
-Jobs and ControllerRevisions are parts of their resources, selected by Kaito's labels: other kinds
-of the same process watch other parts. Kaito's StatefulSets and services have no labels (KAI-16), so
-these are watched whole, and little is read of them.
+Jobs, pods and ControllerRevisions are parts of their resources, selected by Kaito's labels: other
+kinds of the same process watch other parts. Kaito's StatefulSets and services have no labels
+(KAI-16), so these are watched whole, and little is read of them.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from controller.kaito.api.workspace import Workspace
 
 JOBS: Final = replace(resources.JOBS, part="workspaces")
+PODS: Final = replace(resources.PODS, part="workspaces")
 REVISIONS: Final = replace(resources.CONTROLLER_REVISIONS, part="workspaces")
 STORAGE_CLASSES: Final = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", KubeObject, namespaced=False
@@ -71,6 +72,11 @@ def config_keys(workspace: Workspace) -> tuple[str, ...]:
     return tuple(f"{namespace}/{name}" for name in names if isinstance(name, str) and name)
 
 
+def _named_workspace(pod: KubeObject) -> tuple[str, ...]:
+    name = (pod.metadata.labels or {}).get(labels.WORKSPACE)
+    return (f"{pod.metadata.namespace}/{name}",) if name else ()
+
+
 def _own_key(obj: KubeObject) -> tuple[str, ...]:
     return (obj.metadata.key,)
 
@@ -80,6 +86,7 @@ _WORKLOADS: Final[tuple[Owned[Any], ...]] = (
     Owned(SERVICES),
     Owned(STATEFUL_SETS),
     Owned(JOBS, label_selector=labels.WORKSPACE),
+    Owned(PODS, label_selector=labels.WORKSPACE, also_enqueues=_named_workspace),
     Owned(OPTIONS_MAPS, references=References(_BY_CONFIG, config_keys, _own_key)),
     Owned(STORAGE_CLASSES, optional=True),
 )

@@ -10,6 +10,7 @@ from controller.kaito.api.failed_write import what_failed
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.provisioning.conditions import NODE_CLAIM_READY, ConditionFacts
 from controller.kaito.workspace.config import Blocked
+from controller.kaito.workspace.pod_causes import job_cause, server_cause
 from controller.kaito.workspace.progress import progress_of
 from controller.kaito.workspace.revisions import SCOPE as HISTORY_SCOPE
 from controller.kaito.workspace.revisions import history_of
@@ -84,7 +85,8 @@ def _workload_cause(
         if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
             return Blocked(failure.reason, what_failed(failure))
     blocked = workload_step(seen, progress, history_of(seen)).blocked
-    return blocked or Blocked("", "")
+    find = job_cause if seen.valid_goal.spec.tuning is not None else server_cause
+    return blocked or find(seen.workload.pods) or Blocked("", "")
 
 
 def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> State:

@@ -56,15 +56,21 @@ def inference_conditions(
     yield _pending("workspace is waiting for inference workload readiness")
 
 
-def tuning_conditions(state: State, message: str = "") -> Iterator[ConditionFacts]:
-    """`JobStarted` and `WorkspaceSucceeded` of a model that is tuned."""
+def tuning_conditions(state: State, cause: str = "") -> Iterator[ConditionFacts]:
+    """`JobStarted` and `WorkspaceSucceeded` of a model that is tuned.
+
+    Args:
+        state: of the tuning.
+        cause: what keeps it from getting further, in words; empty while it is merely waited for.
+    """
     started = state in {State.RUNNING, State.SUCCEEDED}
     if state is State.FAILED:
-        reason, text = "WorkspaceTuningJobStatusFailed", message or "tuning job failed"
+        reason, text = "WorkspaceTuningJobStatusFailed", _because("tuning job failed", cause)
     elif started:
         reason, text = "WorkspaceTuningJobStatusStarted", "Tuning job has started"
     else:
-        reason, text = "WorkspaceTuningJobStatusPending", message or "Tuning job has not started"
+        reason = "WorkspaceTuningJobStatusPending"
+        text = _because("Tuning job has not started", cause)
     yield ConditionFacts(JOB_STARTED, is_true=started, reason=reason, message=text)
     match state:
         case State.SUCCEEDED:
@@ -74,9 +80,14 @@ def tuning_conditions(state: State, message: str = "") -> Iterator[ConditionFact
                 WORKSPACE_SUCCEEDED, is_true=False, reason="workspaceFailed", message=text
             )
         case State.RUNNING:
-            yield _pending("workspace has not completed yet, tuning job is running")
+            running = "workspace has not completed yet, tuning job is running"
+            yield _pending(_because(running, cause))
         case _:
             yield _pending("workspace is initializing, tuning job has not started")
+
+
+def _because(fact: str, cause: str) -> str:
+    return f"{fact}; {cause}" if cause else fact
 
 
 def serves(server: StatefulSet | None) -> bool:
