@@ -339,5 +339,14 @@ BAD_LUCK = {
         ),
         jobs=(Job("SidecarMode"),),
     ),
+    "a head never answers, and takes a job all the same": Scenario(
+        Surroundings(start=4.0, ready=0.1, termination=0.1),
+        (),
+        (
+            Step(0.0, RayFault("loses answers", lasts=70.0)),
+            Step(15.0, Fault("refused", seconds=0.1, lasts=30.0)),
+        ),
+        jobs=(Job("K8sJobMode", fates=(Fate("endless"),), deadline=90),),
+    ),
 }
 """By the sentence that says what happens."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.devcluster.apiserver.store import StoredEvent
+    from controller.ray.dashboard import Head
     from controller.ray.dashboard.transport.transport import DashboardRequest, DashboardResponse
     from tests.ray.dashboard.simulated import Incarnation
     from tests.simulation import scenario as s
@@ -56,7 +57,7 @@ class WitnessedRay(SimulatedRay):
     Attributes:
         history: all, in order.
         on_accepted: told of each one.
-        answered: when each head last gave an answer that can be used.
+        answered: when each head last gave an answer that can be used, or was first asked.
         on_put: told of each config that a Serve was sent.
         forgot: whether a Ray was ever made to forget its jobs.
         work: until when nodes have work, by the uid of the pod.
@@ -133,11 +134,19 @@ class WitnessedRay(SimulatedRay):
 
     def silent_for(self, run: Run) -> float:
         """Seconds for which the head on which it was accepted has not answered."""
-        return self.now() - max(run.at, self.answered.get(run.place, run.at))
+        return self.now() - self.answered.get(run.place, run.at)
 
     def runs(self, job_id: str) -> list[Run]:
         """Those of a submission id."""
         return [run for run in self.history if run.job.id == job_id]
+
+    async def _answered(
+        self, head: Head, request: DashboardRequest, token: str
+    ) -> DashboardResponse:
+        place = self.live(head)
+        if place is not None:
+            self.answered.setdefault(place, self.now())
+        return await super()._answered(head, request, token)
 
     def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardResponse:
         if not self.has_head(place):
