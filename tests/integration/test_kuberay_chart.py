@@ -21,6 +21,7 @@ from controller.kube.errors import NotFound
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.chart.helm import KUBERAY_CHART, needs_helm, needs_kuberay_charts, only, rendered
+from tests.integration.cpu_quota import cpu_quota, quotas_work
 from tests.integration.deployed import (
     MANAGER,
     container_of,
@@ -51,8 +52,8 @@ pytestmark = [
 NOT_GRANTED = {("list", "controllerrevisions.apps")}
 """What KubeRay's chart does not grant, as docs/install.md says: the history of rolling updates."""
 
-KILO_CORE_STARTS_WITHIN = 3.0
-"""Seconds of the processor: within 0.1 core and KubeRay's 35 s of patience."""
+START_COSTS = 3.0
+"""Seconds of the processor at most, until the probes pass."""
 
 
 @dataclass
@@ -160,7 +161,7 @@ async def test_cluster_wide_every_kind_is_served_with_the_rights_of_the_chart(
     async with running(
         installed, tmp_path, "useKubernetesProxy=true", *gates, namespaces=(work,)
     ) as operator:
-        assert operator.container.cpu_seconds() < KILO_CORE_STARTS_WITHIN
+        assert operator.container.cpu_seconds() < START_COSTS
         client = installed.client
         await client.create(RAYJOBS, work, job_manifest("by-http"))
         await client.create(RAYJOBS, work, job_manifest("by-job", submissionMode="K8sJobMode"))
@@ -183,6 +184,65 @@ async def test_cluster_wide_every_kind_is_served_with_the_rights_of_the_chart(
         warned = [each["flag"] for each in operator.container.lines() if "flag" in each]
         assert warned == ["enable-metrics"]
         assert not [each for each in operator.container.lines() if each["level"] == "error"]
+
+
+@dataclass
+class Probe:
+    """One probe of a container, as the kubelet asks it from the container's start on.
+
+    Attributes:
+        fails: how often it has failed, one after the other.
+        passed: how often it has passed.
+    """
+
+    container: dict[str, Any]
+    name: str
+    fails: int = 0
+    passed: int = 0
+
+    async def ask_until_it_fails(self) -> None:
+        """Return once the kubelet would act: restart the container, or send it no requests."""
+        settings = self.container[self.name]
+        await asyncio.sleep(settings["initialDelaySeconds"])
+        while self.fails < settings["failureThreshold"]:
+            if await asyncio.to_thread(passes, self.container, self.name):
+                self.passed, self.fails = self.passed + 1, 0
+            else:
+                self.fails += 1
+            await asyncio.sleep(settings["periodSeconds"])
+
+
+@pytest.mark.usefixtures("ports")
+@pytest.mark.skipif(not quotas_work(), reason="SKIP: control groups cannot be written here")
+async def test_a_tenth_of_a_core_is_enough_to_start_and_to_serve_before_the_kubelet_loses_patience(
+    installed: Site, tmp_path: Path, record_property: Callable[[str, object], None]
+):
+    release, work = map(installed.namespace, ("release", "work"))
+    await installed.create_namespaces(release, work)
+    objects = rendered(KUBERAY_CHART, namespace=release)
+    (described,) = only("Deployment", objects)["spec"]["template"]["spec"]["containers"]
+    probes = [Probe(described, name) for name in ("livenessProbe", "readinessProbe")]
+    with cpu_quota(0.1) as put:
+        async with (
+            installed.applied(objects),
+            container_of(installed, objects, tmp_path, MANAGER) as container,
+        ):
+            put(container.popen.pid)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            kubelet = [asyncio.create_task(probe.ask_until_it_fails()) for probe in probes]
+
+            async def ready() -> bool:
+                assert not any(task.done() for task in kubelet), container.log.read_text()
+                return all(probe.passed for probe in probes)
+
+            operator = Running(installed, container, release)
+            await operator.until(ready)
+            record_property("told", f"ready after {loop.time() - began:.0f} s with 0.1 core")
+            await operator.serves(work)
+            assert not any(task.done() for task in kubelet)
+            for task in kubelet:
+                task.cancel()
 
 
 @pytest.mark.usefixtures("ports")
