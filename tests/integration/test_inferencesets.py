@@ -11,6 +11,7 @@ import yaml
 from controller.command.kinds import KindSettings, kinds_of, kinds_to_plan
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.kaito.api import labels
 from controller.kaito.api.definitions.crds import inference_set_definition, kaito_definitions
@@ -19,7 +20,6 @@ from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetSettings
 from controller.ray.api import FeatureGates
-from tests.fakes.karpenter.behaviour import ClaimBehaviour
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.inferencesets import InferenceSets, served, set_manifest

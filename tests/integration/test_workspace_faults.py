@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
-from tests.fakes.karpenter.behaviour import ClaimBehaviour
 from tests.faults.faulty_transport import (
     Cut,
     DelayedResponse,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
@@ -19,7 +20,6 @@ from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
 from controller.kaito.presets import find_instance_type
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, NODES, SECRETS
-from tests.fakes.karpenter.behaviour import ClaimBehaviour
 from tests.integration.harness import install_crds
 from tests.integration.workspaces import Cloud, Workspaces, opened, served
 from tests.kaito.examples import REFUSED, cases, documents, need_samples, options_of

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.workspace import WorkspaceKind
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.settings import Settings
-from tests.fakes.karpenter.behaviour import ClaimBehaviour
 from tests.faults.faulty_transport import DelayedResponse, Rule
 from tests.integration.harness import OPERATOR, embedded_world
 from tests.integration.workspaces import Cloud, Workspaces, opened

@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.definitions.crds import workspace_definition
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.ray.api import FeatureGates
-from tests.fakes.karpenter.behaviour import ClaimBehaviour
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.test_rights import RULES, Rights

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.definitions import node_claim_definition
-from controller.devcluster.nodes.caches import NodeCaches
-from controller.devcluster.nodes.component_context import ComponentContext
-from controller.devcluster.nodes.settings import NodeSettings
+from controller.devcluster.karpenter.provisioner import SimulatedProvisioner
+from controller.devcluster.nodes import run_nodes
 from controller.kaito.api import labels
 from controller.kaito.api.definitions.crds import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
@@ -21,17 +21,15 @@ from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kube.errors import KubeError, NotFound, PathNotFound
 from controller.kube.resources import CRDS, STATEFUL_SETS
-from tests.fakes.karpenter.behaviour import ClaimBehaviour
-from tests.fakes.karpenter.provisioner import SimulatedProvisioner
 from tests.integration.harness import install_crds
 from tests.kaito.support import inference
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from controller.devcluster.apiserver import StoredEvent
+    from controller.devcluster.karpenter.objects import ProvisionedClaim
     from controller.kube.objects import StatefulSet
-    from tests.fakes.karpenter.objects import ProvisionedClaim
     from tests.integration.harness import RunningOperator, World
 
 INSTANCE = "Standard_NC24ads_A100_v4"
@@ -156,26 +154,15 @@ class Workspaces:
     @asynccontextmanager
     async def provisioner(self) -> AsyncIterator[None]:
         """A simulated provisioner, as long as the block runs."""
-        tasks: list[asyncio.Task[None]] = []
-
-        def spawn(work: Coroutine[Any, Any, None]) -> None:
-            tasks.append(asyncio.create_task(work))
-
-        client, rng = self.world.client("provisioner"), random.Random(3)
-        caches = NodeCaches(client, clock=self.world.loop, rng=rng, spawn=spawn)
-        context = ComponentContext(
-            client, caches, NodeSettings(), self.world.loop, self.world.wall, rng
-        )
-        component = SimulatedProvisioner(context, self.cloud)
-        try:
-            caches.start()
-            await caches.wait_for_sync()
-            spawn(component.run())
+        async with run_nodes(
+            self.world.client("provisioner"),
+            clock=self.world.loop,
+            wall=self.world.wall,
+            rng=random.Random(3),
+            components=frozenset(),
+            others=[lambda context: SimulatedProvisioner(context, self.cloud)],
+        ):
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def start_operator(
         self, settings: WorkspaceSettings | None = None, **more: Any

@@ -9,12 +9,12 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError
-from tests.fakes.karpenter.behaviour import ClaimBehaviour
 from tests.integration.workspaces import Cloud, Workspaces, served
 from tests.simulation.scenario import CreateWorkspace, DeleteWorkspace, LoseClaim
 from tests.simulation.workspace_referee import WorkspaceReferee, owner_uid
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from tests.fakes.karpenter.objects import ProvisionedClaim
+    from controller.devcluster.karpenter.objects import ProvisionedClaim
     from tests.integration.harness import World
     from tests.simulation.scenario import ClaimFate, WorkspaceAction
 

@@ -1,1 +1,1 @@
-"""Karpenter in the embedded cluster: the definition of NodeClaims."""
+"""Karpenter in the embedded cluster: the definition of NodeClaims, and a simulated provisioner."""

@@ -18,7 +18,7 @@ from controller.devcluster.nodes.simulated_kubelet import SimulatedKubelet
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
@@ -49,6 +49,7 @@ async def run_nodes(
     settings: NodeSettings | None = None,
     components: AbstractSet[str] = COMPONENTS,
     kubelet: Callable[[ComponentContext], Component] = SimulatedKubelet,
+    others: Iterable[Callable[[ComponentContext], Component]] = (),
 ) -> AsyncGenerator[None]:
     """Run `components` until the context exits. It is entered when all caches are filled.
 
@@ -60,6 +61,7 @@ async def run_nodes(
         settings: delays and sizes.
         components: a subset of `COMPONENTS`.
         kubelet: creates the component of that name; the simulated kubelet by default.
+        others: create further components, which share the caches.
 
     Raises:
         ValueError: there is no such component.
@@ -79,12 +81,13 @@ async def run_nodes(
             context = ComponentContext(client, caches, settings or NodeSettings(), clock, wall, rng)
             try:
                 makers = {**_MAKERS, "kubelet": kubelet}
-                made = {name: makers[name](context) for name in sorted(components)}
-                for component in made.values():
+                chosen = [makers[name] for name in sorted(components)]
+                made = [make(context) for make in (*chosen, *others)]
+                for component in made:
                     await component.start()
                 caches.start()
                 await caches.wait_for_sync()
-                for component in made.values():
+                for component in made:
                     spawn(component.run())
                 yield
             finally:

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter.provisioner import node_name
 from controller.kaito.api import labels
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.names import claim_name
 from controller.kube.resources import NODES
-from tests.fakes.karpenter.behaviour import ClaimBehaviour
-from tests.fakes.karpenter.provisioner import node_name
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.neighbours.sickness import WORKSPACES as ONLY
 from tests.neighbours.sickness import Sickness

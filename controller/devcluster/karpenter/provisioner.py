@@ -1,17 +1,23 @@
-"""A provisioner whose machines are Node objects: it does to NodeClaims what Karpenter does."""
+"""A provisioner whose machines are Node objects: it does to NodeClaims what Karpenter does.
+
+A claim gets a node after a time, or never; then the node gets its GPUs, or not. A deleted claim is
+held until its node is gone, with the pods on it.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter.objects import NODE_CLAIMS, ProvisionedClaim
 from controller.devcluster.nodes.component_context import ComponentContext, LoopComponent
 from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.deletion import delete_seen
+from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.timestamps import timestamp
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.resources import NODES
-from tests.fakes.karpenter.behaviour import ClaimBehaviour
-from tests.fakes.karpenter.objects import NODE_CLAIMS, ProvisionedClaim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +54,7 @@ class SimulatedProvisioner(LoopComponent[str]):
         self._behaviour = behaviour
         self._since: dict[str, float] = {}
         self._deleted: dict[str, float] = {}
+        self._pods = context.caches.informer(PODS).lister
         informer = context.caches.informer(NODE_CLAIMS)
         self._claims = informer.lister
         informer.add_handler(
@@ -160,8 +167,13 @@ class SimulatedProvisioner(LoopComponent[str]):
         )
 
     async def _remove_node(self, claim: str) -> None:
+        """Delete the node first, so that no other pod comes, and then the pods that were on it."""
+        name = node_name(claim)
         with suppress(NotFound):
-            await self._client.delete(NODES, "", node_name(claim))
+            await self._client.delete(NODES, "", name)
+        for pod in self._pods.list():
+            if pod.spec.node_name == name and not pod.metadata.terminating:
+                await delete_seen(self._client, PODS, pod)
 
     async def _patch(
         self, claim: ProvisionedClaim, patch: dict[str, Any], *, subresource: str = ""
