@@ -1,4 +1,4 @@
-"""Views of Services, EndpointSlices and Jobs for the node components.
+"""Views of Services, EndpointSlices, Jobs and StatefulSets for the node components.
 
 The views of `controller.kube.objects` hold what Manta reads; a controller of the cluster itself
 needs other fields.
@@ -59,6 +59,44 @@ class ControlledJob(KubeObject, frozen=True):
     status: ReportedJobStatus = ReportedJobStatus()
 
 
+class UpdateStrategy(View, frozen=True):
+    """`spec.updateStrategy` of a StatefulSet."""
+
+    type: str = ""
+
+
+class ControlledStatefulSetSpec(View, frozen=True):
+    """`spec` of a StatefulSet. Templates stay plain data: they are passed on."""
+
+    replicas: int | None = None
+    service_name: str = ""
+    pod_management_policy: str = ""
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    volume_claim_templates: tuple[dict[str, Any], ...] = ()
+
+
+class ReportedStatefulSetStatus(StatusPart, frozen=True):
+    """`status` of a StatefulSet."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    updated_replicas: int = 0
+    current_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+
+
+class ControlledStatefulSet(KubeObject, frozen=True):
+    """A StatefulSet."""
+
+    spec: ControlledStatefulSetSpec = ControlledStatefulSetSpec()
+    status: ReportedStatefulSetStatus = ReportedStatefulSetStatus()
+
+
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", ControlledStatefulSet)
 JOBS = Resource("batch", "v1", "jobs", "Job", ControlledJob)
 ENDPOINT_SLICES = Resource(
     "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", RawEndpointSlice
@@ -66,6 +104,6 @@ ENDPOINT_SLICES = Resource(
 
 KNOWN: dict[str, Resource[Any]] = {
     str(resource): resource
-    for resource in (PODS, SERVICES, JOBS, ENDPOINT_SLICES, NAMESPACES, NODES)
+    for resource in (PODS, SERVICES, JOBS, STATEFUL_SETS, ENDPOINT_SLICES, NAMESPACES, NODES)
 }
 """The view of each resource that all components share."""
