@@ -41,6 +41,7 @@ RUN_ELSEWHERE = {
     "make test": "it is what runs this",
     "make test LAYERS=tests/neighbours": "it runs tests that `make test` runs too",
     "manta dev": "test_kubectl.py",
+    "manta dev --workspaces": "test_dev_with_workspaces.py",
     "docker build -t manta-operator .": "test_image.py reads what it builds from",
     "manta plan --all": "test_takeover.py, in the command",
     "manta plan -f examples/raycluster.yaml": "test_plan.py",
@@ -83,7 +84,7 @@ def test_make_knows_the_targets_that_the_readme_names(target: str):
 @pytest.mark.timeout(600)
 @needs_kubectl
 def test_the_commands_of_every_page_work_in_their_order(tmp_path: Path):
-    with manta_dev(tmp_path) as (process, kubectl):
+    with manta_dev(tmp_path, "--workspaces") as (process, kubectl):
         for page in PAGES:
             if page.name not in WITH_RAY and run_page(page.name, kubectl, tmp_path):
                 kubectl("delete", "rayclusters", "--all", "--wait", "--timeout=30s")

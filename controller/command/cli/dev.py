@@ -47,6 +47,11 @@ def add(commands: Commands) -> None:
         help="run pods as processes with real Ray; its environment (about 500 MB) is made once, in "
         "~/.cache/manta",
     )
+    dev.add_argument(
+        "--workspaces",
+        action="store_true",
+        help="serve Workspaces too; a simulated provisioner gives them nodes and GPUs",
+    )
     add_machine(dev)
     add_log_level(dev)
     dev.set_defaults(start=_start)
@@ -66,6 +71,7 @@ def _start(options: argparse.Namespace) -> int:
         ray=options.ray,
         images=tuple(options.images),
         isolation=options.isolation,
+        workspaces=options.workspaces,
     )
     if options.isolation != "auto" and not chosen.processes:
         raise ConfigurationError(

@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controller.command.development.dashboard_addresses import dashboard_addresses
 from controller.command.development.embedded_cluster import embedded_cluster
@@ -24,12 +24,16 @@ from controller.command.development.runs import (
     running,
 )
 from controller.command.development.user_dirs import cache_dir
+from controller.command.kinds import KindSettings
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.command.signals import INTERRUPTED, stop_on_signals, unless_stopped
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings
+from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kube.errors import ConfigurationError
-from controller.ray.api import custom_resource_definitions
+from controller.ray.api import FeatureGates, custom_resource_definitions
+from controller.ray.api.feature_gates import WORKSPACE
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
 
@@ -66,6 +70,7 @@ class DevOptions:
         images: `NAME=PATH`, each an environment that stands for an image; if there are any, pods
             are processes.
         isolation: how pods that are processes are kept apart.
+        workspaces: whether Workspaces are served, and a simulated provisioner gives them nodes.
     """
 
     port: int
@@ -77,6 +82,7 @@ class DevOptions:
     ray: bool = False
     images: tuple[str, ...] = ()
     isolation: IsolationOption = "auto"
+    workspaces: bool = False
 
     @property
     def processes(self) -> bool:
@@ -92,7 +98,7 @@ async def dev(options: DevOptions) -> int:
     """
     level = options.log_level
     configure_logging(level=level, format="console" if sys.stderr.isatty() else "json")
-    definitions = load(options.crds) if options.crds else custom_resource_definitions()
+    definitions = load(options.crds) if options.crds else _definitions(options)
     stop = stop_on_signals()
     async with AsyncExitStack() as stack:
         run = stack.enter_context(closing(await asyncio.to_thread(_claim, options.name)))
@@ -104,7 +110,11 @@ async def dev(options: DevOptions) -> int:
             node = await stack.enter_async_context(process_node(images, options.isolation))
         cluster = await stack.enter_async_context(
             embedded_cluster(
-                port=options.port, crds=definitions, nodes=NodeSettings(), process_node=node
+                port=options.port,
+                crds=definitions,
+                nodes=NodeSettings(node_labels=options.workspaces),
+                process_node=node,
+                claims=(lambda _claim: ClaimBehaviour()) if options.workspaces else None,
             )
         )
         kubeconfig = options.kubeconfig or default_kubeconfig(run.name)
@@ -113,9 +123,14 @@ async def dev(options: DevOptions) -> int:
             _tell_about(node)
             await stack.enter_async_context(dashboard_addresses(cluster, _say, ray=node.ray))
         _greet(options, cluster.url, kubeconfig)
-        status = await _run_operator(cluster, stop) if options.operator else await _wait(stop)
+        status = await (_run_operator(cluster, options, stop) if options.operator else _wait(stop))
     _say("stopped")
     return status
+
+
+def _definitions(options: DevOptions) -> list[dict[str, Any]]:
+    of_workspaces = kaito_definitions() if options.workspaces else []
+    return [*custom_resource_definitions(), *of_workspaces]
 
 
 def _claim(name: str | None) -> Run:
@@ -159,10 +174,14 @@ async def _context(run: Run, kubeconfig: Path, cluster: EmbeddedCluster) -> Asyn
             _say(f"context {run.context.name} is still there: {error}")
 
 
-async def _run_operator(cluster: EmbeddedCluster, stop: asyncio.Event) -> int:
+async def _run_operator(cluster: EmbeddedCluster, options: DevOptions, stop: asyncio.Event) -> int:
     settings = Settings(metrics_address="", health_address="")
+    gates = FeatureGates.parse(f"{WORKSPACE}=true" if options.workspaces else "")
     async with operator_for(
-        cluster.credentials(), settings, user_agent="manta-operator"
+        cluster.credentials(),
+        settings,
+        user_agent="manta-operator",
+        kind_settings=KindSettings.from_environment(gates),
     ) as operator:
         return await operator.run(stop)
 
@@ -179,12 +198,13 @@ def _tell_about(node: ProcessNode) -> None:
 
 def _greet(options: DevOptions, url: str, kubeconfig: Path) -> None:
     with_operator = "with the operator" if options.operator else "without an operator"
+    kind = "workspace" if options.workspaces else "raycluster"
     _say(
         f"An embedded Kubernetes API server listens at {url}, {with_operator}.\n"
         "In another terminal:\n\n"
         f"  export KUBECONFIG={kubeconfig}\n"
-        "  kubectl apply -f examples/raycluster.yaml\n"
-        "  kubectl get raycluster -w\n\n"
+        f"  kubectl apply -f examples/{kind}.yaml\n"
+        f"  kubectl get {kind} -w\n\n"
         "Press Ctrl-C to stop; nothing is kept."
     )
 

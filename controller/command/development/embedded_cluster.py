@@ -21,17 +21,22 @@ from controller.devcluster.apiserver.access import Guard, Rbac, TokenIssuer
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.certificates import serving_certificate
 from controller.devcluster.gateway.definitions import gateway_api_definitions
+from controller.devcluster.karpenter.definitions import node_claim_definition
+from controller.devcluster.karpenter.provisioner import SimulatedProvisioner
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
+from controller.devcluster.nodes.stateful_sets import StatefulSetController
 from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import CRDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 
     from controller.command.development.process_node import ProcessNode
+    from controller.devcluster.karpenter.provisioner import ClaimFates
+    from controller.devcluster.nodes.component_context import ComponentContext
 
 
 _HOSTS = [
@@ -90,6 +95,7 @@ async def embedded_cluster(
     crds: Iterable[Mapping[str, Any]],
     nodes: NodeSettings,
     process_node: ProcessNode | None = None,
+    claims: ClaimFates | None = None,
 ) -> AsyncGenerator[EmbeddedCluster]:
     """Start API server and node components, install `crds`, and stop all of it at the end.
 
@@ -99,6 +105,7 @@ async def embedded_cluster(
             the Gateway API.
         nodes: delays and size of the node.
         process_node: what runs the pods; None simulates them.
+        claims: what becomes of each NodeClaim; None for a cluster without a provisioner of nodes.
 
     Raises:
         ConfigurationError: the port cannot be used; the message says why.
@@ -121,7 +128,8 @@ async def embedded_cluster(
         url = f"https://127.0.0.1:{http.port}"
         cluster = EmbeddedCluster(server, url, certificate.authority, token)
         installer = cluster.client("manta-dev")
-        wanted = {crd["metadata"]["name"]: crd for crd in (*gateway_api_definitions(), *crds)}
+        own = [*gateway_api_definitions(), *([node_claim_definition()] if claims else [])]
+        wanted = {crd["metadata"]["name"]: crd for crd in (*own, *crds)}
         for crd in wanted.values():
             await installer.create(CRDS, "", crd)
         async with run_nodes(
@@ -133,8 +141,16 @@ async def embedded_cluster(
             kubelet=process_node.component_factory(server, http.port, certificate.authority)
             if process_node
             else SimulatedKubelet,
+            others=[StatefulSetController, *_provisioners(claims)],
         ):
             yield cluster
     finally:
         await http.aclose()
         await server.aclose()
+
+
+def _provisioners(
+    claims: ClaimFates | None,
+) -> Iterator[Callable[[ComponentContext], SimulatedProvisioner]]:
+    if claims is not None:
+        yield lambda context: SimulatedProvisioner(context, claims)

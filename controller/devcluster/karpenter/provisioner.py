@@ -6,8 +6,9 @@ held until its node is gone, with the pods on it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.objects import NODE_CLAIMS, ProvisionedClaim
@@ -19,14 +20,15 @@ from controller.devcluster.nodes.timestamps import timestamp
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.resources import NODES
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 FINALIZER: Final = "karpenter.sh/termination"
 _STOCK_OUT: Final = "InsufficientCapacity"
 _STAGES: Final = ("Launched", "Registered", "Initialized", "Ready")
 _INSTANT: Final = 1e-3  # seconds; to wait for less than rounding errors would never end
 _GPUS: Final = "nvidia.com/gpu"
+
+
+ClaimFates: TypeAlias = Callable[[ProvisionedClaim], ClaimBehaviour]
+"""Takes a claim and says what becomes of it; always the same of one claim."""
 
 
 def node_name(claim: str) -> str:
@@ -45,7 +47,7 @@ class SimulatedProvisioner(LoopComponent[str]):
     def __init__(
         self,
         context: ComponentContext,
-        behaviour: Callable[[ProvisionedClaim], ClaimBehaviour] = lambda _claim: ClaimBehaviour(),
+        behaviour: ClaimFates,
     ) -> None:
         super().__init__("provisioner", context)
         self._client = context.client

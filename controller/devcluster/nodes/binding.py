@@ -44,17 +44,19 @@ async def bind(client: Client, pod: KubeletPod, names: Sequence[str]) -> None:
     await client.request_json("POST", path, body=binding)
 
 
-async def gated(client: Client, pod: KubeletPod, now: datetime) -> None:
-    """Report on `pod` that it has scheduling gates, unless that is reported.
+async def report_unscheduled(
+    client: Client, pod: KubeletPod, now: datetime, *, reason: str, message: str
+) -> None:
+    """Report on `pod` why it is not scheduled, unless that is reported.
 
     Raises:
         controller.kube.errors.KubeError: the status could not be written.
     """
     present = pod.status.condition(PodConditionType.SCHEDULED)
-    if present and (present.status, present.reason) == ("False", GATED):
+    if present and (present.status, present.reason) == ("False", reason):
         return
     verdict = ConditionUpdate(
-        PodConditionType.SCHEDULED, is_true=False, reason=GATED, message=GATED_MESSAGE
+        PodConditionType.SCHEDULED, is_true=False, reason=reason, message=message
     )
     conditions = with_conditions(pod.status.conditions, (verdict,), timestamp(now))
     meta = pod.metadata

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from controller.devcluster.nodes.component_context import LoopComponent
+from controller.devcluster.nodes.placement import Placement
 from controller.devcluster.nodes.registration import Registration
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Kubelet(LoopComponent[str]):
     def __init__(self, context: ComponentContext, info: NodeInfo | None = None) -> None:
         super().__init__("kubelet", context)
         self.nodes = Registration(context, info)
+        self.placement = Placement(context)
 
     async def start(self) -> None:
         """Register the nodes.

@@ -138,6 +138,38 @@ class KubeletContainer(View, frozen=True):
         return self.restart_policy == "Always"
 
 
+class NodeRequirement(View, frozen=True):
+    """`matchExpressions[]`: a rule for one label of a node."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(View, frozen=True):
+    """`nodeSelectorTerms[]`: rules that a node must meet together."""
+
+    match_expressions: tuple[NodeRequirement, ...] = ()
+
+
+class NodeSelectorTerms(View, frozen=True):
+    """`requiredDuringSchedulingIgnoredDuringExecution`: a node must meet one of the terms."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class NodeAffinity(View, frozen=True):
+    """`spec.affinity.nodeAffinity`."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelectorTerms | None = None
+
+
+class Affinity(View, frozen=True):
+    """`spec.affinity`."""
+
+    node_affinity: NodeAffinity | None = None
+
+
 class KubeletPodSpec(View, frozen=True):
     """`spec`."""
 
@@ -145,8 +177,22 @@ class KubeletPodSpec(View, frozen=True):
     host_network: bool = False
     restart_policy: str = "Always"
     scheduling_gates: tuple[dict[str, Any], ...] = ()
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
     init_containers: tuple[KubeletContainer, ...] = ()
     containers: tuple[KubeletContainer, ...] = ()
+
+    @property
+    def required_node_terms(self) -> tuple[NodeSelectorTerm, ...]:
+        """The terms of which a node must meet one; empty if there are none."""
+        affinity = self.affinity and self.affinity.node_affinity
+        required = affinity and affinity.required_during_scheduling_ignored_during_execution
+        return required.node_selector_terms if required else ()
+
+    @property
+    def requires_labels(self) -> bool:
+        """True if the node must have labels of the pod's choice."""
+        return bool(self.node_selector or self.required_node_terms)
 
     def is_sidecar(self, name: str) -> bool:
         """Return whether `name` is an init container that keeps running."""

@@ -18,7 +18,9 @@ class NodeSettings:
 
     Attributes:
         nodes: how many Node objects to register, `<node_name>-0` and so on. Pods are spread by
-            uid; neither requests nor selectors are looked at.
+            uid; requests are not looked at.
+        node_labels: whether a pod that requires labels of its node waits for one that has them,
+            whoever registered it; its pods run here too.
         node_name: prefix of the nodes' names.
         cpu: capacity of each node, a quantity.
         memory: capacity of each node, a quantity.
@@ -35,6 +37,8 @@ class NodeSettings:
         starts: containers that start at once where pods are processes of this machine; 0 for one
             for each CPU.
         start_time: seconds after which a container counts as started though it is not ready.
+        probe_pace: factor of the initial delays and periods of probes, where pods are processes;
+            less than 1 for servers that are ready sooner than their probes expect.
         crash_back_off: pause before the second restart of a container; doubles with each one.
         crash_back_off_cap: longest pause between two restarts.
         termination_delay: from the deletion of a pod to its removal, if the grace period is
@@ -48,6 +52,7 @@ class NodeSettings:
     """
 
     nodes: int = 1
+    node_labels: bool = False
     node_name: str = "manta-node"
     cpu: str = "1000"
     memory: str = "8Ti"
@@ -61,6 +66,7 @@ class NodeSettings:
     image_back_off: float = 10.0
     starts: int = 0
     start_time: float = 15.0
+    probe_pace: float = 1.0
     crash_back_off: float = 10.0
     crash_back_off_cap: float = 300.0
     termination_delay: float = 1.0

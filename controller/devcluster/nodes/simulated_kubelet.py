@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from controller.devcluster.nodes import lifecycle
 from controller.devcluster.nodes.addresses import PodAddresses, node_address
 from controller.devcluster.nodes.behaviour import Behaviour, Outcome
-from controller.devcluster.nodes.binding import bind
+from controller.devcluster.nodes.binding import bind, report_unscheduled
 from controller.devcluster.nodes.kubelet import Kubelet
 from controller.devcluster.nodes.lifecycle import Bind, Evict, Remove, Report, Rest, Wait
+from controller.devcluster.nodes.placement import NO_NODE
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.registration import is_lost
 from controller.devcluster.nodes.statuses import status_patch
@@ -91,7 +92,7 @@ class SimulatedKubelet(Kubelet):
 
     def _is_ours(self, pod: KubeletPod) -> bool:
         node = pod.spec.node_name
-        return not node or self.nodes.number(node) is not None
+        return not node or self.placement.serves(node)
 
     def _timer(self, pod: KubeletPod) -> lifecycle.Timer:
         return lifecycle.timer(pod, node_lost=self.nodes.is_lost(pod.spec.node_name))
@@ -133,8 +134,11 @@ class SimulatedKubelet(Kubelet):
         return None
 
     async def _bind(self, pod: KubeletPod) -> None:
-        names = [name for name in self._settings.node_names if not self.nodes.is_lost(name)]
-        if names:
+        """Bind the pod to one of its nodes; a node that comes or returns enqueues it again."""
+        candidates = self.placement.candidates(pod)
+        if not candidates:
+            await report_unscheduled(self._client, pod, self._wall(), **NO_NODE)
+        elif names := [name for name in candidates if not self.nodes.is_lost(name)]:
             await bind(self._client, pod, names)
 
     async def _report(self, pod: KubeletPod, status: ReportedPodStatus) -> None:
@@ -177,7 +181,7 @@ class _NodeHandler:
         self._kubelet.node_changed(obj.metadata.name, initial=initial)
 
     def on_update(self, old: Node, new: Node) -> None:
-        if is_lost(old) != is_lost(new):
+        if is_lost(old) != is_lost(new) or old.metadata.labels != new.metadata.labels:
             self._kubelet.node_changed(new.metadata.name)
 
     def on_delete(self, obj: Node | Tombstone[Node]) -> None:

@@ -254,7 +254,12 @@ class ContainerRuns:
                 )
                 return "failed its postStart hook, will be restarted", grace
         checks = ContainerProbes(
-            self.container, run, self._context.downward.pod_ip, self._probed, self._unhealthy
+            self.container,
+            run,
+            self._context.downward.pod_ip,
+            self._probed,
+            self._unhealthy,
+            pace=self._context.runtime.settings.probe_pace,
         )
         failed = await checks.watch()
         own = failed.probe.termination_grace_period_seconds

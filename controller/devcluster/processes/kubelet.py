@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from controller.devcluster.nodes.binding import bind, gated
+from controller.devcluster.nodes.binding import GATED, GATED_MESSAGE, bind, report_unscheduled
 from controller.devcluster.nodes.control import Enqueue
 from controller.devcluster.nodes.kubelet import Kubelet
+from controller.devcluster.nodes.placement import NO_NODE
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.registration import NodeInfo
 from controller.devcluster.processes.claims import Claims
@@ -24,6 +25,7 @@ from controller.devcluster.processes.pod_worker import PodWorker
 from controller.devcluster.processes.sources import Sources
 from controller.devcluster.processes.start_slots import StartSlots
 from controller.kube.errors import Conflict, NotFound
+from controller.kube.resources import NODES
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.images import Images
     from controller.devcluster.processes.output import Output, Outputs
     from controller.devcluster.processes.pod_sandbox import Isolation
+    from controller.kube.objects import Node
 
 _log = structlog.get_logger(__name__)
 
@@ -106,6 +109,8 @@ class ProcessKubelet(Kubelet):
             Enqueue(self._loop.add, lambda pod: (pod.metadata.key,)), name="kubelet"
         )
         self._pods = informer.lister
+        nodes = context.caches.informer(NODES)
+        nodes.add_handler(Enqueue(self._loop.add, self._unbound), name="kubelet")
 
     def running(self, pod: str, container: str) -> tuple[ContainerProcess, Output] | None:
         """The process of a container and its output; None while it does not run.
@@ -133,18 +138,31 @@ class ProcessKubelet(Kubelet):
             return None
         if not pod.spec.node_name:
             await self._bind(pod)
-        elif self.nodes.number(pod.spec.node_name) is not None:
+        elif self.placement.serves(pod.spec.node_name):
             self._follow(key, pod)
         return None
 
     async def _bind(self, pod: KubeletPod) -> None:
         try:
             if pod.spec.scheduling_gates:
-                await gated(self._runtime.client, pod, self._runtime.wall())
-            elif not pod.metadata.terminating:
-                await bind(self._runtime.client, pod, self._runtime.settings.node_names)
+                await self._report_unscheduled(pod, reason=GATED, message=GATED_MESSAGE)
+            elif pod.metadata.terminating:
+                return
+            elif names := self.placement.candidates(pod):
+                await bind(self._runtime.client, pod, names)
+            else:
+                await self._report_unscheduled(pod, **NO_NODE)
         except (NotFound, Conflict):
             pass  # the pod has changed or is deleted: its event enqueues the key again
+
+    async def _report_unscheduled(self, pod: KubeletPod, *, reason: str, message: str) -> None:
+        client, now = self._runtime.client, self._runtime.wall()
+        await report_unscheduled(client, pod, now, reason=reason, message=message)
+
+    def _unbound(self, node: Node) -> list[str]:
+        """Keys of the pods that may have waited for a change of this node."""
+        del node
+        return [pod.metadata.key for pod in self._pods.list() if not pod.spec.node_name]
 
     def _follow(self, key: str, pod: KubeletPod) -> None:
         runs = self._runs.setdefault(key, {})

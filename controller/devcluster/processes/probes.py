@@ -47,6 +47,7 @@ class ContainerProbes:
         pod_ip: where requests and connections go.
         probed: receives results.
         unhealthy: receives each failure: which probe, and why.
+        pace: factor of initial delays and periods.
     """
 
     def __init__(
@@ -56,12 +57,15 @@ class ContainerProbes:
         pod_ip: str,
         probed: ProbeListener,
         unhealthy: Callable[[str, str], None],
+        *,
+        pace: float = 1.0,
     ) -> None:
         self._container = container
         self._run = run
         self._pod_ip = pod_ip
         self._probed = probed
         self._unhealthy = unhealthy
+        self._pace = pace
 
     async def watch(self) -> FailedProbe:
         """Probe until the container must be stopped, which may never happen."""
@@ -107,9 +111,10 @@ class ContainerProbes:
         probe = self._expanded(probe)
         threshold = ProbeThreshold(probe.success_threshold, probe.failure_threshold)
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, began + probe.initial_delay_seconds - loop.time()))
+        first_time = began + probe.initial_delay_seconds * self._pace
+        await asyncio.sleep(max(0.0, first_time - loop.time()))
         while True:
-            next_time = loop.time() + probe.period_seconds
+            next_time = loop.time() + probe.period_seconds * self._pace
             result = await run_action(
                 probe, self._container, self._run, self._pod_ip, probe.timeout_seconds
             )

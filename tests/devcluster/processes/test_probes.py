@@ -166,3 +166,12 @@ async def test_a_failed_post_start_hook_ends_the_container(world):
         await world.create("a", sh("exec sleep 60", lifecycle=lifecycle))
         await world.phase("a", "Failed")
         await said(world, "a", ("FailedPostStartHook", "PostStartHook failed: no"))
+
+
+async def test_probes_may_come_sooner_than_they_say(world):
+    slow = exec_probe("true", initialDelaySeconds=600, periodSeconds=600)
+    second = exec_probe("test -e /v/seen || { touch /v/seen; false; }", periodSeconds=600)
+    async with world.node(probe_pace=0.001):
+        mounts = {"volumeMounts": [MOUNT], "startupProbe": second, "readinessProbe": slow}
+        await world.create("p", sh("exec sleep 60", **mounts), volumes=[VOLUME])
+        await world.until("p", ready)

@@ -1,0 +1,32 @@
+"""`manta dev --workspaces`: a Workspace gets a simulated node, and gives it back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.processes import ROOT, manta_dev, needs_kubectl, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.slow, needs_kubectl, pytest.mark.timeout(180)]
+
+EXAMPLE = str(ROOT / "examples" / "workspace.yaml")
+
+
+def test_a_workspace_gets_its_node_becomes_ready_and_gives_the_node_back(tmp_path: Path):
+    with manta_dev(tmp_path, "--workspaces") as (process, kubectl):
+        assert "kubectl apply -f examples/workspace.yaml" in process.out.read_text()
+        kubectl("apply", "-f", EXAMPLE)
+        kubectl("wait", "workspace/phi-4-mini", "--for=condition=InferenceReady", "--timeout=50s")
+        (claim,) = kubectl.json("get", "nodeclaims")["items"]
+        (pod,) = kubectl.json("get", "pods")["items"]
+        assert pod["spec"]["nodeName"] == claim["status"]["nodeName"]
+
+        kubectl("delete", "workspace", "phi-4-mini", "--timeout=30s")
+        assert kubectl.json("get", "nodeclaims")["items"] == []
+        nodes = [each["metadata"]["name"] for each in kubectl.json("get", "nodes")["items"]]
+        assert nodes == ["manta-node-0"]
+        until(lambda: not kubectl.json("get", "pods,statefulsets")["items"], why=process.text)
