@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
+    from controller.kaito.lookups import WorkspaceLookups
     from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
+    from controller.kube.client import Client
     from controller.ray.dashboard import DashboardActors
     from controller.runtime.kind import Kind
+    from informers import Clock
 
 _UNLIMITED: Final = 100_000
 
@@ -84,12 +87,17 @@ class KindSettings:
         )
 
 
-def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list[Kind[Any]]:
+def kinds_of(
+    settings: KindSettings,
+    dashboards: DashboardActors | None,
+    lookups: WorkspaceLookups | None = None,
+) -> list[Kind[Any]]:
     """Every kind; those that are not always served if their feature gates are on.
 
     Args:
         settings: of the kinds.
         dashboards: who asks Ray; None where nothing is to be asked.
+        lookups: who looks up what Workspaces need to know; None where nothing is looked up.
     """
     kinds: list[Kind[Any]] = [
         _cluster_kind(settings.cluster, dashboards),
@@ -101,7 +109,8 @@ def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list
     if settings.fleet.feature_gates.enabled(CLUSTER_FLEET):
         kinds.append(RayClusterFleetKind(settings.fleet))
     if settings.fleet.feature_gates.enabled(WORKSPACE):
-        kinds += [_workspace_kind(settings.workspace), _inference_set_kind(settings.inference_set)]
+        kinds.append(_workspace_kind(settings.workspace, lookups))
+        kinds.append(_inference_set_kind(settings.inference_set))
     return kinds
 
 
@@ -147,10 +156,23 @@ def _workspace_settings(environment: Mapping[str, str], gates: FeatureGates) -> 
     return WorkspaceSettings(options)
 
 
-def _workspace_kind(settings: WorkspaceSettings | None) -> WorkspaceKind:
+def workspace_lookups(
+    settings: KindSettings, client: Client, clock: Clock
+) -> WorkspaceLookups | None:
+    """The look-ups of Workspaces; None while their feature gate is off."""
+    if settings.workspace is None:
+        return None
+    from controller.kaito.lookups import WorkspaceLookups  # noqa: PLC0415  few clusters have them
+
+    return WorkspaceLookups(client, clock)
+
+
+def _workspace_kind(
+    settings: WorkspaceSettings | None, lookups: WorkspaceLookups | None
+) -> WorkspaceKind:
     from controller.kaito.workspace import WorkspaceKind  # noqa: PLC0415  few clusters have them
 
-    return WorkspaceKind(settings)
+    return WorkspaceKind(settings, lookups=lookups)
 
 
 def _inference_set_settings(workspaces: WorkspaceSettings) -> InferenceSetSettings:

@@ -12,7 +12,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
 from controller.command.clock import wall
-from controller.command.kinds import KindSettings, kinds_of
+from controller.command.kinds import KindSettings, kinds_of, workspace_lookups
 from controller.command.other_operators import OtherOperators
 from controller.kube.client import Client
 from controller.kube.http import HttpTransport
@@ -102,7 +102,7 @@ async def operator_for(
     registry.register(DashboardCollector(dashboards.statistics))
     operator = Operator(
         client,
-        kinds_of(decided, dashboards),
+        kinds_of(decided, dashboards, workspace_lookups(decided, client, loop)),
         settings,
         clock=loop,
         wall=wall,

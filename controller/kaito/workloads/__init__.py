@@ -6,7 +6,9 @@ docs/design.md says what of an existing workload is changed, and when a model se
 from __future__ import annotations
 
 from controller.kaito.workloads.changes import (
+    Operations,
     image_upgrade,
+    is_benchmarked,
     is_on_local_disk,
     preset_changes,
     server_image,
@@ -32,6 +34,7 @@ from controller.kaito.workloads.volumes import LOCAL_DISK_CLASS
 __all__ = [
     "LOCAL_DISK_CLASS",
     "HistoryStep",
+    "Operations",
     "Revision",
     "RevisionState",
     "Serving",
@@ -42,6 +45,7 @@ __all__ = [
     "engine_metadata",
     "headless_service_name",
     "image_upgrade",
+    "is_benchmarked",
     "is_on_local_disk",
     "next_revision",
     "preset_changes",

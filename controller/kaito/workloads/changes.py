@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.kaito.api import labels
 from controller.kaito.presets import with_optional_flags
+from controller.kaito.workloads.probes import BENCHMARK_SCRIPT
 from controller.kaito.workloads.revision import RevisionState
 from controller.kaito.workloads.volumes import WEIGHTS
 
@@ -88,6 +89,16 @@ def server_image(present: StatefulSet) -> str:
     """The image of the server's container; empty if there is none."""
     position = _main_container(present)
     return "" if position is None else present.spec.template.spec.containers[position].image
+
+
+def is_benchmarked(present: StatefulSet) -> bool:
+    """Return whether the server is measured when it starts; Kaito's older ones are not."""
+    position = _main_container(present)
+    if position is None:
+        return False
+    probe = present.spec.template.spec.containers[position].startup_probe
+    command = probe.exec.command if probe is not None and probe.exec is not None else ()
+    return any(BENCHMARK_SCRIPT in word for word in command)
 
 
 def is_on_local_disk(present: StatefulSet) -> bool:

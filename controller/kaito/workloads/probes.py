@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 # pkg/workspace/inference/preset_inferences.go.
 _PERIOD: Final = 10
 _CHECK: Final = "python3 /workspace/vllm/multi-node-health-check.py"
-_BENCHMARK: Final = "/workspace/vllm/benchmark_entrypoint.py"
+BENCHMARK_SCRIPT: Final = "benchmark_entrypoint.py"
+_BENCHMARK: Final = f"/workspace/vllm/{BENCHMARK_SCRIPT}"
 _LONGEST_BENCHMARK: Final = 600
 _JOIN_TIME: Final = 60
 """Seconds that workers may take until the leader is asked for them."""

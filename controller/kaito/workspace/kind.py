@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kaito.api.workspace import Workspace
+    from controller.kaito.lookups import WorkspaceLookups
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kube.resources import Resource
+    from controller.runtime.external import AnyExternalSource
     from controller.runtime.kind import CacheReader, Owned
     from controller.runtime.plan import Failure, Plan, StatusPatch
 
@@ -34,21 +36,28 @@ class WorkspaceKind:
     Args:
         settings: for all Workspaces.
         process: a name that no other process has; made by chance if it is empty.
+        lookups: asks slow questions in the background; None to ask nothing.
     """
 
     name = "workspace-controller"
     primary: Resource[Any] = WORKSPACES
     creates: tuple[Resource[Any], ...] = ()
-    external_source = None
     optional = True
 
-    def __init__(self, settings: WorkspaceSettings | None = None, process: str = "") -> None:
+    def __init__(
+        self,
+        settings: WorkspaceSettings | None = None,
+        process: str = "",
+        lookups: WorkspaceLookups | None = None,
+    ) -> None:
+        self.external_source: AnyExternalSource | None = lookups
         self._settings = settings or WorkspaceSettings()
         self._sources = WorkspaceSources(
             SpecificationMemo(self._read),
             self._settings,
             definition_reader(),
             process or secrets.token_hex(4),
+            lookups,
         )
 
     @property

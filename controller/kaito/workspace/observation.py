@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kaito.api.workspace import Workspace
+    from controller.kaito.lookups import BenchmarkLog, LookupState, Measurement
     from controller.kaito.provisioning.claims import ObservedClaim
     from controller.kaito.provisioning.commitment import Commitment
     from controller.kaito.provisioning.nodes import NodeFacts
@@ -48,6 +49,8 @@ class SeenWorkload:
         server: its StatefulSet.
         job: its Job.
         pods: of its StatefulSet or its Job.
+        benchmark_log: the log that has a result of the benchmark which is not recorded yet.
+        benchmark: what was found in it; None before it was read.
         config: the options of its ConfigMap, None if that does not exist.
         has_local_disks: whether there is a class of disks that are part of the machine.
         has_pending_writes: whether the outcome of a write to one of these is unknown.
@@ -59,6 +62,8 @@ class SeenWorkload:
     server: StatefulSet | None = None
     job: Job | None = None
     pods: tuple[Pod, ...] = ()
+    benchmark_log: BenchmarkLog | None = None
+    benchmark: LookupState[Measurement] | None = None
     config: Mapping[str, str] | None = None
     has_local_disks: bool = False
     has_pending_writes: bool = False

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.memo import SpecificationMemo
     from controller.kaito.api.nodeclaim import NodeClaim
     from controller.kaito.api.workspace import Workspace
+    from controller.kaito.lookups import Lookups
     from controller.kaito.provisioning.nodes import NodeFacts
     from controller.kaito.workspace.goal import Goal
     from controller.kaito.workspace.settings import WorkspaceSettings
@@ -53,12 +54,14 @@ class WorkspaceSources:
         settings: of the controller.
         read_definition: reads what the installed definition lacks.
         process: a name that no other process has.
+        lookups: what is known of slow questions; None where nothing is asked.
     """
 
     goal_of: SpecificationMemo[Workspace, Goal | Problem]
     settings: WorkspaceSettings
     read_definition: DefinitionReader
     process: str
+    lookups: Lookups | None = None
 
 
 def claim_scope(name: str) -> str:
@@ -87,7 +90,7 @@ def observe_workspace(
         nodes=() if isinstance(goal, Problem) else _nodes(meta, goal, sources.settings, reads),
         workload=SeenWorkload()
         if isinstance(goal, Problem)
-        else observe_workload(meta, goal, reads),
+        else observe_workload(workspace, goal, reads, sources.lookups),
         definition=definition,
         consistency_warnings=reads.consistency_warnings(meta.uid),
         process=sources.process,

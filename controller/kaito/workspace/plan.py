@@ -46,14 +46,16 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     status = current_status(seen, now)
     if isinstance(seen.goal, Problem):
         return Plan(status=status)
+    asked = (seen.workload.benchmark_log,) if seen.workload.benchmark_log is not None else ()
     progress = progress_of(seen, now)
     claims = progress.claims
     if claims is not None and claims.confirm:
-        return Plan(lookups=look_up_claims(claims.confirm))
+        return Plan(lookups=look_up_claims(claims.confirm), subscriptions=asked)
     history = history_of(seen)
     workload = workload_step(seen, progress, history)
     return Plan(
         commit=commit_patch(meta, _annotations(claims, history)),
+        subscriptions=asked,
         stages=stages_of(_creates(seen, claims), *workload.stages),
         independent=(
             *write_history(seen, history),

@@ -57,7 +57,7 @@ def server_cause(pods: Iterable[Pod]) -> Blocked | None:
     no cause.
     """
     failing = sorted(
-        (pod for pod in pods if not pod.metadata.terminating and not _is_ready(pod)),
+        (pod for pod in pods if not pod.metadata.terminating and not is_ready(pod)),
         key=lambda pod: (len(pod.metadata.name), pod.metadata.name),
     )
     return next((cause for check in _CHECKS for pod in failing if (cause := check(pod))), None)
@@ -164,7 +164,8 @@ def _words(end: ContainerStateTerminated) -> str:
     return f" ({said})" if said else ""
 
 
-def _is_ready(pod: Pod) -> bool:
+def is_ready(pod: Pod) -> bool:
+    """Return whether a pod runs and its condition `Ready` is True."""
     ready = _condition(pod, "Ready")
     return pod.status.phase == "Running" and ready is not None and ready.status == "True"
 

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kaito.presets import NodeGPUs
+    from controller.kaito.workloads import Operations
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kaito.workspace.progress import Progress
+    from controller.kube.objects import StatefulSet
     from controller.kube.resources import Resource
     from controller.runtime.plan import Write
 
@@ -59,11 +61,13 @@ class WorkloadStep:
         stages: creates, one group after the other.
         changes: patches and deletes of what is there.
         blocked: why nothing is created although the nodes are ready; None if nothing hinders it.
+        upgrades: whether the server gets another image.
     """
 
     stages: tuple[tuple[Write, ...], ...] = ()
     changes: tuple[Write, ...] = ()
     blocked: Blocked | None = None
+    upgrades: bool = False
 
 
 def workload_step(
@@ -96,7 +100,9 @@ def _inference(
     present = seen.workload.server
     if present is not None:
         missing = tuple(_missing_services(seen))
-        return WorkloadStep((missing,) if missing else (), tuple(_changes(seen, progress, history)))
+        upgrade, operations = _changes(seen, progress, history)
+        changes = tuple(_patch(seen, present, upgrade or operations))
+        return WorkloadStep((missing,) if missing else (), changes, upgrades=bool(upgrade))
     if not progress.is_ready:
         return WorkloadStep()
     body = _server_body(seen, progress, history)
@@ -140,22 +146,27 @@ def _server_body(
 
 def _changes(
     seen: WorkspaceObservation, progress: Progress, history: HistoryStep
-) -> Iterator[JsonPatch]:
-    """The changes that a server needs that exists; one that is going is left to go."""
+) -> tuple[Operations, Operations]:
+    """The changes that a server needs that exists: to its image, or else to the rest.
+
+    One that is going is left to go.
+    """
     present, inference = seen.workload.server, seen.valid_goal.spec.inference
     if present is None or inference is None or present.metadata.terminating:
-        return
+        return (), ()
     desired = _server_body(seen, progress, history)
     if desired is None:
-        return
+        return (), ()
     revision = history.revision
     if inference.preset is None:
-        operations = template_changes(present, desired, revision)
-    else:
-        meta = seen.workspace.metadata
-        operations = image_upgrade(meta, present, desired, revision) or preset_changes(
-            present, desired, inference, revision
-        )
+        return (), template_changes(present, desired, revision)
+    upgrade = image_upgrade(seen.workspace.metadata, present, desired, revision)
+    return upgrade, preset_changes(present, desired, inference, revision)
+
+
+def _patch(
+    seen: WorkspaceObservation, present: StatefulSet, operations: Operations
+) -> Iterator[JsonPatch]:
     if operations:
         target = _target(seen, STATEFUL_SETS, present.metadata.name)
         note = f"updated StatefulSet {present.metadata.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet
@@ -9,16 +10,21 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.failed_write import what_failed
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.provisioning.conditions import NODE_CLAIM_READY, ConditionFacts
+from controller.kaito.workspace.benchmark import (
+    BENCHMARK_COMPLETED,
+    benchmark_condition,
+    performance,
+)
 from controller.kaito.workspace.config import Blocked
 from controller.kaito.workspace.pod_causes import job_cause, server_cause
 from controller.kaito.workspace.progress import progress_of
 from controller.kaito.workspace.revisions import SCOPE as HISTORY_SCOPE
 from controller.kaito.workspace.revisions import history_of
+from controller.kaito.workspace.serving import serves
 from controller.kaito.workspace.status.outcome import (
     State,
     inference_conditions,
     inference_state,
-    serves,
     tuning_conditions,
     tuning_state,
 )
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
 
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kaito.workspace.progress import Progress
+    from controller.kaito.workspace.workload import WorkloadStep
     from controller.runtime.plan import Failure
 
 Status = dict[str, Any]
@@ -52,11 +59,13 @@ def current_status(
     progress = progress_of(seen, now)
     resources = resource_conditions(progress, failures)
     has_nodes = resources[-1].is_true
+    step = _without_refused_upgrade(workload_step(seen, progress, history_of(seen)), failures)
     wanted = {
         **_counts(seen, progress),
+        **_measured(seen, step),
         "state": _state(seen, has_nodes=has_nodes).value,
         "conditions": _conditions(
-            seen, (*resources, *_outcome(seen, progress, failures, has_nodes=has_nodes)), now
+            seen, (*resources, *_outcome(seen, step, failures, has_nodes=has_nodes)), step, now
         ),
     }
     return _patch(seen, wanted, failures)
@@ -64,12 +73,12 @@ def current_status(
 
 def _outcome(
     seen: WorkspaceObservation,
-    progress: Progress,
+    step: WorkloadStep,
     failures: tuple[Failure, ...],
     *,
     has_nodes: bool,
 ) -> Iterator[ConditionFacts]:
-    state, cause = _state(seen, has_nodes=has_nodes), _workload_cause(seen, progress, failures)
+    state, cause = _state(seen, has_nodes=has_nodes), _workload_cause(seen, step, failures)
     if seen.valid_goal.spec.tuning is not None:
         return tuning_conditions(state, cause.message)
     return inference_conditions(
@@ -78,15 +87,14 @@ def _outcome(
 
 
 def _workload_cause(
-    seen: WorkspaceObservation, progress: Progress, failures: tuple[Failure, ...]
+    seen: WorkspaceObservation, step: WorkloadStep, failures: tuple[Failure, ...]
 ) -> Blocked:
     """The reason for which the workload gets no further; empty while it is merely waited for."""
     for failure in failures:
         if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
             return Blocked(failure.reason, what_failed(failure))
-    blocked = workload_step(seen, progress, history_of(seen)).blocked
     find = job_cause if seen.valid_goal.spec.tuning is not None else server_cause
-    return blocked or find(seen.workload.pods) or Blocked("", "")
+    return step.blocked or find(seen.workload.pods) or Blocked("", "")
 
 
 def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> State:
@@ -104,21 +112,50 @@ def _counts(seen: WorkspaceObservation, progress: Progress) -> Status:
     return wanted
 
 
+def _without_refused_upgrade(step: WorkloadStep, failures: tuple[Failure, ...]) -> WorkloadStep:
+    """The step, in which the server keeps its image if the server's patch was refused."""
+    refused = any(
+        each.write.target.scope == WORKLOAD_SCOPE and not each.unknown for each in failures
+    )
+    return replace(step, upgrades=False) if refused else step
+
+
+def _measured(seen: WorkspaceObservation, step: WorkloadStep) -> Status:
+    """The result of the benchmark if it is new; None as its value if it goes (KAI-22)."""
+    if step.upgrades:
+        return {"performance": None}
+    model = seen.valid_goal.model
+    found = performance(seen.workload.benchmark, model.quantization if model else "")
+    return {"performance": found} if found is not None else {}
+
+
 def _conditions(
-    seen: WorkspaceObservation, parts: Iterable[ConditionFacts], now: datetime
+    seen: WorkspaceObservation,
+    parts: Iterable[ConditionFacts],
+    step: WorkloadStep,
+    now: datetime,
 ) -> list[dict[str, Any]]:
     """The present conditions with these parts; those that nobody sets any more are removed."""
     conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
     conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
     types: set[str] = set()
     for part in parts:
-        conditions.set(part.type, "True" if part.is_true else "False", part.reason, part.message)
+        _set(conditions, part)
         types.add(part.type)
     if NODE_CLAIM_READY not in types:
         conditions.remove(NODE_CLAIM_READY)
+    benchmark = benchmark_condition(seen.workload.benchmark, seen.conditions)
+    if step.upgrades:
+        conditions.remove(BENCHMARK_COMPLETED)
+    elif benchmark is not None:
+        _set(conditions, benchmark)
     doubt = "; ".join(seen.consistency_warnings)
     conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
     return conditions.as_list()
+
+
+def _set(conditions: ConditionSet, part: ConditionFacts) -> None:
+    conditions.set(part.type, "True" if part.is_true else "False", part.reason, part.message)
 
 
 def _invalid(seen: WorkspaceObservation, problem: Problem, now: datetime) -> Status:

@@ -10,7 +10,7 @@ from controller.kaito.provisioning.conditions import ConditionFacts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.kube.objects import Job, StatefulSet
+    from controller.kube.objects import Job
 
 INFERENCE_READY: Final = "InferenceReady"
 JOB_STARTED: Final = "JobStarted"
@@ -88,14 +88,6 @@ def tuning_conditions(state: State, cause: str = "") -> Iterator[ConditionFacts]
 
 def _because(fact: str, cause: str) -> str:
     return f"{fact}; {cause}" if cause else fact
-
-
-def serves(server: StatefulSet | None) -> bool:
-    """Return whether all pods of a model server are ready."""
-    if server is None:
-        return False
-    wanted = 1 if server.spec.replicas is None else server.spec.replicas
-    return server.status.ready_replicas == wanted > 0
 
 
 def tuning_state(job: Job | None) -> State:
