@@ -348,5 +348,16 @@ BAD_LUCK = {
         ),
         jobs=(Job("K8sJobMode", fates=(Fate("endless"),), deadline=90),),
     ),
+    "an edit is taken back while a pod of it is created without an answer": Scenario(
+        Surroundings(start=0.1, ready=0.1, termination=0.1),
+        (Cluster((Group(0, 3),), rolling=Rolling(unavailable="50%", drain=0)),),
+        (
+            Step(15.0, EditPods(0, -2, 1)),
+            Step(15.0, EditPods(0, -2, 2)),
+            Step(1.0, Fault("lag", "pods", seconds=0.1, lasts=2.0)),
+            Step(0.0, Fault("lost answer", "pods", seconds=0.1, lasts=2.0)),
+            Step(0.0, EditPods(0, -2, 1)),
+        ),
+    ),
 }
 """By the sentence that says what happens."""

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
 
 HEAD_SCOPE = "head"
+_WORKERS = "worker/"
 _FIXED_LABELS = (labels.CLUSTER, labels.NODE_TYPE, labels.GROUP)
 
 
 def worker_scope(group: str) -> str:
     """The scope of a worker group's pods."""
-    return f"worker/{group}"
+    return f"{_WORKERS}{group}"
+
+
+def is_of_pods(scope: str) -> bool:
+    """Return whether pods are created in this scope."""
+    return scope == HEAD_SCOPE or scope.startswith(_WORKERS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ from controller.ray.cluster.upgrade import outdated_pods, strategy_of
 from controller.ray.cluster.upgrade.history import history_notes, is_of_history
 from controller.ray.cluster.upgrade.rolling.stamps import hides_an_edit
 from controller.ray.diagnosis.writes import failure_message
+from controller.ray.head.identity import is_of_pods
 from controller.runtime.plan import Create, Delete, Event, StatusPatch
 from controller.runtime.reconcile.installed_definition import DEFINITION_COMPLETE
 
@@ -102,7 +103,7 @@ def cluster_status(
         "head": _head(seen.heads, seen.children.head_service),
         "conditions": _conditions(seen, desired, failures, cause, held, now=now),
     }
-    if hides_an_edit(seen, desired):
+    if hides_an_edit(seen, desired) or _may_get_older_pods(seen):
         wanted.pop("observedGeneration")
     upgrade = upgrade_status(seen, desired)
     if upgrade is not None or present.get("upgrade") is not None:
@@ -250,14 +251,17 @@ def _conditions(
     *,
     now: datetime,
 ) -> list[dict[str, Any]]:
-    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
+    generation = seen.cluster.metadata.generation
+    counted = _recorded_generation(seen) if _may_get_older_pods(seen) else generation
+    head = ClusterConditions(seen.conditions, counted, now)
+    head.set_head_ready(_present_head(seen.heads))
+    conditions = ClusterConditions(head.as_list(), generation, now)
     of_pods = [f for f in failures if _changes_pods(f) and not f.unknown]
     if of_pods or not failures:
         first = min(
             of_pods, key=failure_message, default=None
         )  # not the one answered first: no flapping
         conditions.set_replica_failure(first)
-    conditions.set_head_ready(_present_head(seen.heads))
     conditions.set_suspension(desired.spec.suspend, pods_left=seen.may_have_pods)
     conditions.set_provisioned(seen.all_pods, cause)
     conditions.set_ready(cause, _surplus(seen, desired.spec))
@@ -274,6 +278,21 @@ def _conditions(
         conditions.set_up_to_date(outdated_pods(seen, desired), strategy)
     set_upgrading(conditions, seen, desired)
     return conditions.as_list()
+
+
+def _may_get_older_pods(seen: ClusterObservation) -> bool:
+    """Return whether a pod that an older generation asked for may still appear.
+
+    It is outdated then because of an edit. The status must not say before that it has counted the
+    pods of the present generation, or nothing would explain why that one is replaced.
+    """
+    is_new = _recorded_generation(seen) != seen.cluster.metadata.generation
+    return is_new and any(map(is_of_pods, seen.pending_scopes))
+
+
+def _recorded_generation(seen: ClusterObservation) -> int:
+    recorded = status_of(seen.cluster).get("observedGeneration")
+    return recorded if isinstance(recorded, int) else 0
 
 
 def _changes_pods(failure: Failure) -> bool:
