@@ -11,8 +11,9 @@ from controller.command.kinds import KindSettings
 from controller.command.manager.flags import read_options
 from controller.command.manager.start import kind_settings_of
 from controller.kaito.api.definitions.crds import kaito_definitions
-from controller.kaito.api.options import Provisioner
+from controller.kaito.api.options import KaitoOptions, Provisioner
 from tests.chart.helm import CHART, helm, needs_helm, only, rendered
+from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
 
 pytestmark = [pytest.mark.slow, needs_helm]
 
@@ -79,9 +80,45 @@ def test_values_reach_the_operator_beside_the_environment():
     assert workspaces.options.preset_registry == "r.example/models"
 
 
+def test_with_node_pools_their_rights_and_their_node_classes_come():
+    objects = rendered(CHART, *GATE, "workspaces.nodeProvisioner=karpenter")
+    rules = yaml.safe_load(RULES.read_text())
+    granted = named(NAME, objects)["ClusterRole"]["rules"]
+    assert granted == [*rules["cluster"], *rules["nodePools"], NODE_CLASS_RULE]
+    (container,) = only("Deployment", objects)["spec"]["template"]["spec"]["containers"]
+    options = KaitoOptions.from_environment(
+        {each["name"]: each.get("value", "") for each in container["env"]}
+    )
+    assert options.provisioner is Provisioner.NODE_POOLS
+    classes = options.node_classes
+    assert (classes.group, classes.plural) == ("karpenter.azure.com", "aksnodeclasses")
+    assert classes.names == ("image-family-azure-linux", "image-family-ubuntu")
+    assert classes.chosen_name({}) == "image-family-ubuntu"
+
+
+def test_node_classes_of_another_provider_reach_rights_and_operator():
+    classes = '[{"default":true,"name":"gpu"}]'
+    objects = rendered(
+        CHART, *GATE, "workspaces.nodeProvisioner=karpenter",
+        "workspaces.karpenter.group=karpenter.k8s.aws", "workspaces.karpenter.kind=EC2NodeClass",
+        "workspaces.karpenter.version=v1", "workspaces.karpenter.resourceName=ec2nodeclasses",
+        "workspaces.karpenter.nodeClasses[0].name=gpu",
+        "workspaces.karpenter.nodeClasses[0].default=true",
+    )  # fmt: skip
+    granted = named(NAME, objects)["ClusterRole"]["rules"][-1]
+    assert (granted["apiGroups"], granted["resources"]) == (
+        ["karpenter.k8s.aws"], ["ec2nodeclasses"],
+    )  # fmt: skip
+    (container,) = only("Deployment", objects)["spec"]["template"]["spec"]["containers"]
+    environment = {each["name"]: each.get("value", "") for each in container["env"]}
+    assert environment["KARPENTER_NODE_CLASSES"] == classes
+    found = KaitoOptions.from_environment(environment).node_classes
+    assert (found.kind, found.version, found.names) == ("EC2NodeClass", "v1", ("gpu",))
+
+
 def test_a_value_that_the_operator_would_refuse_is_refused():
     done = helm(
-        *("template", "release", str(CHART), "--set", "workspaces.nodeProvisioner=karpenter"),
+        *("template", "release", str(CHART), "--set", "workspaces.nodeProvisioner=gardener"),
         check=False,
     )
     assert done.returncode

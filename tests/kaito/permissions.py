@@ -17,6 +17,8 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
     "inferencesets/status.kaito.sh": frozenset({"patch"}),
     "inferencesets/finalizers.kaito.sh": frozenset({"update"}),
     "nodeclaims.karpenter.sh": _WATCH | {"create", "delete"},
+    "nodepools.karpenter.sh": _WATCH | {"create", "delete", "patch"},
+    "aksnodeclasses.karpenter.azure.com": _WATCH | {"create"},
     "nodes": _WATCH | {"patch"},
     "controllerrevisions.apps": _WATCH | {"create", "delete"},
     "statefulsets.apps": _WATCH | {"create", "patch"},

@@ -61,6 +61,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if $on }}true{{ end -}}
 {{- end -}}
 
+{{/* Whether nodes come with NodePools of Karpenter. */}}
+{{- define "manta.hasNodePools" -}}
+{{- if and (include "manta.hasWorkspaces" .) (eq .Values.workspaces.nodeProvisioner "karpenter") }}true{{ end -}}
+{{- end -}}
+
 {{/* What the operator may do. */}}
 {{- define "manta.rules" -}}
 {{ .Files.Get "rules.yaml" }}
@@ -144,6 +149,15 @@ log-file-path: {{ . | quote }}
 {{- if $value -}}
 {{- $env = append $env (dict "name" $name "value" $value) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if include "manta.hasNodePools" . -}}
+{{- with .Values.workspaces.karpenter -}}
+{{- $env = append $env (dict "name" "KARPENTER_NODE_CLASS_GROUP" "value" .group) -}}
+{{- $env = append $env (dict "name" "KARPENTER_NODE_CLASS_KIND" "value" .kind) -}}
+{{- $env = append $env (dict "name" "KARPENTER_NODE_CLASS_VERSION" "value" .version) -}}
+{{- $env = append $env (dict "name" "KARPENTER_NODE_CLASS_RESOURCE_NAME" "value" .resourceName) -}}
+{{- $env = append $env (dict "name" "KARPENTER_NODE_CLASSES" "value" (toJson .nodeClasses)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

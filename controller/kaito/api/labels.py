@@ -35,12 +35,16 @@ POOL_WORKSPACE: Final = "karpenter.kaito.sh/workspace-name"
 POOL_WORKSPACE_NAMESPACE: Final = "karpenter.kaito.sh/workspace-namespace"
 POOL_INFERENCE_SET: Final = "karpenter.kaito.sh/inferenceset"
 POOL_INFERENCE_SET_NAMESPACE: Final = "karpenter.kaito.sh/inferenceset-namespace"
+POOL_MANAGED_BY: Final = "karpenter.kaito.sh/managed-by"
+POOL_MANAGER: Final = "kaito"
+DEFAULT_NODE_CLASS: Final = "karpenter.kaito.sh/default"
 
 # Nodes.
 ACCELERATOR: Final = "accelerator"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 OPERATING_SYSTEM: Final = "kubernetes.io/os"
 AZURE_SKU: Final = "karpenter.azure.com/sku-name"
+AZURE_PLACEMENT_SCOPE: Final = "karpenter.azure.com/placement-scope"
 AWS_GPU_COUNT: Final = "karpenter.k8s.aws/instance-gpu-count"
 
 # Annotations of a Workspace that its user sets.
@@ -56,6 +60,12 @@ NODE_CLASS_NAME: Final = "kaito.sh/node-class-name"
 # Ours.
 NODE_CLAIMS: Final = "manta.dev/node-claims"
 """Annotation of a Workspace: the committed set of its claims."""
+
+NODE_POOL_COMMITMENT: Final = "manta.dev/node-pool"
+"""Annotation of a Workspace: the committed size of its NodePool."""
+
+NODE_TEMPLATE: Final = "manta.dev/node-template"
+"""Annotation of a NodePool: the machine and the labels for which it was created."""
 
 _RESERVED: Final = frozenset(
     {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from controller.kaito.api import labels
+from controller.kaito.api.node_class import NodeClassSettings
 from controller.kaito.presets import Cloud
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class KaitoOptions:
         vllm: whether models are served with vLLM at all.
         mig: whether slices of GPUs may be asked for.
         accelerators: whether some of a node's GPUs may be asked for.
-        node_classes: names of Karpenter's node classes that users may choose from.
+        node_classes: Karpenter's NodeClasses, and those that users may choose from.
         node_image_family: of nodes whose Workspace names none.
         preset_registry: registry and folder of the images that serve and tune models, Kaito's
             `PRESET_REGISTRY_NAME`.
@@ -54,7 +55,7 @@ class KaitoOptions:
     vllm: bool = True
     mig: bool = False
     accelerators: bool = False
-    node_classes: tuple[str, ...] = ()
+    node_classes: NodeClassSettings = field(default_factory=NodeClassSettings)
     node_image_family: str = "ubuntu"
     preset_registry: str = "mcr.microsoft.com/aks/kaito"
 
@@ -63,12 +64,20 @@ class KaitoOptions:
         """Read Kaito's environment variables, and `NODE_PROVISIONER` for its flag.
 
         Raises:
-            ValueError: one has an unknown value; the message names it.
+            ValueError: one has an unknown value, or is missing; the message names it.
         """
         default = cls()
+        provisioner = one_of("NODE_PROVISIONER", environment, default.provisioner)
+        node_classes = NodeClassSettings.from_environment(environment)
+        if provisioner is Provisioner.NODE_POOLS and not node_classes.classes:
+            raise ValueError(
+                "KARPENTER_NODE_CLASSES is missing: NodePools need a NodeClass, and "
+                f"NODE_PROVISIONER is {provisioner.value!r}"
+            )
         return cls(
             cloud=one_of("CLOUD_PROVIDER", environment, default.cloud),
-            provisioner=one_of("NODE_PROVISIONER", environment, default.provisioner),
+            provisioner=provisioner,
+            node_classes=node_classes,
             preset_registry=environment.get("PRESET_REGISTRY_NAME") or default.preset_registry,
         )
 

@@ -21,6 +21,9 @@ _READY: Final = "Ready"
 _LAUNCHED: Final = "Launched"
 _STAGES: Final = (_LAUNCHED, "Registered", "Initialized")
 _BENIGN: Final = "AwaitingReconciliation"
+BENIGN_REASONS: Final = frozenset({"", _BENIGN})
+"""Reasons of claims for which nothing but time is needed."""
+
 _TERMINAL_REASONS: Final = frozenset({"InsufficientCapacity", "InsufficientCapacityError"})
 _STOCK_OUT: Final = "all requested instance types were unavailable during launch"
 

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.timestamps import rfc3339
+from controller.kaito.provisioning.claims import BENIGN_REASONS
 
 if TYPE_CHECKING:
     from controller.kaito.provisioning.decision import ClaimDecision, Wait
     from controller.kaito.provisioning.nodes import NodeReadiness
+    from controller.kaito.provisioning.pool_decision import PoolWait
 
 NODE_CLAIM_READY: Final = "NodeClaimReady"
 NODES_READY: Final = "NodesReady"
 RESOURCE_READY: Final = "ResourceReady"
-_BENIGN: Final = frozenset({"", "AwaitingReconciliation"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def claim_condition(decision: ClaimDecision) -> ConditionFacts:
             NODE_CLAIM_READY, is_true=True, reason="NodeClaimsReady", message=message
         )
     cause = first_wait(decision)
-    if cause is None or cause.reason in _BENIGN:
+    if cause is None or cause.reason in BENIGN_REASONS:
         reason, message = "NodeClaimNotReady", "Ready NodeClaims are not enough"
     else:
         reason, message = cause.reason, cause.message
@@ -44,9 +45,22 @@ def claim_condition(decision: ClaimDecision) -> ConditionFacts:
     return ConditionFacts(NODE_CLAIM_READY, is_true=False, reason=reason, message=message)
 
 
+def pool_condition(wait: PoolWait | None) -> ConditionFacts:
+    """`NodeClaimReady` where claims are made by a NodePool."""
+    if wait is None:
+        message = "Enough NodeClaims are ready"
+        return ConditionFacts(
+            NODE_CLAIM_READY, is_true=True, reason="NodeClaimsReady", message=message
+        )
+    if wait.reason:
+        return ConditionFacts(NODE_CLAIM_READY, False, wait.reason, wait.message)
+    message = f"Ready NodeClaims are not enough; {wait.message}"
+    return ConditionFacts(NODE_CLAIM_READY, False, "NodeClaimNotReady", message)
+
+
 def first_wait(decision: ClaimDecision) -> Wait | None:
     """The wait that explains most: one with an error, else the first."""
-    errors = [wait for wait in decision.waits if wait.reason not in _BENIGN]
+    errors = [wait for wait in decision.waits if wait.reason not in BENIGN_REASONS]
     return next(iter(errors or decision.waits), None)
 
 

@@ -1,4 +1,4 @@
-"""Decides about the claims of a Workspace that is deleted."""
+"""Decides about the claims and the NodePool of a Workspace that is deleted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kaito.provisioning.claims import ObservedClaim
+    from controller.kaito.provisioning.pools import ObservedPool
 
 BOUND = timedelta(minutes=15)
 """The finalizer stays so long for claims that do not go: nodes may take minutes to be given back,
@@ -25,7 +26,7 @@ class ClaimRemoval:
 
     Attributes:
         delete: claims.
-        remaining: names of claims that are not gone, sorted.
+        remaining: what is not gone: claims, sorted by name, and what else remains.
         is_over: whether the finalizer may go.
         wake_at: when the bound is reached, None if nothing is waited for.
     """
@@ -36,11 +37,47 @@ class ClaimRemoval:
     wake_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PoolRemoval:
+    """The next step of the deletion of a NodePool, which takes its claims along.
+
+    Attributes:
+        delete: the pool, if it is to be deleted.
+        remaining: what is not gone: the pool, then its claims.
+    """
+
+    delete: ObservedPool | None = None
+    remaining: tuple[str, ...] = ()
+
+
+def remove_pool(
+    name: str, pool: ObservedPool | None, claims: Collection[str], *, is_pending: bool
+) -> PoolRemoval:
+    """Delete the pool once; it is there until its claims are gone too.
+
+    Args:
+        name: of the pool.
+        pool: if it exists and belongs to the Workspace.
+        claims: names of its claims.
+        is_pending: whether the outcome of a write to it is not known.
+    """
+    is_there = is_pending or pool is not None
+    remaining = (*([f"NodePool {name}"] if is_there else []), *_named(claims))
+    if is_pending or pool is None or pool.is_terminating:
+        return PoolRemoval(None, remaining)
+    return PoolRemoval(pool, remaining)
+
+
+def _named(claims: Collection[str]) -> tuple[str, ...]:
+    return tuple(f"NodeClaim {name}" for name in sorted(claims))
+
+
 def remove_claims(
     claims: Collection[ObservedClaim],
     pending: Collection[str],
     deleted_at: datetime,
     now: datetime,
+    others: tuple[str, ...] = (),
 ) -> ClaimRemoval:
     """Delete all claims, and keep the finalizer until they are gone or the bound has passed.
 
@@ -51,8 +88,9 @@ def remove_claims(
         pending: names of claims with a write whose outcome is not known.
         deleted_at: when the Workspace was deleted.
         now: the time.
+        others: what else remains.
     """
-    remaining = tuple(sorted({*pending, *(claim.name for claim in claims)}))
+    remaining = (*others, *_named({*pending, *(claim.name for claim in claims)}))
     delete = tuple(
         claim
         for claim in sorted(claims, key=lambda claim: claim.name)

@@ -1,4 +1,4 @@
-"""Names of claims. The same facts give the same name, so nothing is created twice."""
+"""Names of claims and of pools. The same facts give the same name, so nothing is created twice."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import hashlib
 from typing import Final
 
 _SUFFIX: Final = 9
+_LONGEST_POOL_NAME: Final = 63
+"""Nodes have the name of their pool in a label."""
 
 
 def claim_name(uid: str, place: int, generation: int, attempt: int) -> str:
@@ -19,6 +21,14 @@ def claim_name(uid: str, place: int, generation: int, attempt: int) -> str:
     """
     parts = (uid, str(place), str(generation), str(attempt))
     return f"ws{_digest('/'.join(parts))[:_SUFFIX]}"
+
+
+def node_pool_name(namespace: str, name: str) -> str:
+    """The name of a Workspace's NodePool, Kaito's. Two Workspaces may have one name (KAI-9)."""
+    full = f"{namespace}-{name}"
+    if len(full) <= _LONGEST_POOL_NAME:
+        return full
+    return f"{full[: _LONGEST_POOL_NAME - 1 - _SUFFIX]}-{_digest(full)[:_SUFFIX]}"
 
 
 def _digest(text: str) -> str:

@@ -39,6 +39,11 @@ class NodeFacts:
         """True if it came with a claim."""
         return labels.NODE_POOL in self.labels
 
+    @property
+    def has_workspace(self) -> bool:
+        """True if it was provisioned for a Workspace, which may be any."""
+        return not self.labels.keys().isdisjoint((labels.WORKSPACE, labels.POOL_WORKSPACE))
+
     def is_of(self, instance_type: str) -> bool:
         """Return whether it is such a machine; names compare without case (KAI-7)."""
         return self.labels.get(labels.INSTANCE_TYPE, "").lower() == instance_type.lower()

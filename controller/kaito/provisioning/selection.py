@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 BY_WORKSPACE: Final = "workspace"
 """Index of claims and nodes by `namespace/name` of the Workspace that their labels name."""
 
+BY_POOL_WORKSPACE: Final = "pool-workspace"
+"""The same for claims and nodes of a NodePool, which have other labels."""
+
 BY_LABEL: Final = "label"
 """Index of nodes by each of their labels, and of all nodes by the empty text."""
 
@@ -29,9 +32,17 @@ _PRESSURES: Final = ("DiskPressure", "MemoryPressure", "PIDPressure")
 
 def workspace_keys(obj: KubeObject) -> tuple[str, ...]:
     """`namespace/name` of the Workspace that the labels of an object name; none if they do not."""
-    own = obj.metadata.labels or {}
-    name, namespace = own.get(labels.WORKSPACE), own.get(labels.WORKSPACE_NAMESPACE)
-    return (f"{namespace}/{name}",) if name and namespace else ()
+    return _named(obj, labels.WORKSPACE, labels.WORKSPACE_NAMESPACE)
+
+
+def pool_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
+    """The same of an object that came with a NodePool."""
+    return _named(obj, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
+
+
+def claim_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
+    """The same, with or without a NodePool."""
+    return (*workspace_keys(obj), *pool_workspace_keys(obj))
 
 
 def selectable_by(node: GpuNode) -> tuple[str, ...]:
@@ -43,6 +54,11 @@ def looked_up_by(workspace: Workspace) -> tuple[str, ...]:
     """The text under which the nodes of a Workspace are looked up; the object may be invalid."""
     selector = mapping(mapping(workspace.resource).get("labelSelector"))
     return (lookup_text(mapping(selector.get("matchLabels"))),)
+
+
+def selected_by(workspace: Workspace) -> tuple[str, ...]:
+    """The same, but nothing for a selector without labels, which then selects no node."""
+    return tuple(filter(None, looked_up_by(workspace)))
 
 
 def lookup_text(selector: Mapping[str, object]) -> str:
@@ -76,6 +92,12 @@ def node_facts(node: GpuNode) -> NodeFacts:
         gpus=_number(status.capacity.gpus),
         pressures=tuple(each for each in _PRESSURES if status.is_true(each)),
     )
+
+
+def _named(obj: KubeObject, name_label: str, namespace_label: str) -> tuple[str, ...]:
+    own = obj.metadata.labels or {}
+    name, namespace = own.get(name_label), own.get(namespace_label)
+    return (f"{namespace}/{name}",) if name and namespace else ()
 
 
 def _pair(key: str, value: str) -> str:

@@ -20,8 +20,7 @@ from controller.kaito.workloads.scheduling import (
     gpu_request,
     gpu_resource,
     node_affinity,
-    node_requirements,
-    own_node_requirements,
+    node_terms,
     serving_tolerations,
 )
 from controller.kaito.workloads.server import BEHIND_SIDECAR_PORT, SERVER_PORT, Server
@@ -75,10 +74,12 @@ def preset_stateful_set(
 def _pod_spec(server: Server, resource: ResourceSpec) -> Body:
     options = server.options
     parts = _parts(server)
-    requirements = [
-        *node_requirements(resource),
-        *own_node_requirements(server.workspace, options),
-    ]
+    terms = node_terms(
+        server.workspace,
+        resource,
+        options,
+        uses_earlier_nodes=server.serving.uses_earlier_nodes,
+    )
     secrets = pull_secret_references(server.inference.adapters)
     init_containers = as_list(parts.init_containers)
     return {
@@ -88,7 +89,7 @@ def _pod_spec(server: Server, resource: ResourceSpec) -> Body:
             *([_sidecar()] if server.has_sidecar else []),
         ],
         **({"imagePullSecrets": secrets} if secrets else {}),
-        **node_affinity(requirements),
+        **node_affinity(terms),
         "tolerations": serving_tolerations(resource, options),
         "volumes": as_list(parts.volumes),
     }

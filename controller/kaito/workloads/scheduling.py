@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.kaito.api import labels
 from controller.kaito.api.options import Provisioner
-from controller.kaito.presets import Cloud
+from controller.kaito.presets import Cloud, find_instance_type
 
 if TYPE_CHECKING:
     from controller.kaito.api.options import KaitoOptions
@@ -65,24 +65,58 @@ def node_requirements(resource: ResourceSpec) -> list[Body]:
     return [_requirement(key, wanted[key]) for key in sorted(wanted)]
 
 
-def own_node_requirements(workspace: ObjectMeta, options: KaitoOptions) -> list[Body]:
-    """The labels of nodes that were provisioned for this Workspace; none without provisioner."""
+def node_terms(
+    workspace: ObjectMeta,
+    resource: ResourceSpec,
+    options: KaitoOptions,
+    *,
+    uses_earlier_nodes: bool = False,
+) -> list[list[Body]]:
+    """The requirements of nodes that a server may run on, of which one list must be met.
+
+    Args:
+        workspace: for which nodes are provisioned.
+        resource: with the user's requirements.
+        options: of the operator.
+        uses_earlier_nodes: whether some nodes did not come with the NodePool and lack its labels.
+            In Kaito, pods never run on these (KAI-21).
+    """
+    wanted = node_requirements(resource)
     if options.provisioner is Provisioner.OWN_NODES:
-        return []
-    keys = (labels.WORKSPACE, labels.WORKSPACE_NAMESPACE)
-    if options.provisioner is Provisioner.NODE_POOLS:
-        keys = (labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
-    name, namespace = keys
-    return [_requirement(name, workspace.name), _requirement(namespace, workspace.namespace)]
+        return [wanted]
+    claimed = [*wanted, *_owner(workspace, labels.WORKSPACE, labels.WORKSPACE_NAMESPACE)]
+    if options.provisioner is Provisioner.NODE_CLAIMS:
+        return [claimed]
+    pool = _owner(workspace, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
+    terms = [[*wanted, *pool]]
+    if uses_earlier_nodes:
+        terms += [claimed, [*wanted, *_of_nobody(resource, options)]]
+    return terms
 
 
-def node_affinity(requirements: list[Body]) -> dict[str, Any]:
+def node_affinity(terms: list[list[Body]]) -> dict[str, Any]:
     """`affinity` as a field of a pod; none without requirements, which the API server refuses."""
-    if not requirements:
+    if not all(terms):
         return {}
-    terms = [{"matchExpressions": requirements}]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    return {"affinity": {"nodeAffinity": required}}
+    required = {"nodeSelectorTerms": [{"matchExpressions": each} for each in terms]}
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+    return {"affinity": {"nodeAffinity": affinity}}
+
+
+def _owner(workspace: ObjectMeta, name_label: str, namespace_label: str) -> list[Body]:
+    """Requirements of nodes that were provisioned for this Workspace."""
+    name = _requirement(name_label, workspace.name)
+    return [name, _requirement(namespace_label, workspace.namespace)]
+
+
+def _of_nobody(resource: ResourceSpec, options: KaitoOptions) -> list[Body]:
+    """Requirements of nodes of the wanted type that were provisioned for no Workspace."""
+    known = find_instance_type(options.cloud, resource.instance_type)
+    absent = (labels.NODE_POOL, labels.WORKSPACE, labels.POOL_WORKSPACE)
+    return [
+        _requirement(labels.INSTANCE_TYPE, known.name if known else resource.instance_type),
+        *({"key": key, "operator": "DoesNotExist"} for key in absent),
+    ]
 
 
 def _spot_machines(options: KaitoOptions) -> list[Body]:

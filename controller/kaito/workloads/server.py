@@ -39,6 +39,7 @@ class Serving:
         on_local_disk: whether weights are kept on a disk of the machine. Of a workload that exists
             it is what that has (`is_on_local_disk`); else whether the machine has such a disk and
             there is a StorageClass `LOCAL_DISK_CLASS`.
+        uses_earlier_nodes: whether some nodes did not come with the NodePool (KAI-21).
     """
 
     model: Model
@@ -46,6 +47,7 @@ class Serving:
     nodes: int
     revision: Revision
     on_local_disk: bool = False
+    uses_earlier_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,13 @@ from controller.kaito.workloads.identity import child, pod_labels
 from controller.kaito.workloads.scheduling import (
     default_tolerations,
     node_affinity,
-    node_requirements,
-    own_node_requirements,
+    node_terms,
 )
 from controller.kube.resources import STATEFUL_SETS
 
 if TYPE_CHECKING:
     from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.workspace import ResourceSpec, WorkspaceSpec
+    from controller.kaito.api.workspace import WorkspaceSpec
     from controller.kaito.workloads.pod_parts import Body
     from controller.kaito.workloads.revision import Revision
     from controller.kube.objects import ObjectMeta
@@ -29,6 +28,8 @@ def template_stateful_set(
     nodes: int,
     revision: Revision,
     options: KaitoOptions,
+    *,
+    uses_earlier_nodes: bool = False,
 ) -> Body:
     """The body that is created for a Workspace with a template.
 
@@ -42,12 +43,21 @@ def template_stateful_set(
         "spec": {
             "replicas": nodes,
             "selector": {"matchLabels": selected},
-            "template": _template(workspace, spec, options),
+            "template": _template(
+                workspace,
+                spec,
+                node_terms(
+                    workspace, spec.resource, options, uses_earlier_nodes=uses_earlier_nodes
+                ),
+                options,
+            ),
         },
     }
 
 
-def _template(workspace: ObjectMeta, spec: WorkspaceSpec, options: KaitoOptions) -> Body:
+def _template(
+    workspace: ObjectMeta, spec: WorkspaceSpec, terms: list[list[Body]], options: KaitoOptions
+) -> Body:
     assert spec.inference is not None
     template: Body = copy.deepcopy(spec.inference.template or {})
     metadata = mapping(template.get("metadata"))
@@ -55,19 +65,16 @@ def _template(workspace: ObjectMeta, spec: WorkspaceSpec, options: KaitoOptions)
     return {
         **template,
         "metadata": {**metadata, "labels": own_labels},
-        "spec": _pod_spec(mapping(template.get("spec")), workspace, spec.resource, options),
+        "spec": _pod_spec(mapping(template.get("spec")), terms, options),
     }
 
 
-def _pod_spec(
-    given: Body, workspace: ObjectMeta, resource: ResourceSpec, options: KaitoOptions
-) -> Body:
-    requirements = [*node_requirements(resource), *own_node_requirements(workspace, options)]
+def _pod_spec(given: Body, terms: list[list[Body]], options: KaitoOptions) -> Body:
     rest = {key: value for key, value in given.items() if key != "affinity"}
     tolerations = given.get("tolerations")
     own = cast("list[Any]", tolerations) if isinstance(tolerations, list) else []
     return {
         **rest,
-        **node_affinity(requirements),
+        **node_affinity(terms),
         "tolerations": [*own, *default_tolerations(options)],
     }

@@ -108,7 +108,7 @@ def _pod_spec(
         "initContainers": as_list(parts.init_containers),
         "containers": [trainer],
         "restartPolicy": "Never",
-        **node_affinity(node_requirements(spec.resource)),
+        **node_affinity([node_requirements(spec.resource)]),
         "tolerations": tuning_tolerations(options),
         "volumes": as_list((parts + secret).volumes),
     }

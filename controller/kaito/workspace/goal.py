@@ -29,7 +29,7 @@ class Goal:
         spec: the specification.
         runtime: what serves the model.
         model: to be served or tuned; None for a template, or if it is not known.
-        request: the nodes to be claimed; None if nodes are not claimed.
+        request: the nodes to be provisioned; None if none are.
         hash: of the specification, by which its revisions are told apart.
     """
 
@@ -57,7 +57,7 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
     annotations = workspace.metadata.annotations or {}
     model = _served_model(spec)
     request = None
-    if options.provisioner is Provisioner.NODE_CLAIMS:
+    if not options.has_own_nodes:
         request = node_request(
             spec.resource.instance_type,
             spec.resource.node_labels,
@@ -70,12 +70,9 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
 
 def _provisioner_problem(options: KaitoOptions) -> Problem | None:
     """The problem of an operator whose settings give no Workspace nodes; None if they do."""
-    if options.provisioner is Provisioner.NODE_POOLS:
-        message = "NodePools of Karpenter are not supported yet; bring your own nodes"
-    elif options.provisioner is Provisioner.NODE_CLAIMS and not can_claim(options.cloud):
-        message = f"nodes cannot be claimed on {options.cloud.value}; bring your own nodes"
-    else:
+    if options.provisioner is not Provisioner.NODE_CLAIMS or can_claim(options.cloud):
         return None
+    message = f"nodes cannot be claimed on {options.cloud.value}; bring your own nodes"
     return Problem("resource", message, INVALID)
 
 

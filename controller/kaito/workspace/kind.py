@@ -52,6 +52,7 @@ class WorkspaceKind:
     ) -> None:
         self.external_source: AnyExternalSource | None = lookups
         self._settings = settings or WorkspaceSettings()
+        self.owned: tuple[Owned[Any], ...] = watches(self._settings.options)
         self._sources = WorkspaceSources(
             SpecificationMemo(self._read),
             self._settings,
@@ -59,11 +60,6 @@ class WorkspaceKind:
             process or secrets.token_hex(4),
             lookups,
         )
-
-    @property
-    def owned(self) -> tuple[Owned[Any], ...]:
-        """The watched resources, which depend on the provisioner."""
-        return watches(self._settings.options)
 
     def observe(self, key: str, reads: CacheReader) -> WorkspaceObservation | None:
         """Everything the plan depends on; None if the Workspace is gone."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
+from controller.kaito.provisioning.pool_decision import ObservedNodeClass
 from controller.kaito.workspace.settings import WorkspaceSettings
 from controller.runtime.reconcile.installed_definition import InstalledDefinition
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.claims import ObservedClaim
     from controller.kaito.provisioning.commitment import Commitment
     from controller.kaito.provisioning.nodes import NodeFacts
+    from controller.kaito.provisioning.pool_commitment import PoolCommitment
+    from controller.kaito.provisioning.pools import ObservedPool
     from controller.kaito.workspace.goal import Goal
     from controller.kube.objects import ControllerRevision, Job, Pod, StatefulSet
 
@@ -37,6 +40,33 @@ class SeenClaims:
     pending: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPool:
+    """The NodePool of a Workspace.
+
+    Attributes:
+        name: that it has, or would have.
+        commitment: its stored size, None if there is none.
+        found: the pool of this name, whosesoever it is.
+        is_pending: whether the outcome of a write to it is not known, or it cannot be decoded.
+        is_taken: whether a create has met an object of somebody else that is not seen.
+        is_absent: whether a live look-up has not found it.
+        claims: those of its claims that belong to the Workspace, by name.
+        node_class: that it refers to.
+        absent: names of committed nodes and claims that are certainly gone, or do not fit.
+    """
+
+    name: str
+    commitment: PoolCommitment | None = None
+    found: ObservedPool | None = None
+    is_pending: bool = False
+    is_taken: bool = False
+    is_absent: bool = False
+    claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, "ObservedClaim"])
+    node_class: ObservedNodeClass = field(default_factory=ObservedNodeClass)
+    absent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +110,7 @@ class WorkspaceObservation:
         settings: of the controller.
         commitment: the stored set of claims, None if there is none.
         claims: its claims; None if the API server has no such resource, or none are made.
+        pool: its NodePool; None if the API server has no such resource, or none are made.
         nodes: that its selector finds.
         workload: what else it has.
         definition: what the installed definition of Workspaces lacks.
@@ -92,6 +123,7 @@ class WorkspaceObservation:
     settings: WorkspaceSettings = field(default_factory=WorkspaceSettings)
     commitment: Commitment | None = None
     claims: SeenClaims | None = None
+    pool: SeenPool | None = None
     nodes: tuple[NodeFacts, ...] = ()
     workload: SeenWorkload = field(default_factory=SeenWorkload)
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)

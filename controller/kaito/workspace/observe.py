@@ -10,11 +10,14 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.node import NODES
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.options import Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.claims import belongs_to, observed_claim
 from controller.kaito.provisioning.commitment import read_commitment
+from controller.kaito.provisioning.pool_commitment import read_pool_commitment
 from controller.kaito.provisioning.selection import (
     BY_LABEL,
+    BY_POOL_WORKSPACE,
     BY_WORKSPACE,
     lookup_text,
     matching,
@@ -25,6 +28,7 @@ from controller.kaito.workspace.observation import (
     SeenWorkload,
     WorkspaceObservation,
 )
+from controller.kaito.workspace.observe_pool import observe_pool, serves_pools
 from controller.kaito.workspace.observe_workload import observe_workload
 from controller.runtime.reconcile.definition_guard import believed
 
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from controller.kaito.lookups import Lookups
     from controller.kaito.provisioning.nodes import NodeFacts
     from controller.kaito.workspace.goal import Goal
+    from controller.kaito.workspace.observation import SeenPool
     from controller.kaito.workspace.settings import WorkspaceSettings
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader
@@ -80,13 +85,17 @@ def observe_workspace(
     definition = sources.read_definition(reads, workspace)
     meta, goal = workspace.metadata, believed(sources.goal_of(workspace), definition)
     commitment = read_commitment((meta.annotations or {}).get(labels.NODE_CLAIMS))
+    pool = _pool(meta, sources, reads)
     committed = commitment.names if commitment else frozenset[str]()
+    if pool is not None and pool.commitment is not None:
+        committed = committed.union(pool.commitment.claims)
     return WorkspaceObservation(
         workspace,
         goal,
         sources.settings,
         commitment,
         claims=_claims(meta, committed, reads) if _has_claims(sources, reads) else None,
+        pool=pool,
         nodes=() if isinstance(goal, Problem) else _nodes(meta, goal, sources.settings, reads),
         workload=SeenWorkload()
         if isinstance(goal, Problem)
@@ -100,6 +109,15 @@ def observe_workspace(
 def _has_claims(sources: WorkspaceSources, reads: CacheReader) -> bool:
     """Return whether nodes are claimed, and the API server has claims."""
     return not sources.settings.options.has_own_nodes and reads.serves(NODE_CLAIMS)
+
+
+def _pool(workspace: ObjectMeta, sources: WorkspaceSources, reads: CacheReader) -> SeenPool | None:
+    """The NodePool; None if there are none in this mode, or the API server has none."""
+    options = sources.settings.options
+    if options.provisioner is not Provisioner.NODE_POOLS or not serves_pools(reads):
+        return None
+    text = (workspace.annotations or {}).get(labels.NODE_POOL_COMMITMENT)
+    return observe_pool(workspace, read_pool_commitment(text), options.node_classes, reads)
 
 
 def _claims(workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader) -> SeenClaims:
@@ -139,11 +157,23 @@ def _nodes(
 ) -> tuple[NodeFacts, ...]:
     """Nodes with the labels that the user asks for; claimed ones name the Workspace too.
 
+    Beside a NodePool, nodes count that came without any, if the user asks for a label at all.
     Nodes have the labels of their claims. Those of an earlier Workspace of this name go (KAI-20).
     """
     selector: Mapping[str, str] = goal.spec.resource.node_labels
     if settings.options.has_own_nodes:
-        return matching(reads.by_index(NODES, BY_LABEL, lookup_text(selector)), selector)
+        return _labelled(selector, reads)
     found = reads.by_index(NODES, BY_WORKSPACE, workspace.key)
+    if settings.options.provisioner is Provisioner.NODE_POOLS:
+        found += reads.by_index(NODES, BY_POOL_WORKSPACE, workspace.key)
     own = (each for each in found if owner_uid(each.metadata) in {"", workspace.uid})
-    return matching(own, selector)
+    provisioned = matching(own, selector)
+    if settings.options.provisioner is Provisioner.NODE_CLAIMS or not selector:
+        return provisioned
+    others = (each for each in _labelled(selector, reads) if not each.has_workspace)
+    return (*provisioned, *(each for each in others if not each.is_claimed))
+
+
+def _labelled(selector: Mapping[str, str], reads: CacheReader) -> tuple[NodeFacts, ...]:
+    """All nodes with these labels."""
+    return matching(reads.by_index(NODES, BY_LABEL, lookup_text(selector)), selector)

@@ -12,6 +12,7 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.definition_guard import leave_as_it_is
 from controller.kaito.provisioning.commitment import write_commitment
+from controller.kaito.provisioning.pool_commitment import write_pool_commitment
 from controller.kaito.workspace.claim_writes import (
     create_claims,
     delete_claims,
@@ -20,6 +21,7 @@ from controller.kaito.workspace.claim_writes import (
 )
 from controller.kaito.workspace.commit import commit_patch
 from controller.kaito.workspace.deletion import plan_deletion
+from controller.kaito.workspace.pool_writes import change_pool, create_pool, look_up_lost
 from controller.kaito.workspace.progress import progress_of
 from controller.kaito.workspace.revisions import history_of, write_history
 from controller.kaito.workspace.status.current_status import current_status
@@ -27,12 +29,14 @@ from controller.kaito.workspace.workload import workload_step
 from controller.runtime.plan import Plan, stages_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from controller.kaito.provisioning.decision import ClaimDecision
     from controller.kaito.workloads import HistoryStep
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.runtime.plan import Create
+    from controller.kaito.workspace.progress import Progress
+    from controller.runtime.plan import Create, Lookup, Write
 
 
 def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
@@ -48,40 +52,61 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
         return Plan(status=status)
     asked = (seen.workload.benchmark_log,) if seen.workload.benchmark_log is not None else ()
     progress = progress_of(seen, now)
-    claims = progress.claims
-    if claims is not None and claims.confirm:
-        return Plan(lookups=look_up_claims(claims.confirm), subscriptions=asked)
+    lookups = _lookups(progress)
+    if lookups:
+        return Plan(lookups=lookups, subscriptions=asked)
     history = history_of(seen)
     workload = workload_step(seen, progress, history)
     return Plan(
-        commit=commit_patch(meta, _annotations(claims, history)),
+        commit=commit_patch(meta, _annotations(progress, history)),
         subscriptions=asked,
-        stages=stages_of(_creates(seen, claims), *workload.stages),
+        stages=stages_of(_creates(seen, progress), *workload.stages),
         independent=(
             *write_history(seen, history),
             *workload.changes,
-            *(delete_claims(claims.delete, "it is no longer wanted") if claims else ()),
+            *_changes(seen, progress),
             *label_nodes(seen, progress.nodes.to_label),
         ),
         status=status,
-        requeue_after=_requeue_after(claims, now),
+        requeue_after=_requeue_after(progress.claims, now),
     )
 
 
-def _annotations(claims: ClaimDecision | None, history: HistoryStep) -> dict[str, str]:
+def _lookups(progress: Progress) -> tuple[Lookup, ...]:
+    """Live reads of what must certainly be gone before anything takes its place."""
+    if progress.pool is not None:
+        return look_up_lost(progress.pool)
+    return look_up_claims(progress.claims.confirm) if progress.claims is not None else ()
+
+
+def _annotations(progress: Progress, history: HistoryStep) -> dict[str, str]:
     """The annotations of the Workspace; the revision is among them once it is stored."""
-    marks = history.revision.annotations if history.create is None else {}
-    if claims is None:
-        return marks
-    return {**marks, labels.NODE_CLAIMS: write_commitment(claims.commitment)}
+    marks = dict(history.revision.annotations) if history.create is None else {}
+    claims, pool = progress.claims, progress.pool
+    if claims is not None:
+        marks[labels.NODE_CLAIMS] = write_commitment(claims.commitment)
+    if pool is not None and pool.is_due:
+        marks[labels.NODE_POOL_COMMITMENT] = write_pool_commitment(pool.commitment)
+    return marks
 
 
-def _creates(seen: WorkspaceObservation, claims: ClaimDecision | None) -> tuple[Create, ...]:
-    request = seen.valid_goal.request
+def _creates(seen: WorkspaceObservation, progress: Progress) -> tuple[Create, ...]:
+    """The requests for nodes."""
+    request, claims = seen.valid_goal.request, progress.claims
+    if progress.pool is not None and seen.pool is not None and progress.pool.create:
+        return (create_pool(seen, seen.pool, progress.pool),)
     if claims is None or request is None:
         return ()
     cloud = seen.settings.options.cloud
     return tuple(create_claims(claims.create, request, seen.workspace.metadata, cloud))
+
+
+def _changes(seen: WorkspaceObservation, progress: Progress) -> Iterator[Write]:
+    """Changes of the requests for nodes."""
+    if progress.claims is not None:
+        yield from delete_claims(progress.claims.delete, "it is no longer wanted")
+    if progress.pool is not None and seen.pool is not None:
+        yield from change_pool(seen, seen.pool, progress.pool)
 
 
 def _requeue_after(claims: ClaimDecision | None, now: datetime) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api.field_errors import message_of
-from controller.kaito.api.options import Runtime
+from controller.kaito.api.options import Provisioner, Runtime
 from controller.kaito.presets import (
     DEFAULT_CONTEXT,
     DoesNotFit,
@@ -20,6 +20,8 @@ from controller.kaito.workspace.memory import memory_errors
 
 if TYPE_CHECKING:
     from controller.kaito.presets import Model, NodeGPUs
+    from controller.kaito.provisioning.commitment import Commitment
+    from controller.kaito.provisioning.pool_commitment import PoolCommitment
     from controller.kaito.workspace.observation import WorkspaceObservation
 
 _UNKNOWN_MODEL: Final = "ModelMetadataPending"
@@ -48,13 +50,19 @@ def node_target(seen: WorkspaceObservation) -> NodeTarget:
     It is estimated once (KAI-8): a model that serves does not lose its nodes because the estimate
     has changed.
     """
-    commitment, request = seen.commitment, seen.valid_goal.request
+    commitment, request = _stored(seen), seen.valid_goal.request
     if commitment is not None and request is not None and commitment.template == request.template:
         return NodeTarget(commitment.target)
     stored = seen.status.get("targetNodeCount")
     if commitment is None and isinstance(stored, int) and stored > 0:
         return NodeTarget(stored)
     return _estimated(seen)
+
+
+def _stored(seen: WorkspaceObservation) -> Commitment | PoolCommitment | None:
+    if seen.settings.options.provisioner is not Provisioner.NODE_POOLS:
+        return seen.commitment
+    return seen.pool.commitment if seen.pool is not None else None
 
 
 def _estimated(seen: WorkspaceObservation) -> NodeTarget:

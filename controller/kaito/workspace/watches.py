@@ -14,13 +14,20 @@ from controller.apimachinery.custom_object import dig
 from controller.kaito.api import labels
 from controller.kaito.api.node import NODES
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.options import Provisioner
 from controller.kaito.api.options_map import OPTIONS_MAPS
+from controller.kaito.provisioning.names import node_pool_name
 from controller.kaito.provisioning.selection import (
     BY_LABEL,
+    BY_POOL_WORKSPACE,
     BY_SELECTOR,
     BY_WORKSPACE,
+    claim_workspace_keys,
     looked_up_by,
+    pool_workspace_keys,
     selectable_by,
+    selected_by,
     workspace_keys,
 )
 from controller.kube import resources
@@ -32,6 +39,9 @@ if TYPE_CHECKING:
     from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import Workspace
 
+POOL_CLAIMS: Final = replace(NODE_CLAIMS, part="node pools")
+"""Claims that Karpenter makes for NodePools; they lack the label of the others."""
+
 JOBS: Final = replace(resources.JOBS, part="workspaces")
 PODS: Final = replace(resources.PODS, part="workspaces")
 REVISIONS: Final = replace(resources.CONTROLLER_REVISIONS, part="workspaces")
@@ -40,6 +50,8 @@ STORAGE_CLASSES: Final = Resource(
 )
 
 _BY_CONFIG: Final = "config"
+_BY_POOL_NAME: Final = "node-pool"
+_BY_NODE_CLASS: Final = "node-class"
 _DEFAULT_CONFIGS: Final = ("lora-params-template", "qlora-params-template")
 
 _CLAIMS: Final = Owned(
@@ -62,6 +74,25 @@ _OWN_NODES: Final = Owned(
 )
 """Nodes of one's own may have any labels, so that all nodes are watched."""
 
+_POOL_CLAIMS: Final = Owned(
+    POOL_CLAIMS,
+    label_selector=labels.POOL_WORKSPACE,
+    indexes={BY_POOL_WORKSPACE: pool_workspace_keys},
+    also_enqueues=pool_workspace_keys,
+    optional=True,
+)
+_ALL_NODES: Final = Owned(
+    NODES,
+    indexes={
+        BY_LABEL: selectable_by,
+        BY_WORKSPACE: workspace_keys,
+        BY_POOL_WORKSPACE: pool_workspace_keys,
+    },
+    also_enqueues=claim_workspace_keys,
+    references=References(BY_SELECTOR, selected_by, selectable_by),
+)
+"""Beside a NodePool, nodes of one's own may be used too."""
+
 
 def config_keys(workspace: Workspace) -> tuple[str, ...]:
     """Keys of the ConfigMaps that a Workspace may refer to; the object may be invalid."""
@@ -77,8 +108,26 @@ def _named_workspace(pod: KubeObject) -> tuple[str, ...]:
     return (f"{pod.metadata.namespace}/{name}",) if name else ()
 
 
+def _pool_names(workspace: Workspace) -> tuple[str, ...]:
+    """The name of the Workspace's NodePool, which another Workspace may have too (KAI-9)."""
+    meta = workspace.metadata
+    return (node_pool_name(meta.namespace, meta.name),)
+
+
 def _own_key(obj: KubeObject) -> tuple[str, ...]:
     return (obj.metadata.key,)
+
+
+def _name(obj: KubeObject) -> tuple[str, ...]:
+    return (obj.metadata.name,)
+
+
+_NODE_POOLS: Final = Owned(
+    NODE_POOLS,
+    references=References(_BY_POOL_NAME, _pool_names, _name),
+    optional=True,
+)
+"""All of them, so that somebody else's under the name of a Workspace's is seen."""
 
 
 _WORKLOADS: Final[tuple[Owned[Any], ...]] = (
@@ -94,6 +143,22 @@ _WORKLOADS: Final[tuple[Owned[Any], ...]] = (
 
 def watches(options: KaitoOptions) -> tuple[Owned[Any], ...]:
     """The watched resources, which depend on the provisioner."""
-    if options.has_own_nodes:
-        return (_OWN_NODES, *_WORKLOADS)
-    return (_CLAIMS, _CLAIMED_NODES, *_WORKLOADS)
+    match options.provisioner:
+        case Provisioner.OWN_NODES:
+            return (_OWN_NODES, *_WORKLOADS)
+        case Provisioner.NODE_CLAIMS:
+            return (_CLAIMS, _CLAIMED_NODES, *_WORKLOADS)
+        case Provisioner.NODE_POOLS:
+            classes = _node_classes(options)
+            return (_CLAIMS, _POOL_CLAIMS, _NODE_POOLS, classes, _ALL_NODES, *_WORKLOADS)
+
+
+def _node_classes(options: KaitoOptions) -> Owned[Any]:
+    """The NodeClasses, each of which an event tells the Workspaces that use it."""
+    settings = options.node_classes
+
+    def chosen(workspace: Workspace) -> tuple[str, ...]:
+        return (settings.chosen_name(workspace.metadata.annotations or {}),)
+
+    references = References(_BY_NODE_CLASS, chosen, _name)
+    return Owned(settings.resource, references=references, optional=True)

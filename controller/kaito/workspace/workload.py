@@ -135,12 +135,26 @@ def _server_body(
     goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.settings.options
     nodes, revision = progress.target.count, history.revision
     if goal.preset is None:
-        return template_stateful_set(meta, goal.spec, nodes, revision, options)
+        return template_stateful_set(
+            meta,
+            goal.spec,
+            nodes,
+            revision,
+            options,
+            uses_earlier_nodes=progress.uses_earlier_nodes,
+        )
     if goal.model is None:
         return None
     gpus, present = _gpus(seen), seen.workload.server
     local = is_on_local_disk(present) if present else gpus.nvme and seen.workload.has_local_disks
-    serving = Serving(goal.model, gpus, nodes, revision, on_local_disk=local)
+    serving = Serving(
+        goal.model,
+        gpus,
+        nodes,
+        revision,
+        on_local_disk=local,
+        uses_earlier_nodes=progress.uses_earlier_nodes,
+    )
     return preset_stateful_set(meta, goal.spec, serving, options)
 
 

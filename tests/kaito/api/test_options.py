@@ -33,3 +33,56 @@ def test_workspaces_are_served_with_their_gate_only(enabled: bool):
     gates = FeatureGates({"Workspace": enabled})
     names = {kind.name for kind in kinds_of(KindSettings.from_environment(gates, {}), None)}
     assert ("workspace-controller" in names) is enabled
+
+
+CLASSES = '[{"name":"ubuntu","default":true,"spec":{"imageFamily":"U"}},{"name":"linux"}]'
+POOLS = {"NODE_PROVISIONER": "karpenter"}
+
+
+def test_node_classes_are_read_and_sorted_and_azures_by_default():
+    found = KaitoOptions.from_environment({**POOLS, "KARPENTER_NODE_CLASSES": CLASSES})
+    classes = found.node_classes
+    assert str(classes.resource) == "aksnodeclasses.karpenter.azure.com"
+    assert (classes.kind, classes.version) == ("AKSNodeClass", "v1beta1")
+    assert (classes.names, classes.chosen_name({})) == (("linux", "ubuntu"), "ubuntu")
+    assert classes.chosen_name({"kaito.sh/node-class-name": "linux"}) == "linux"
+    assert classes.body("linux") is None
+    body = classes.body("ubuntu")
+    assert body is not None
+    assert body["spec"] == {"imageFamily": "U"}
+
+
+def test_node_classes_of_another_provider_are_read():
+    found = KaitoOptions.from_environment(
+        {
+            "KARPENTER_NODE_CLASS_GROUP": "karpenter.k8s.aws",
+            "KARPENTER_NODE_CLASS_KIND": "EC2NodeClass",
+            "KARPENTER_NODE_CLASS_VERSION": "v1",
+            "KARPENTER_NODE_CLASS_RESOURCE_NAME": "ec2nodeclasses",
+        }
+    ).node_classes
+    assert str(found.resource) == "ec2nodeclasses.karpenter.k8s.aws"
+    assert (found.resource.api_version, found.resource.kind) == (
+        "karpenter.k8s.aws/v1",
+        "EC2NodeClass",
+    )
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ("", "KARPENTER_NODE_CLASSES is missing"),
+        ("[]", "must mark exactly one entry as default, and marks 0"),
+        ('[{"name":', "is no JSON array of NodeClasses"),
+        ('"[]"', "is no JSON array of NodeClasses"),
+        ('[{"name":"","default":true}]', "entry 0 '': has no name"),
+        ('[{"name":"No","default":true}]', "a lowercase RFC 1123 subdomain must consist of"),
+        ('[{"name":"a","default":true},{"name":"a"}]', "declares 'a' more than once"),
+        ('[{"name":"a"},{"name":"b"}]', "must mark exactly one entry as default, and marks 0"),
+        ('[{"name":"a","default":true},{"name":"b","default":true}]', "and marks 2"),
+        ('[{"name":"a","default":true,"spec":[]}]', "is no JSON array of NodeClasses"),
+    ],
+)
+def test_node_classes_that_cannot_be_used_are_refused(classes: str, message: str):
+    with pytest.raises(ValueError, match=message):
+        KaitoOptions.from_environment({**POOLS, "KARPENTER_NODE_CLASSES": classes})

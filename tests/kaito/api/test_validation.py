@@ -9,6 +9,7 @@ import pytest
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.field_errors import FieldError, message_of, via
+from controller.kaito.api.node_class import ConfiguredNodeClass, NodeClassSettings
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.validation.inferenceset import validate_inference_set
 from controller.kaito.api.validation.workspace import validate_workspace
@@ -21,7 +22,10 @@ NO_VLLM = KaitoOptions(vllm=False)
 OWN = KaitoOptions(provisioner=Provisioner.OWN_NODES)
 ALL_GATES = KaitoOptions(provisioner=Provisioner.OWN_NODES, mig=True, accelerators=True)
 NODE_POOLS = KaitoOptions(
-    provisioner=Provisioner.NODE_POOLS, node_classes=("image-family-ubuntu", "other")
+    provisioner=Provisioner.NODE_POOLS,
+    node_classes=NodeClassSettings(
+        classes=(ConfiguredNodeClass("image-family-ubuntu"), ConfiguredNodeClass("other"))
+    ),
 )
 GIB = 1024**3
 

@@ -20,14 +20,14 @@ def test_without_claims_the_finalizer_goes_at_once():
 def test_all_claims_are_deleted_once_and_waited_for():
     removal = remove_claims([READY, PENDING, GOING], [], START, START + timedelta(minutes=1))
     assert removal.delete == (PENDING, READY)
-    assert removal.remaining == ("a", "b", "c")
+    assert removal.remaining == ("NodeClaim a", "NodeClaim b", "NodeClaim c")
     assert not removal.is_over
     assert removal.wake_at == START + BOUND
 
 
 def test_a_claim_whose_creation_has_no_known_outcome_is_waited_for():
     removal = remove_claims([], ["d"], START, START)
-    assert (removal.remaining, removal.is_over) == (("d",), False)
+    assert (removal.remaining, removal.is_over) == (("NodeClaim d",), False)
 
 
 def test_a_claim_with_an_unknown_deletion_is_not_deleted_again():
@@ -37,5 +37,5 @@ def test_a_claim_with_an_unknown_deletion_is_not_deleted_again():
 def test_after_the_bound_the_finalizer_goes_and_says_what_is_left():
     removal = remove_claims([GOING], [], START, START + BOUND)
     assert removal.is_over
-    assert removal.remaining == ("c",)
+    assert removal.remaining == ("NodeClaim c",)
     assert removal.wake_at is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,9 @@ from tests.kaito.inferenceset.test_plan import deleted as deleted_set
 from tests.kaito.permissions import PERMISSIONS
 from tests.kaito.support import inference, inference_set, workspace
 from tests.kaito.workspace.given import Given, job, node, server, writes
+from tests.kaito.workspace.given_pool import NODE_CLASSES, POOLS, UBUNTU, GivenPool
 from tests.kaito.workspace.test_plan import TUNING, deleted
+from tests.kaito.workspace.test_pools import stored
 from tests.ray.test_permissions import RULES as USUAL
 from tests.ray.test_permissions import verbs_of
 
@@ -35,6 +38,15 @@ CHART = Path(__file__).parents[3] / "charts" / "manta-operator"
 RULES: dict[str, Any] = yaml.safe_load((CHART / "workspace-rules.yaml").read_text())
 WATCHING = frozenset({"get", "list", "watch"})
 OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
+MODES = WorkspaceKind(), WorkspaceKind(OWN_NODES), WorkspaceKind(POOLS)
+NODE_CLASS_RULE = {
+    "apiGroups": ["karpenter.azure.com"],
+    "resources": ["aksnodeclasses"],
+    "verbs": ["get", "list", "watch", "create"],
+}
+"""What the chart renders with its own values; `tests/chart/test_workspaces.py` shows it."""
+
+WIDE = [*RULES["cluster"], *RULES["nodePools"], NODE_CLASS_RULE]
 
 
 def plans() -> list[Plan]:
@@ -53,6 +65,21 @@ def plans() -> list[Plan]:
         tuning.with_job(job(active=1)).plan(),
         tuning.with_job(job(**{labels.HASH: tuning.observe().valid_goal.hash})).plan(),
         Given(deleted()).with_nodes().plan(),
+        *plans_with_pools(),
+    ]
+
+
+def plans_with_pools() -> list[Plan]:
+    three = workspace(status={"targetNodeCount": 3})
+    given = GivenPool(three)
+    missing = GivenPool()
+    missing.reads.objects.pop((NODE_CLASSES.plural, UBUNTU))
+    larger = workspace(status={"targetNodeCount": 3}, annotations=stored(given))
+    return [
+        given.plan(),
+        missing.plan(),
+        GivenPool(larger).with_pool().plan(),
+        GivenPool(deleted()).with_pool().plan(),
     ]
 
 
@@ -96,20 +123,26 @@ def test_plans_write_what_is_granted_and_no_more_is_granted():
 
 
 def test_what_is_watched_may_be_watched():
-    for kind in (WorkspaceKind(), WorkspaceKind(OWN_NODES), InferenceSetKind()):
+    for kind in (*MODES, InferenceSetKind()):
         for resource in (kind.primary, *(owned.resource for owned in kind.owned)):
             assert granted(resource) >= WATCHING, resource
 
 
 def test_the_chart_grants_what_is_needed_and_no_more():
-    usual, more = verbs_of(USUAL), verbs_of([*RULES["namespaced"], *RULES["cluster"]])
+    usual, more = verbs_of(USUAL), verbs_of([*RULES["namespaced"], *WIDE])
     for name, verbs in PERMISSIONS.items():
         assert more.get(name, set()) | usual.get(name, set()) >= verbs, name
     assert more == {name: verbs for name, verbs in PERMISSIONS.items() if name not in usual}
 
 
 def test_what_is_in_no_namespace_stands_in_a_cluster_role():
-    kind = WorkspaceKind()
-    watched = [kind.primary, *(owned.resource for owned in kind.owned)]
-    wide = {str(resource) for resource in watched if not resource.namespaced}
-    assert wide == verbs_of(RULES["cluster"]).keys()
+    watched = [owned.resource for kind in MODES for owned in kind.owned]
+    wide = {str(replace(each, part="")) for each in watched if not each.namespaced}
+    assert wide == verbs_of(WIDE).keys()
+
+
+def test_no_right_to_node_pools_is_granted_where_none_are_made():
+    without = verbs_of(RULES["cluster"]).keys()
+    for kind in MODES[:2]:
+        watched = [owned.resource for owned in kind.owned]
+        assert {str(each) for each in watched if not each.namespaced} <= without

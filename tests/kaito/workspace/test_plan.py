@@ -404,15 +404,9 @@ def test_without_the_resource_of_claims_the_finalizer_goes():
     assert given.plan().commit is not None
 
 
-@pytest.mark.parametrize(
-    "options",
-    [KaitoOptions(cloud=Cloud.ARC), KaitoOptions(provisioner=Provisioner.NODE_POOLS)],
-    ids=["no class of nodes", "node pools"],
-)
-def test_what_gets_no_nodes_in_this_version_says_so(options: KaitoOptions):
-    instance = "Standard_NC4_A2" if options.cloud is Cloud.ARC else INSTANCE
-    found = workspace(resource={"instanceType": instance})
-    given = Given(found, WorkspaceSettings(options))
+def test_a_cloud_without_a_class_of_nodes_says_so():
+    found = workspace(resource={"instanceType": "Standard_NC4_A2"})
+    given = Given(found, WorkspaceSettings(KaitoOptions(cloud=Cloud.ARC)))
     assert writes(given.plan()) == []
     status, reason, message = given.condition("ResourceReady")
     assert (status, reason) == ("False", INVALID)

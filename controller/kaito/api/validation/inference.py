@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field, via
+from controller.kaito.api.names import subdomain_problem
 from controller.kaito.api.options import Runtime
-from controller.kaito.api.validation.names import subdomain_problem
 from controller.kaito.api.validation.sources import source_errors
 from controller.kaito.presets import (
     find_model,

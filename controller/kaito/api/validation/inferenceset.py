@@ -17,7 +17,7 @@ from controller.kaito.api.field_errors import (
     via,
 )
 from controller.kaito.api.inferenceset import parse_inference_set
-from controller.kaito.api.validation.names import label_problem
+from controller.kaito.api.names import label_problem
 from controller.kaito.api.validation.workspace import MAX_NAME, validate_workspace
 from controller.kaito.api.workspace import Workspace
 from controller.kube.objects import ObjectMeta

@@ -21,6 +21,7 @@ from controller.kaito.api.field_errors import (
     invalid_value,
     via,
 )
+from controller.kaito.api.names import label_problem
 from controller.kaito.api.options import (
     IMAGE_FAMILIES,
     PERFORMANCE_MODES,
@@ -29,7 +30,6 @@ from controller.kaito.api.options import (
 )
 from controller.kaito.api.revision import revision_hash
 from controller.kaito.api.validation.inference import deprecated_error, inference_errors
-from controller.kaito.api.validation.names import label_problem
 from controller.kaito.api.validation.resource import (
     inference_resource_errors,
     instance_type_errors,
@@ -125,11 +125,11 @@ def _annotation_errors(
     if (
         node_class
         and options.provisioner is Provisioner.NODE_POOLS
-        and node_class not in options.node_classes
+        and node_class not in options.node_classes.names
     ):
         yield invalid_value(
             f'"{node_class}" is not a KAITO-managed NodeClass, supported values are '
-            f"[{' '.join(options.node_classes)}]",
+            f"[{' '.join(options.node_classes.names)}]",
             f'metadata.annotations["{labels.NODE_CLASS_NAME}"]',
         )
 

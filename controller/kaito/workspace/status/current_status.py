@@ -9,6 +9,7 @@ from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, Cond
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.failed_write import what_failed
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.provisioning.conditions import NODE_CLAIM_READY, ConditionFacts
 from controller.kaito.workspace.benchmark import (
     BENCHMARK_COMPLETED,
@@ -47,7 +48,10 @@ if TYPE_CHECKING:
 
 Status = dict[str, Any]
 
-CLAIM_FAILED: Final = "NodeClaimCreationFailed"
+_CREATION_FAILED: Final = {
+    NODE_CLAIMS: "NodeClaimCreationFailed",
+    NODE_POOLS: "NodePoolCreationFailed",
+}
 
 
 def current_status(
@@ -61,7 +65,7 @@ def current_status(
     has_nodes = resources[-1].is_true
     step = _without_refused_upgrade(workload_step(seen, progress, history_of(seen)), failures)
     wanted = {
-        **_counts(seen, progress),
+        **_counts(progress),
         **_measured(seen, step),
         "state": _state(seen, has_nodes=has_nodes).value,
         "conditions": _conditions(
@@ -104,8 +108,8 @@ def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> State:
     return inference_state(seen.status.get("state", ""), is_ready=is_ready)
 
 
-def _counts(seen: WorkspaceObservation, progress: Progress) -> Status:
-    names = sorted(node.name for node in seen.nodes if node.is_ready)
+def _counts(progress: Progress) -> Status:
+    names = sorted(node.name for node in progress.workers if node.is_ready)
     wanted: Status = {"workerNodes": names or None}
     if progress.target.count:
         wanted["targetNodeCount"] = progress.target.count
@@ -184,10 +188,11 @@ def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterat
         return
     for failure in failures:
         refused = isinstance(failure.write, Create) and not failure.unknown
-        if refused and failure.write.target.resource is NODE_CLAIMS:
+        reason = _CREATION_FAILED.get(failure.write.target.resource)
+        if refused and reason is not None:
             note = what_failed(failure)
             if note not in told:
-                yield Event("Warning", CLAIM_FAILED, "Create", note, quotes=True)
+                yield Event("Warning", reason, "Create", note, quotes=True)
             return
 
 

@@ -21,7 +21,7 @@ def deleting_status(
     """The one condition that is set then; it names what is waited for."""
     message = "workspace is being deleted"
     if remaining:
-        message = f"{message}; waiting until NodeClaims are gone: {', '.join(remaining)}"
+        message = f"{message}; waiting until these are gone: {', '.join(remaining)}"
     conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
     conditions.set(WORKSPACE_DELETING, "True", "workspaceDeleted", message)
     return StatusPatch({"conditions": conditions.as_list()})

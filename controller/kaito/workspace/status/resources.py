@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api.failed_write import what_failed
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.node import NODES
 from controller.kaito.provisioning.conditions import (
     NODE_CLAIM_READY,
     NODES_READY,
@@ -13,6 +13,7 @@ from controller.kaito.provisioning.conditions import (
     ConditionFacts,
     claim_condition,
     node_condition,
+    pool_condition,
     resource_condition,
 )
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Failure
 
 _NOT_SERVED: Final = (
-    "the API server has no NodeClaims: install the definitions of the provisioner, or run the "
-    "operator with nodes of your own"
+    "the API server has no {}: install the definitions of the provisioner, or run the operator "
+    "with nodes of your own"
 )
 
 
@@ -47,13 +48,22 @@ def invalid_condition(reason: str, message: str) -> ConditionFacts:
 
 
 def _claims(progress: Progress, failures: tuple[Failure, ...]) -> Iterator[ConditionFacts]:
-    failure = next((each for each in failures if each.write.target.resource is NODE_CLAIMS), None)
+    failure = next((each for each in failures if _is_request(each)), None)
     if failure is not None:
         yield _false(NODE_CLAIM_READY, failure.reason, what_failed(failure))
     elif progress.claims is not None:
         yield claim_condition(progress.claims)
-    elif progress.lacks_claims:
-        yield _false(NODE_CLAIM_READY, "NodeClaimsNotServed", _NOT_SERVED)
+    elif progress.pool is not None:
+        yield pool_condition(progress.pool.wait)
+    elif progress.lacks_resource:
+        reason = f"{progress.requests}NotServed"
+        yield _false(NODE_CLAIM_READY, reason, _NOT_SERVED.format(progress.requests))
+
+
+def _is_request(failure: Failure) -> bool:
+    """Return whether a write is about what nodes come with, and not about nodes themselves."""
+    target = failure.write.target
+    return not target.resource.namespaced and target.resource != NODES
 
 
 def _nodes(progress: Progress, failures: tuple[Failure, ...]) -> ConditionFacts:

@@ -1,0 +1,304 @@
+"""Decides what is done about the NodePool of a Workspace: a pure function of the observation.
+
+The size is committed before the pool is created. Its name follows from that of the Workspace, so
+that there is never a second one, and its size only grows. Nodes and claims that were there before
+cover a part of the target for as long as they exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from controller.kaito.provisioning.claims import BENIGN_REASONS, ClaimState, ObservedClaim
+from controller.kaito.provisioning.pool_commitment import PoolCommitment
+from controller.kaito.provisioning.pools import PoolOwner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.kaito.provisioning.pools import ObservedPool
+
+NAME_TAKEN: Final = "NodePoolNameTaken"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolWait:
+    """The event that is waited for.
+
+    Attributes:
+        reason: in one word; empty while nothing but time is needed.
+        message: in words, with the remedy if somebody has to act.
+    """
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedNodeClass:
+    """The NodeClass that the pool refers to.
+
+    Attributes:
+        name: of it; empty if none is configured.
+        problem: why no pool can use it yet; None if one can.
+        is_missing: whether it does not exist, and is to be created.
+    """
+
+    name: str = ""
+    problem: PoolWait | None = None
+    is_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFacts:
+    """The observed facts on which the decision depends.
+
+    Attributes:
+        name: of the pool.
+        target: number of nodes that the specification leads to.
+        instance_type: of the nodes.
+        template: the machine and the labels.
+        commitment: the stored size, None if there is none.
+        pool: the NodePool of this name, whosesoever it is.
+        is_pending: whether the outcome of a write to it is not known, or it cannot be decoded.
+        is_taken: whether a create has met an object of somebody else that is not seen.
+        claims: the claims of the pool that belong to this Workspace, by name.
+        node_class: that the pool refers to.
+        ready_nodes: names of ready nodes that need no claim.
+        existing_nodes: names of all nodes that need no claim.
+        earlier_claims: claims that were made without a pool, by name.
+        absent: names of nodes and claims that certainly do not exist any more, or do not fit.
+    """
+
+    name: str
+    target: int
+    instance_type: str = ""
+    template: str = ""
+    commitment: PoolCommitment | None = None
+    pool: ObservedPool | None = None
+    is_pending: bool = False
+    is_taken: bool = False
+    claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, ObservedClaim])
+    node_class: ObservedNodeClass = ObservedNodeClass()
+    ready_nodes: frozenset[str] = frozenset()
+    existing_nodes: frozenset[str] = frozenset()
+    earlier_claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, ObservedClaim])
+    absent: frozenset[str] = frozenset()
+
+    @property
+    def own_pool(self) -> ObservedPool | None:
+        """The pool, if it belongs to this Workspace."""
+        is_own = self.pool is not None and self.pool.owner is PoolOwner.THIS
+        return self.pool if is_own else None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDecision:
+    """The step that is due; the commitment comes first.
+
+    Attributes:
+        commitment: the size.
+        is_due: whether it is to be stored; not before something can be done.
+        create: whether the pool is created.
+        create_class: whether its NodeClass is.
+        grow: whether the pool gets the committed number of nodes.
+        delete: whether the pool is deleted, because it is for other nodes.
+        confirm_nodes: names of nodes that a live look-up must find absent.
+        confirm_claims: names of claims, the same.
+        wait: what is waited for, None if all claims are ready.
+    """
+
+    commitment: PoolCommitment
+    is_due: bool = True
+    create: bool = False
+    create_class: bool = False
+    grow: bool = False
+    delete: bool = False
+    confirm_nodes: tuple[str, ...] = ()
+    confirm_claims: tuple[str, ...] = ()
+    wait: PoolWait | None = None
+
+
+def decide_pool(facts: PoolFacts) -> PoolDecision:
+    """The next step."""
+    stored = facts.commitment
+    if stored is not None and stored.template == facts.template:
+        nodes, claims = _unconfirmed(stored, facts)
+        if nodes or claims:
+            return PoolDecision(stored, confirm_nodes=nodes, confirm_claims=claims)
+        commitment = _with_losses(stored, facts)
+    else:
+        commitment = _first(facts)
+    return _step(commitment, facts)
+
+
+def _first(facts: PoolFacts) -> PoolCommitment:
+    """The first size: a pool, claims and nodes that are there already count."""
+    pool = facts.own_pool
+    replicas = (pool.replicas or 0) if pool is not None and _is_current(pool, facts) else 0
+    empty = PoolCommitment(
+        target=facts.target, template=facts.template, replicas=min(replicas, facts.target)
+    )
+    return _filled(empty, facts)
+
+
+def _with_losses(commitment: PoolCommitment, facts: PoolFacts) -> PoolCommitment:
+    """The size after nodes or claims were lost that were there before."""
+    kept = replace(
+        commitment,
+        nodes=tuple(name for name in commitment.nodes if name in facts.existing_nodes),
+        claims=tuple(name for name in commitment.claims if name in _living(facts)),
+    )
+    return commitment if kept == commitment else _filled(kept, facts)
+
+
+def _filled(commitment: PoolCommitment, facts: PoolFacts) -> PoolCommitment:
+    """The size that reaches the target: by what is there already, then by a larger pool."""
+    missing = max(commitment.target - commitment.covered - commitment.replicas, 0)
+    claims = sorted(_living(facts).keys() - set(commitment.claims))[:missing]
+    missing -= len(claims)
+    nodes = sorted(facts.ready_nodes - set(commitment.nodes))[:missing]
+    missing -= len(nodes)
+    return replace(
+        commitment,
+        claims=(*commitment.claims, *claims),
+        nodes=(*commitment.nodes, *nodes),
+        replicas=commitment.replicas + missing,
+    )
+
+
+def _living(facts: PoolFacts) -> dict[str, ObservedClaim]:
+    return {
+        name: claim
+        for name, claim in facts.earlier_claims.items()
+        if claim.state is not ClaimState.TERMINATING
+    }
+
+
+def _unconfirmed(
+    commitment: PoolCommitment, facts: PoolFacts
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Committed nodes and claims that are not seen, and not known to be gone."""
+    seen = facts.existing_nodes | facts.earlier_claims.keys() | facts.absent
+    nodes = tuple(name for name in commitment.nodes if name not in seen)
+    return nodes, tuple(name for name in commitment.claims if name not in seen)
+
+
+def _is_current(pool: ObservedPool, facts: PoolFacts) -> bool:
+    """Return whether a pool is for the wanted nodes; Kaito's have no mark, and count as such."""
+    return pool.template in {"", facts.template}
+
+
+def _step(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
+    """The decision that the size leads to."""
+    pool = facts.pool
+    if facts.is_pending:
+        message = f"NodePool {facts.name}: waiting until the outcome of a write is known"
+        return _waiting(commitment, facts, PoolWait("", message))
+    if pool is None:
+        return _without_pool(commitment, facts)
+    if pool.owner is not PoolOwner.THIS:
+        return _occupied(commitment, facts, pool)
+    if pool.is_terminating:
+        return _waiting(commitment, facts, _until_gone(pool.name))
+    if not _is_current(pool, facts):
+        return PoolDecision(commitment, delete=True, wait=_until_gone(pool.name))
+    return _with_pool(commitment, facts, pool)
+
+
+def _without_pool(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
+    if not commitment.replicas:
+        return PoolDecision(commitment)
+    if facts.is_taken:
+        return _waiting(commitment, facts, _taken(facts.name, PoolOwner.OTHER.value))
+    going = [each for each in facts.claims.values() if each.state is ClaimState.TERMINATING]
+    if going:
+        return _waiting(commitment, facts, _until_gone(facts.name))
+    problem = facts.node_class.problem
+    if problem is not None:
+        missing = facts.node_class.is_missing
+        return _waiting(commitment, facts, problem, create_class=missing)
+    message = f"waiting until NodePool {facts.name} exists"
+    return PoolDecision(commitment, create=True, wait=PoolWait("", message))
+
+
+def _occupied(commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool) -> PoolDecision:
+    """Nothing is done about the pool of somebody else (KAI-9)."""
+    if not commitment.replicas:
+        return PoolDecision(commitment)
+    if pool.owner is PoolOwner.OTHER:
+        return _waiting(commitment, facts, _taken(pool.name, pool.owner_text))
+    if pool.is_terminating:
+        return _waiting(commitment, facts, _until_gone(pool.name))
+    message = (
+        f"NodePool {pool.name} belongs to {pool.owner_text}: delete it, and another one is "
+        "created for this Workspace"
+    )
+    return _waiting(commitment, facts, PoolWait(NAME_TAKEN, message))
+
+
+def _with_pool(commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool) -> PoolDecision:
+    if pool.replicas is None:
+        message = (
+            f"NodePool {pool.name} has no replicas, so that Karpenter creates no node for it "
+            "before a pod asks for one: install a version of Karpenter with static capacity, and "
+            "delete the NodePool"
+        )
+        return PoolDecision(commitment, wait=PoolWait("NodePoolNotStatic", message))
+    if not pool.is_for(facts.instance_type):
+        message = (
+            f"the nodes of NodePool {pool.name} are {' or '.join(pool.instance_types)}, and "
+            f"{facts.instance_type} is asked for: delete the NodePool, and another one is created"
+        )
+        return PoolDecision(commitment, wait=PoolWait("NodePoolDiffers", message))
+    grow = pool.replicas < commitment.replicas
+    return PoolDecision(commitment, grow=grow, wait=_claims_wait(commitment, facts, pool))
+
+
+def _claims_wait(
+    commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool
+) -> PoolWait | None:
+    """The wait for claims, with the first cause on which somebody can act; None if all are ready.
+
+    Karpenter replaces claims that fail. As many must be ready as are committed.
+    """
+    ready = [each for each in facts.claims.values() if each.state is ClaimState.READY]
+    if len(ready) >= commitment.replicas:
+        return None
+    reason, message = next(_causes(facts, pool), ("", ""))
+    progress = f"NodePool {pool.name}: {len(ready)} of {commitment.replicas} NodeClaims are ready"
+    if not facts.claims:
+        progress += "; Karpenter needs its feature gate StaticCapacity"
+    return PoolWait(reason, f"{message}; {progress}" if message else progress)
+
+
+def _causes(facts: PoolFacts, pool: ObservedPool) -> Iterator[tuple[str, str]]:
+    for name in sorted(facts.claims):
+        claim = facts.claims[name]
+        if claim.state is not ClaimState.READY and claim.reason not in BENIGN_REASONS:
+            yield claim.reason, f"NodeClaim {name}: {claim.message}"
+    if pool.reason:
+        yield pool.reason, pool.message
+
+
+def _waiting(
+    commitment: PoolCommitment, facts: PoolFacts, wait: PoolWait, *, create_class: bool = False
+) -> PoolDecision:
+    """A decision that does nothing about the pool; a first size is decided again next time."""
+    is_due = facts.commitment is not None
+    return PoolDecision(commitment, is_due=is_due, create_class=create_class, wait=wait)
+
+
+def _until_gone(name: str) -> PoolWait:
+    return PoolWait("", f"NodePool {name}: waiting until it is gone with its NodeClaims")
+
+
+def _taken(name: str, owner: str) -> PoolWait:
+    message = (
+        f"NodePool {name} belongs to {owner}: create this Workspace under another name, or delete "
+        "or rename the other one"
+    )
+    return PoolWait(NAME_TAKEN, message)

@@ -1,0 +1,119 @@
+"""The state of a NodePool, and whose it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.ownership import owner_uid
+from controller.apimachinery.timestamps import time_of
+from controller.kaito.api import labels
+
+if TYPE_CHECKING:
+    from controller.kaito.api.nodepool import NodePool
+    from controller.kube.objects import ObjectMeta
+
+
+class PoolOwner(Enum):
+    """The owner of the NodePool that has the name of a Workspace's."""
+
+    THIS = "this Workspace"
+    EARLIER = "an earlier Workspace of this name"
+    OTHER = "somebody else"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPool:
+    """The NodePool that has the name of a Workspace's.
+
+    Attributes:
+        name: of the pool.
+        uid: of the pool.
+        resource_version: of the pool.
+        owner: whose it is.
+        owner_text: the same, as messages name it.
+        replicas: number of its nodes; None if it is not static.
+        template: the mark of the machine and the labels that it is for; empty without one.
+        instance_types: of its nodes; empty if it does not require any.
+        is_terminating: whether it is being deleted.
+        reason: why it is not ready, in one word; empty if it is, or has not said.
+        message: the same in words.
+    """
+
+    name: str
+    uid: str
+    resource_version: str = ""
+    owner: PoolOwner = PoolOwner.THIS
+    owner_text: str = ""
+    replicas: int | None = None
+    template: str = ""
+    instance_types: tuple[str, ...] = ()
+    is_terminating: bool = False
+    reason: str = ""
+    message: str = ""
+
+    def is_for(self, instance_type: str) -> bool:
+        """Return whether its nodes are such machines, in any case; unknown ones may be (KAI-7)."""
+        known = {each.lower() for each in self.instance_types}
+        return not known or instance_type.lower() in known
+
+
+def observed_pool(pool: NodePool, workspace: ObjectMeta) -> ObservedPool:
+    """The facts about a pool on which decisions depend."""
+    meta, ready = pool.metadata, _not_ready(pool)
+    owner = pool_owner(pool, workspace)
+    return ObservedPool(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        owner=owner,
+        owner_text=_named_workspace(meta) if owner is PoolOwner.OTHER else owner.value,
+        replicas=pool.spec.replicas,
+        template=(meta.annotations or {}).get(labels.NODE_TEMPLATE, ""),
+        instance_types=_instance_types(pool),
+        is_terminating=meta.terminating,
+        reason=ready[0],
+        message=ready[1],
+    )
+
+
+def pool_owner(pool: NodePool, workspace: ObjectMeta) -> PoolOwner:
+    """The owner of a pool, by its uid, or by the labels that Kaito writes (KAI-9, KAI-20).
+
+    Pools that Kaito created have no uid; they belong to a Workspace that is not younger.
+    """
+    meta = pool.metadata
+    own, uid = meta.labels or {}, owner_uid(meta)
+    if uid == workspace.uid:
+        return PoolOwner.THIS
+    names = (own.get(labels.POOL_WORKSPACE), own.get(labels.POOL_WORKSPACE_NAMESPACE))
+    if names != (workspace.name, workspace.namespace):
+        return PoolOwner.OTHER
+    return PoolOwner.EARLIER if uid or _is_older(meta, workspace) else PoolOwner.THIS
+
+
+def _is_older(meta: ObjectMeta, workspace: ObjectMeta) -> bool:
+    created, since = time_of(meta.creation_timestamp), time_of(workspace.creation_timestamp)
+    return created is not None and since is not None and created < since
+
+
+def _named_workspace(meta: ObjectMeta) -> str:
+    own = meta.labels or {}
+    name, namespace = own.get(labels.POOL_WORKSPACE), own.get(labels.POOL_WORKSPACE_NAMESPACE)
+    return f"Workspace {namespace}/{name}" if name and namespace else PoolOwner.OTHER.value
+
+
+def _instance_types(pool: NodePool) -> tuple[str, ...]:
+    for each in pool.spec.template.spec.requirements:
+        if each.key == labels.INSTANCE_TYPE and each.operator == "In":
+            return each.values
+    return ()
+
+
+def _not_ready(pool: NodePool) -> tuple[str, str]:
+    """Reason and message of the condition Ready, empty unless it is False."""
+    for each in pool.status.conditions:
+        if each.type == "Ready" and each.status == "False":
+            return each.reason or "NodePoolNotReady", each.message
+    return "", ""

@@ -1,0 +1,150 @@
+"""The body of a NodePool, and whose an existing one is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from controller.apimachinery.ownership import OWNER_UID
+from controller.kaito.api.node_class import ConfiguredNodeClass, NodeClassSettings
+from controller.kaito.api.nodepool import NodePool
+from controller.kaito.api.options import KaitoOptions
+from controller.kaito.presets import Cloud
+from controller.kaito.provisioning.node_claim import node_request
+from controller.kaito.provisioning.node_pool import node_pool_body
+from controller.kaito.provisioning.pool_commitment import (
+    PoolCommitment,
+    read_pool_commitment,
+    write_pool_commitment,
+)
+from controller.kaito.provisioning.pools import PoolOwner, observed_pool, pool_owner
+from controller.kube.objects import ObjectMeta
+from tests.kaito.support import workspace
+
+GOLDEN: dict[str, Any] = yaml.load(
+    Path(__file__).with_name("node_pools.yaml").read_text(encoding="utf-8"),
+    Loader=yaml.CSafeLoader,
+)
+AZURE = NodeClassSettings(
+    classes=(ConfiguredNodeClass("image-family-ubuntu", default=True), ConfiguredNodeClass("other"))
+)
+AWS = NodeClassSettings(
+    *("karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses"),
+    classes=(ConfiguredNodeClass("gpu", default=True),),
+)
+MACHINE = "Standard_NC24ads_A100_v4"
+IN_SET = {"inferenceset.kaito.sh/created-by": "models"}
+OTHER_CLASS = {"kaito.sh/node-class-name": "other"}
+
+
+def body(
+    instance_type: str = MACHINE,
+    classes: NodeClassSettings = AZURE,
+    cloud: Cloud = Cloud.AZURE,
+    **metadata: Any,
+) -> dict[str, Any]:
+    meta = ObjectMeta(name="llama", namespace="prod", uid="u-1", **metadata)
+    request = node_request(
+        instance_type, {"apps": "llm"}, "87Gi", meta.annotations or {}, KaitoOptions(cloud=cloud)
+    )
+    return node_pool_body(meta, request, 2, classes)
+
+
+def without_own_marks(found: dict[str, Any]) -> dict[str, Any]:
+    """The body as Kaito writes it; the marks that only Manta writes must be there."""
+    metadata, template = found["metadata"], found["spec"]["template"]["metadata"]
+    assert metadata.pop("annotations").keys() == {"manta.dev/node-template"}
+    assert metadata["labels"].pop(OWNER_UID) == template["labels"].pop(OWNER_UID) == "u-1"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [
+        ("azure", body()),
+        ("azure", body(MACHINE.lower())),
+        ("inferenceSet", body(labels=IN_SET, annotations=OTHER_CLASS)),
+        ("aws", body("g5.xlarge", AWS, Cloud.AWS)),
+    ],
+    ids=["azure", "KAI-7: in any case", "of an InferenceSet, of another class", "aws"],
+)
+def test_a_pool_is_the_one_that_kaito_writes(case: str, found: dict[str, Any]):
+    assert without_own_marks(found) == GOLDEN[case]
+
+
+def test_KAI1_the_nodes_of_a_pool_never_expire():
+    assert body()["spec"]["template"]["spec"]["expireAfter"] == "Never"
+
+
+def test_labels_of_the_user_do_not_hide_whose_the_nodes_are():
+    request = node_request(MACHINE, {OWNER_UID: "x"}, "1Gi", {}, KaitoOptions())
+    found = node_pool_body(workspace().metadata, request, 1, AZURE)
+    assert found["spec"]["template"]["metadata"]["labels"][OWNER_UID] == "u-1"
+
+
+NAMES = {
+    "karpenter.kaito.sh/workspace-name": "phi",
+    "karpenter.kaito.sh/workspace-namespace": "default",
+}
+ANOTHER = NAMES | {"karpenter.kaito.sh/workspace-namespace": "other"}
+BEFORE, AFTER = "2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z"
+
+
+def pool(spec: dict[str, Any] | None = None, **more: Any) -> NodePool:
+    metadata = {"name": "default-phi", "uid": "p-1", **more.pop("metadata", {})}
+    return msgspec.convert({"metadata": metadata, "spec": spec or {}, **more}, NodePool)
+
+
+@pytest.mark.parametrize(
+    ("labels", "created", "owner"),
+    [
+        (NAMES | {OWNER_UID: "u-1"}, BEFORE, PoolOwner.THIS),
+        ({OWNER_UID: "u-1"}, BEFORE, PoolOwner.THIS),
+        (NAMES | {OWNER_UID: "u-0"}, AFTER, PoolOwner.EARLIER),
+        (NAMES, AFTER, PoolOwner.THIS),
+        (NAMES, BEFORE, PoolOwner.EARLIER),
+        (ANOTHER, AFTER, PoolOwner.OTHER),
+        (ANOTHER | {OWNER_UID: "u-2"}, AFTER, PoolOwner.OTHER),
+        ({}, AFTER, PoolOwner.OTHER),
+    ],
+)
+def test_KAI9_KAI20_a_pool_belongs_to_the_workspace_that_it_names(
+    labels: dict[str, str], created: str, owner: PoolOwner
+):
+    found = pool(metadata={"labels": labels, "creationTimestamp": created})
+    assert pool_owner(found, workspace().metadata) is owner
+
+
+def test_a_pool_of_somebody_else_says_whose_it_is():
+    meta = workspace().metadata
+    assert observed_pool(pool(metadata={"labels": ANOTHER}), meta).owner_text == (
+        "Workspace other/phi"
+    )
+    assert observed_pool(pool(), meta).owner_text == "somebody else"
+
+
+def test_what_is_read_of_a_pool():
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [MACHINE]}
+    spec = {"replicas": 3, "template": {"spec": {"requirements": [requirement]}}}
+    ready = {"type": "Ready", "status": "False", "reason": "NodeClassNotReady", "message": "no"}
+    found = observed_pool(
+        pool(spec, status={"conditions": [ready]}, metadata={"resourceVersion": "7"}),
+        workspace().metadata,
+    )
+    assert (found.replicas, found.resource_version) == (3, "7")
+    assert (found.reason, found.message) == ("NodeClassNotReady", "no")
+    assert found.is_for(MACHINE.upper())
+    assert not found.is_for("Standard_NC48ads_A100_v4")
+    assert observed_pool(pool(), workspace().metadata).is_for("anything")
+
+
+def test_what_is_stored_is_read_again_and_what_cannot_be_is_as_nothing():
+    stored = PoolCommitment(target=3, template="x a=b", replicas=1, nodes=("n",), claims=("c",))
+    assert read_pool_commitment(write_pool_commitment(stored)) == stored
+    assert read_pool_commitment('{"target":"many"}') is None
+    assert read_pool_commitment("{") is None
+    assert read_pool_commitment(None) is None

@@ -1,0 +1,239 @@
+"""The next step of a NodePool, from plain facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
+from controller.kaito.provisioning.pool_commitment import PoolCommitment
+from controller.kaito.provisioning.pool_decision import (
+    NAME_TAKEN,
+    ObservedNodeClass,
+    PoolDecision,
+    PoolFacts,
+    PoolWait,
+    decide_pool,
+)
+from controller.kaito.provisioning.pools import ObservedPool, PoolOwner
+
+NAME, MACHINE, TEMPLATE = "default-phi", "Standard_NX", "Standard_NX apps=phi"
+FACTS = PoolFacts(NAME, 2, MACHINE, TEMPLATE)
+POOL = ObservedPool(NAME, "p-1", "7", replicas=2, template=TEMPLATE)
+STORED = PoolCommitment(target=2, template=TEMPLATE, replicas=2)
+
+
+def claims(*states: ClaimState, reason: str = "", message: str = "") -> dict[str, ObservedClaim]:
+    found = [
+        ObservedClaim(f"c{number}", f"uid-{number}", state, reason=reason, message=message)
+        for number, state in enumerate(states)
+    ]
+    return {each.name: each for each in found}
+
+
+READY, PENDING = ClaimState.READY, ClaimState.PENDING
+
+
+def decide(facts: PoolFacts = FACTS, **changes: Any) -> PoolDecision:
+    return decide_pool(replace(facts, **changes))
+
+
+def steps(decision: PoolDecision) -> list[str]:
+    """The writes about the pool and its class."""
+    return [
+        name for name in ("create", "create_class", "grow", "delete") if getattr(decision, name)
+    ]
+
+
+def test_the_pool_is_created_with_as_many_nodes_as_are_committed():
+    decision = decide()
+    assert decision.commitment == STORED
+    assert (steps(decision), decision.is_due) == (["create"], True)
+    assert decision.wait is not None
+
+
+def test_a_pool_that_exists_is_not_created():
+    decision = decide(commitment=STORED, pool=POOL)
+    assert (steps(decision), decision.commitment) == ([], STORED)
+
+
+def test_all_is_done_once_as_many_claims_are_ready_as_are_committed():
+    stored = {"commitment": STORED, "pool": POOL}
+    assert decide(**stored, claims=claims(READY)).wait is not None
+    assert decide(**stored, claims=claims(READY, READY)).wait is None
+
+
+def test_nodes_and_claims_that_are_there_cover_a_part_and_none_are_asked_for_if_all():
+    earlier = claims(READY, ClaimState.TERMINATING)
+    decision = decide(
+        target=3, ready_nodes=frozenset({"n1"}), existing_nodes=frozenset({"n1", "n2"}),
+        earlier_claims=earlier,
+    )  # fmt: skip
+    assert (decision.commitment, steps(decision)) == (COVERED, ["create"])
+    covered = decide(ready_nodes=frozenset({"n1", "n2", "n3"}))
+    assert (covered.commitment.replicas, covered.commitment.nodes) == (0, ("n1", "n2"))
+    assert (steps(covered), covered.wait) == ([], None)
+
+
+def test_a_pool_that_is_there_counts_before_nodes_that_are():
+    decision = decide(pool=POOL, ready_nodes=frozenset({"n1"}))
+    assert decision.commitment == STORED
+    smaller = decide(pool=replace(POOL, replicas=1), ready_nodes=frozenset({"n1"}))
+    assert (smaller.commitment.replicas, smaller.commitment.nodes) == (1, ("n1",))
+
+
+def test_a_pool_only_grows():
+    assert steps(decide(commitment=STORED, pool=replace(POOL, replicas=1))) == ["grow"]
+    assert steps(decide(commitment=STORED, pool=replace(POOL, replicas=5))) == []
+
+
+COVERED = PoolCommitment(target=3, template=TEMPLATE, replicas=1, nodes=("n1",), claims=("c0",))
+SMALL = replace(POOL, replicas=1)
+
+
+def test_what_is_not_seen_any_more_is_looked_up_before_it_is_replaced():
+    decision = decide(target=3, commitment=COVERED, pool=SMALL)
+    assert (decision.confirm_nodes, decision.confirm_claims) == (("n1",), ("c0",))
+    assert steps(decision) == []
+
+
+def test_what_is_lost_for_certain_is_replaced_by_a_larger_pool():
+    decision = decide(target=3, commitment=COVERED, pool=SMALL, absent=frozenset({"n1", "c0"}))
+    assert decision.commitment == PoolCommitment(target=3, template=TEMPLATE, replicas=3)
+    assert steps(decision) == ["grow"]
+
+
+def test_a_claim_that_is_going_is_replaced_and_another_ready_node_comes_first():
+    decision = decide(
+        target=3, commitment=COVERED, pool=SMALL, ready_nodes=frozenset({"n1", "n2"}),
+        existing_nodes=frozenset({"n1", "n2"}), earlier_claims=claims(ClaimState.TERMINATING),
+    )  # fmt: skip
+    assert (decision.commitment.nodes, decision.commitment.replicas) == (("n1", "n2"), 1)
+
+
+def test_a_node_that_is_not_ready_for_a_while_is_not_replaced():
+    decision = decide(
+        target=3, commitment=COVERED, pool=SMALL, existing_nodes=frozenset({"n1"}),
+        earlier_claims=claims(PENDING),
+    )  # fmt: skip
+    assert (decision.commitment, steps(decision)) == (COVERED, [])
+
+
+def test_while_the_outcome_of_a_write_is_unknown_nothing_is_written():
+    for pool in (None, replace(POOL, replicas=1), replace(POOL, template="Standard_NY")):
+        assert steps(decide(commitment=STORED, pool=pool, is_pending=True)) == []
+
+
+# names that are taken
+
+
+OTHER = replace(POOL, owner=PoolOwner.OTHER, owner_text="Workspace a/b-c", template="other")
+EARLIER = replace(POOL, owner=PoolOwner.EARLIER, owner_text="an earlier Workspace of this name")
+
+
+def test_KAI9_the_pool_of_another_workspace_is_never_taken_changed_or_deleted():
+    decision = decide(pool=replace(OTHER, replicas=0))
+    assert steps(decision) == []
+    assert decision.wait == PoolWait(
+        NAME_TAKEN,
+        f"NodePool {NAME} belongs to Workspace a/b-c: create this Workspace under another name, or "
+        "delete or rename the other one",
+    )
+    assert not decision.is_due
+
+
+def test_KAI9_a_name_that_only_a_refused_create_has_shown_is_said_too():
+    decision = decide(commitment=STORED, is_taken=True)
+    assert (steps(decision), decision.wait and decision.wait.reason) == ([], NAME_TAKEN)
+
+
+def test_KAI20_the_pool_of_an_earlier_workspace_is_waited_for():
+    decision = decide(pool=EARLIER)
+    assert (steps(decision), decision.wait and decision.wait.reason) == ([], NAME_TAKEN)
+    going = decide(pool=replace(EARLIER, is_terminating=True))
+    assert (steps(going), going.wait and going.wait.reason) == ([], "")
+
+
+def test_a_name_that_is_taken_is_no_matter_if_no_pool_is_needed():
+    decision = decide(pool=OTHER, ready_nodes=frozenset({"n1", "n2"}))
+    assert (decision.wait, decision.is_due) == (None, True)
+
+
+# other nodes
+
+
+def test_a_pool_for_other_nodes_is_deleted_and_the_next_one_created_when_it_is_gone():
+    edited = {"template": "Standard_NY", "instance_type": "Standard_NY", "commitment": STORED}
+    decision = decide(**edited, pool=POOL)
+    assert (steps(decision), decision.commitment.template) == (["delete"], "Standard_NY")
+    edited["commitment"] = decision.commitment
+    assert steps(decide(**edited, pool=replace(POOL, is_terminating=True))) == []
+    assert steps(decide(**edited, claims=claims(ClaimState.TERMINATING))) == []
+    assert steps(decide(**edited)) == ["create"]
+
+
+def test_a_pool_without_our_mark_is_never_deleted_but_the_difference_is_said():
+    unmarked = replace(POOL, template="", instance_types=("Standard_NY",))
+    decision = decide(commitment=STORED, pool=unmarked)
+    assert (steps(decision), decision.wait and decision.wait.reason) == ([], "NodePoolDiffers")
+    same = replace(unmarked, instance_types=(MACHINE.upper(),))
+    assert decide(commitment=STORED, pool=same, claims=claims(READY, READY)).wait is None
+
+
+def test_a_definition_that_drops_the_number_of_nodes_is_said_and_not_written_against():
+    decision = decide(commitment=STORED, pool=replace(POOL, replicas=None))
+    assert (steps(decision), decision.wait and decision.wait.reason) == ([], "NodePoolNotStatic")
+
+
+def test_a_pool_that_somebody_has_deleted_is_created_again_once_its_claims_are_gone():
+    going = claims(ClaimState.TERMINATING, READY)
+    assert steps(decide(commitment=STORED, claims=going)) == []
+    assert steps(decide(commitment=STORED, claims=claims(READY))) == ["create"]
+
+
+# what is waited for
+
+
+def test_a_node_class_is_waited_for_and_created_if_it_is_missing():
+    problem = PoolWait("NodeClassMissing", "there is none")
+    decision = decide(node_class=ObservedNodeClass("c", problem, is_missing=True))
+    assert (steps(decision), decision.wait) == (["create_class"], problem)
+    assert not decision.is_due
+    assert steps(decide(node_class=ObservedNodeClass("c", problem))) == []
+
+
+def test_a_pool_that_exists_needs_its_node_class_no_more():
+    problem = ObservedNodeClass("c", PoolWait("NodeClassMissing", "there is none"))
+    facts = {"commitment": STORED, "node_class": problem, "claims": claims(READY, READY)}
+    assert decide(**facts, pool=POOL).wait is None
+    assert steps(decide(**facts, pool=replace(POOL, replicas=1))) == ["grow"]
+
+
+@pytest.mark.parametrize(
+    ("found", "pool", "reason", "message"),
+    [
+        ({}, POOL, "", "0 of 2 NodeClaims are ready; Karpenter needs its feature gate"),
+        (claims(READY, PENDING), POOL, "", f"NodePool {NAME}: 1 of 2 NodeClaims are ready"),
+        (
+            claims(PENDING, reason="LaunchFailed", message="no quota"),
+            replace(POOL, reason="NodeClassNotReady"),
+            "LaunchFailed",
+            "NodeClaim c0: no quota; ",
+        ),
+        (
+            claims(PENDING, reason="AwaitingReconciliation", message="object is awaiting"),
+            replace(POOL, reason="NodeClassNotReady", message="no such image"),
+            "NodeClassNotReady",
+            "no such image; ",
+        ),
+    ],
+)
+def test_the_first_cause_is_said_on_which_somebody_can_act(
+    found: dict[str, ObservedClaim], pool: ObservedPool, reason: str, message: str
+):
+    wait = decide(commitment=STORED, pool=pool, claims=found).wait
+    assert wait is not None
+    assert wait.reason == reason
+    assert message in wait.message
