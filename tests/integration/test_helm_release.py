@@ -8,28 +8,24 @@ from __future__ import annotations
 import asyncio
 import io
 import shutil
-import signal
 import subprocess
 import tarfile
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from controller.kube.errors import NotFound
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.chart.helm import CHART, ROOT, helm, needs_helm
-from tests.integration.deployed import MANAGER, container_of, namespaces_work, site
+from tests.chart.helm import CHART, ROOT, needs_helm
+from tests.integration.deployed import namespaces_work, site
 from tests.integration.harness import example_cluster
+from tests.integration.releases import NO_PORTS, Release, for_any_server, operator, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from tests.integration.deployed import Container, Site
+    from tests.integration.deployed import Site
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,21 +36,12 @@ pytestmark = [
 ]
 
 NAME = "charts/manta-operator"
-NO_PORTS = "extraArgs={--metrics-addr=0,--health-probe-bind-address=0}"
 
 
 def git(*arguments: str) -> bytes:
     """What git prints; nothing where it fails."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, check=False)
     return done.stdout if done.returncode == 0 else b""
-
-
-def for_any_server(chart: Path) -> Path:
-    """The chart without its least version of Kubernetes: servers built for tests have none."""
-    described = chart / "Chart.yaml"
-    lines = described.read_text().splitlines(keepends=True)
-    described.write_text("".join(line for line in lines if not line.startswith("kubeVersion:")))
-    return chart
 
 
 @pytest.fixture
@@ -72,47 +59,6 @@ def chart_before(tmp_path: Path) -> Path:
                 packed.extractall(tmp_path / "before", filter="data")
             return for_any_server(tmp_path / "before" / NAME)
     pytest.skip("SKIPPED, NOT PASSED: git knows no earlier chart")
-
-
-class Release:
-    """A release of the chart in a namespace of its own.
-
-    Attributes:
-        namespace: where it is.
-        kubeconfig: path of the administrator's.
-    """
-
-    def __init__(self, at: Site, folder: Path) -> None:
-        self.namespace = at.namespace("release")
-        self.kubeconfig = folder / "kubeconfig"
-        self.kubeconfig.write_text(at.kubeconfig)
-
-    async def run(self, verb: str, *arguments: str) -> str:
-        """`helm VERB` of this release."""
-        where = f"--kubeconfig={self.kubeconfig}", f"--namespace={self.namespace}"
-        command = [*verb.split(), self.namespace, *arguments, *where]
-        return (await asyncio.to_thread(helm, *command)).stdout
-
-    async def objects(self) -> list[dict[str, Any]]:
-        """What helm has applied."""
-        applied = await self.run("get manifest")
-        return [each for each in yaml.load_all(applied, Loader=yaml.CSafeLoader) if each]
-
-
-@asynccontextmanager
-async def operator(at: Site, release: Release, folder: Path) -> AsyncIterator[Container]:
-    """The operator of the release, as the kubelet runs it; it is asked to end at the end."""
-    async with container_of(at, await release.objects(), folder, MANAGER) as container:
-        yield container
-        container.popen.send_signal(signal.SIGTERM)
-        await asyncio.to_thread(container.popen.wait, 60)
-
-
-async def until(reached: Callable[[], Awaitable[bool]], container: Container) -> None:
-    async with asyncio.timeout(100):
-        while not await reached():
-            assert container.popen.poll() is None, container.log.read_text()
-            await asyncio.sleep(0.2)
 
 
 async def ready(at: Site, namespace: str, pods: int) -> bool:

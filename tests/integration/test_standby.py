@@ -14,10 +14,10 @@ import pytest
 from controller.kube.errors import NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from tests.integration.harness import REAL_KUBECONFIG
+from tests.integration.harness import REAL_KUBECONFIG, cluster_of, is_ready
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from tests.integration.harness import World
@@ -46,6 +46,10 @@ async def electing(world: World, name: str, log: Path) -> AsyncIterator[asyncio.
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+CLUSTERS = 100
+"""Each of a head and two workers, created while the leader is killed."""
 
 
 class Term:
@@ -87,6 +91,42 @@ async def test_a_standby_takes_over_from_a_killed_leader_and_makes_nothing_twice
     assert journal.workers_created() == 10
     assert journal.workers_deleted() == 0
     assert journal.most_live_heads == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+async def test_a_standby_finishes_a_hundred_clusters_that_a_killed_leader_had_begun(
+    world: World, tmp_path: Path, record_property: Callable[[str, object], None]
+):
+    journal, term = world.journal, Term(world)
+    names = [f"cluster-{number}" for number in range(CLUSTERS)]
+    async with electing(world, "first", tmp_path / "first.log") as first:
+        await term.is_of("first")
+        async with electing(world, "second", tmp_path / "second.log"):
+            await asyncio.sleep(5)
+            creating = asyncio.create_task(create_all(world, names))
+            await world.eventually(lambda: len(journal.created) >= CLUSTERS, seconds=300)
+            first.kill()
+            died = world.loop.time()
+            await creating
+            await world.eventually(lambda: len(journal.created) >= 3 * CLUSTERS, seconds=300)
+            record_property("seconds from the kill to the last pod", world.loop.time() - died)
+            await world.eventually(
+                lambda: all(map(is_ready, journal.present.values())), seconds=300
+            )
+            record_property("seconds from the kill to readiness", world.loop.time() - died)
+            assert await term.holder() == "second"
+            await world.settle(5)
+    assert {cluster_of(pod) for pod in journal.present.values()} == set(names)
+    assert (len(journal.workers()), len(journal.present)) == (2 * CLUSTERS, 3 * CLUSTERS)
+    assert (len(journal.created), journal.marked) == (3 * CLUSTERS, set())
+    assert journal.most_live_heads == 1
+
+
+async def create_all(world: World, names: list[str]) -> None:
+    """Create these clusters, of a head and two workers each, ten at a time."""
+    for first in range(0, len(names), 10):
+        await asyncio.gather(*map(world.create_cluster, names[first : first + 10]))
 
 
 async def test_a_leader_that_was_frozen_beyond_its_lease_writes_nothing_more_and_ends(
