@@ -59,6 +59,7 @@ async def operator_for(
     own_pod: str | None = None,
     elect: Callable[[CollectorRegistry], ThreadedElection] | None = None,
     lease_in: str = "",
+    registry: CollectorRegistry | None = None,
 ) -> AsyncGenerator[Operator]:
     """The operator with every kind that Manta serves; its connections end with the context.
 
@@ -73,10 +74,11 @@ async def operator_for(
         elect: makes the election, given a registry for its metrics; None if this process works
             without one.
         lease_in: namespace of the lease; operators there stand by for each other.
+        registry: gets the metrics; None for a new one.
     """
     loop = asyncio.get_running_loop()
     disable_created_metrics()  # series that upstream does not have
-    registry = CollectorRegistry()
+    registry = registry or CollectorRegistry()
     transport = HttpTransport(credentials, user_agent=user_agent)
     election = elect(registry) if elect is not None else AlwaysLeader()
     client = Client(

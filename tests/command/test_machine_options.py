@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         ("dev --isolation shim", "--isolation shim: pods are simulated; add --ray"),
         ("dev --image rayproject/ray", "--image rayproject/ray: write NAME=PATH"),
         ("dev --image rayproject/ray=/nowhere", "/nowhere is not a folder"),
-        ("demo --image a=/usr", "--image and --isolation are for the kinds with real Ray"),
+        ("demo --image a=/usr", "--image and --isolation are for the kinds whose pods are"),
         ("demo --chart a.svg", "--chart is for --kind rayservice-incremental"),
         ("demo --kind autoscaling --image a=/nowhere", "/nowhere is not a folder"),
         ("demo --kind rayjob --image a=/nowhere", "/nowhere is not a folder"),

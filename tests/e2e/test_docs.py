@@ -29,6 +29,7 @@ RUN_ELSEWHERE = {
     "make demo KIND=rayjob": "test_demo_of_jobs.py",
     "make demo KIND=autoscaling": "test_demo_of_autoscaling.py",
     "make demo KIND=rayservice": "test_demo_of_services.py",
+    "make demo KIND=workspace": "test_demo_of_workspaces.py",
     "make demo KIND=rolling": "test_demo_of_rolling_upgrades.py",
     "make demo KIND=rayservice-incremental": "test_demo_of_incremental_upgrades.py",
     "manta dev --ray": "test_dev_with_ray.py",

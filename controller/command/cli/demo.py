@@ -24,6 +24,7 @@ EXAMPLES = {
         "rayservice",
         "rayservice-incremental",
         "rolling",
+        "workspace",
     )
 }
 
@@ -40,9 +41,10 @@ def add(commands: Commands) -> None:
         "--kind",
         choices=sorted(EXAMPLES),
         default="raycluster",
-        help="a RayCluster with simulated pods (default), or with real Ray a RayJob, a RayService "
-        "that is upgraded, or a RayCluster that scales itself or whose workers are replaced while "
-        "a job runs on them; the environment of Ray (about 500 MB) is made once",
+        help="a RayCluster with simulated pods (default), a Workspace whose node is simulated and "
+        "whose model server is a stand-in, or with real Ray a RayJob, a RayService that is "
+        "upgraded, or a RayCluster that scales itself or whose workers are replaced while a job "
+        "runs on them; the environment of Ray (about 500 MB) is made once",
     )
     demo.add_argument(
         "--chart",
@@ -65,25 +67,29 @@ def _start(options: argparse.Namespace) -> int:
         job_demo,
         rolling_demo,
         service_demo,
+        workspace_demo,
     )
     from controller.command.signals import interruptible  # noqa: PLC0415
 
     manifest = options.file or EXAMPLES[options.kind]
     machine = MachineOptions(options.images, options.isolation)
-    with_ray = {
+    with_processes = {
         "rayjob": job_demo,
         "autoscaling": autoscaling_demo,
         "rayservice": service_demo,
         "rolling": rolling_demo,
+        "workspace": workspace_demo,
     }
     if options.kind == "rayservice-incremental":
         demo = incremental_demo(manifest, machine, options.chart)
     elif options.chart:
         raise ConfigurationError("--chart is for --kind rayservice-incremental")
-    elif options.kind in with_ray:
-        demo = with_ray[options.kind](manifest, machine)
+    elif options.kind in with_processes:
+        demo = with_processes[options.kind](manifest, machine)
     elif options.images or options.isolation != "auto":
-        raise ConfigurationError("--image and --isolation are for the kinds with real Ray")
+        raise ConfigurationError(
+            "--image and --isolation are for the kinds whose pods are processes"
+        )
     else:
         demo = cluster_demo(manifest)
     return asyncio.run(interruptible(demo))

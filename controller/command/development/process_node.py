@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.nodes.component_context import ComponentContext
-    from controller.devcluster.processes.images import Images
+    from controller.devcluster.processes.images import Image, Images
 from controller.devcluster.processes.isolation.selection import (
     IsolationOption,
     SelectedIsolation,
@@ -57,6 +57,10 @@ class ProcessNode:
     def folder(self) -> Path:
         """A folder that only this user may read, removed at the end."""
         return self._chosen.cluster_dir.root
+
+    def add_image(self, name: str, image: Image) -> None:
+        """Have an environment stand for an image, unless the user has named one."""
+        self._images.add(name, image)
 
     def environment_of(self, name: str) -> dict[str, str]:
         """Environment of a process of that name, which is to end when this process does."""

@@ -169,13 +169,13 @@ class SimulatedProvisioner(LoopComponent[str]):
         )
 
     async def _remove_node(self, claim: str) -> None:
-        """Delete the node first, so that no other pod comes, and then the pods that were on it."""
+        """Delete the node, and then its pods without grace, as nothing runs them any more."""
         name = node_name(claim)
         with suppress(NotFound):
             await self._client.delete(NODES, "", name)
         for pod in self._pods.list():
-            if pod.spec.node_name == name and not pod.metadata.terminating:
-                await delete_seen(self._client, PODS, pod)
+            if pod.spec.node_name == name:
+                await delete_seen(self._client, PODS, pod, grace_seconds=0)
 
     async def _patch(
         self, claim: ProvisionedClaim, patch: dict[str, Any], *, subresource: str = ""

@@ -13,12 +13,22 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
 
 
-async def delete_seen(client: Client, resource: Resource[Any], seen: KubeObject) -> None:
+async def delete_seen(
+    client: Client, resource: Resource[Any], seen: KubeObject, *, grace_seconds: int | None = None
+) -> None:
     """Delete exactly the object that was seen, if it still exists.
+
+    Args:
+        client: access to the API server.
+        resource: of the object.
+        seen: the object.
+        grace_seconds: that a pod gets; None for its own.
 
     Raises:
         controller.kube.errors.KubeError: the request failed.
     """
     meta = seen.metadata
     with suppress(NotFound, Conflict):
-        await client.delete(resource, meta.namespace, meta.name, uid=meta.uid)
+        await client.delete(
+            resource, meta.namespace, meta.name, uid=meta.uid, grace_seconds=grace_seconds
+        )

@@ -61,6 +61,10 @@ class Images:
     def __init__(self, known: Mapping[str, Image]) -> None:
         self._known = dict(known)
 
+    def add(self, name: str, image: Image) -> None:
+        """Have an environment stand for an image, unless one does already."""
+        self._known.setdefault(name, image)
+
     def find(self, image: str) -> Image:
         """The environment for `image`.
 

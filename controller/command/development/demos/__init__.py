@@ -10,6 +10,7 @@ from controller.command.development.demos.job import job_demo
 from controller.command.development.demos.real_ray import MachineOptions
 from controller.command.development.demos.rolling import rolling_demo
 from controller.command.development.demos.service import service_demo
+from controller.command.development.demos.workspace import workspace_demo
 
 __all__ = [
     "MachineOptions",
@@ -19,4 +20,5 @@ __all__ = [
     "job_demo",
     "rolling_demo",
     "service_demo",
+    "workspace_demo",
 ]

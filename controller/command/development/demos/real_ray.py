@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.command.development.demos.steps import StepFailed
+from controller.command.development.demos.process_demo import demo_with_processes
 from controller.command.development.images import images_for
-from controller.command.development.process_node import process_node
-from controller.command.development.view import screen_for
-from controller.kube.errors import KubeError
-from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -52,21 +46,5 @@ async def demo_with_real_ray(
     Raises:
         ConfigurationError: Ray cannot be installed; the message names a remedy.
     """
-    configure_logging(level="error", format="console")
     environments = await images_for(machine.images, ray=True)
-    async with process_node(environments, machine.isolation) as node:
-        loop = asyncio.get_running_loop()
-        start = loop.time()
-        screen = screen_for(lambda: loop.time() - start)
-        try:
-            screen.headline("starting an embedded Kubernetes API server whose pods are processes")
-            for sentence in node.description:
-                screen.change(sentence)
-            await play(node, screen)
-        except* (StepFailed, KubeError) as errors:
-            summary.failed = "; ".join(map(str, errors.exceptions))
-        finally:
-            screen.close()
-    summary.left_behind = node.left_behind()
-    sys.stdout.write(f"\n{summary.text()}\n")
-    return 0 if summary.worked else 1
+    return await demo_with_processes(play, summary, environments, machine.isolation)

@@ -1,4 +1,4 @@
-"""Live views of a RayCluster, a RayJob or a RayService, with its pods and conditions.
+"""Live views of a RayCluster, a RayJob, a RayService or a Workspace, with its pods and conditions.
 
 On a terminal the picture is redrawn in place (with `rich`); everywhere else each change is one
 plain line. Both read the same informers.
@@ -10,6 +10,7 @@ from controller.command.development.view.object_handler import ObjectHandler
 from controller.command.development.view.rolling import RollingView
 from controller.command.development.view.screens import Screen, screen_for
 from controller.command.development.view.service import ServiceView
+from controller.command.development.view.workspace import WorkspaceView
 
 __all__ = [
     "ClusterView",
@@ -18,6 +19,7 @@ __all__ = [
     "RollingView",
     "Screen",
     "ServiceView",
+    "WorkspaceView",
     "in_short",
     "screen_for",
 ]
