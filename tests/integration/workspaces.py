@@ -25,16 +25,17 @@ from tests.integration.harness import install_crds
 from tests.kaito.support import inference
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from controller.devcluster.apiserver import StoredEvent
     from controller.devcluster.karpenter.objects import ProvisionedClaim
+    from controller.devcluster.nodes.component_context import Component, ComponentContext
     from controller.kube.objects import StatefulSet
+    from controller.kube.resources import Resource
     from tests.integration.harness import RunningOperator, World
 
 INSTANCE = "Standard_NC24ads_A100_v4"
 CLAIMS = str(NODE_CLAIMS)
-_SERVED = (WORKSPACES, NODE_CLAIMS, INFERENCE_SETS)
 
 
 def manifest(name: str = "phi", count: int = 1, **changes: Any) -> dict[str, Any]:
@@ -52,6 +53,11 @@ def manifest(name: str = "phi", count: int = 1, **changes: Any) -> dict[str, Any
         "inference": inference() if count == 1 else {"template": template},
         **changes,
     }
+
+
+def workspace_of(marks: Mapping[str, str]) -> str:
+    """The name of the Workspace for which a claim was made, with or without a NodePool."""
+    return marks.get(labels.WORKSPACE) or marks.get(labels.POOL_WORKSPACE, "")
 
 
 class ClaimReferee:
@@ -80,8 +86,7 @@ class ClaimReferee:
         uid = metadata["uid"]
         workspace = self._known.get(uid)
         if workspace is None:  # a claim may lose its labels later
-            marks = metadata.get("labels", {})
-            workspace = self._known[uid] = marks.get(labels.WORKSPACE, "")
+            workspace = self._known[uid] = workspace_of(metadata.get("labels", {}))
             self.created[workspace] += 1
             self.times.append(asyncio.get_running_loop().time())
         if "deletionTimestamp" in metadata and uid not in self._marked:
@@ -115,7 +120,7 @@ class Cloud:
         marks = claim.metadata.labels or {}
         if self.namespace not in {"", marks.get(labels.WORKSPACE_NAMESPACE)}:
             return self.behaviour
-        workspace = marks.get(labels.WORKSPACE, "")
+        workspace = workspace_of(marks)
         number = self._numbers.get(claim.metadata.uid)
         if number is None:
             number = self._numbers[claim.metadata.uid] = self._counts[workspace]
@@ -125,6 +130,10 @@ class Cloud:
 
 class Workspaces:
     """The Workspaces of a world, as their user sees them."""
+
+    served: tuple[Resource[Any], ...] = (WORKSPACES, NODE_CLAIMS, INFERENCE_SETS)
+    settings: WorkspaceSettings | None = None
+    claim_label = labels.WORKSPACE
 
     def __init__(self, world: World, cloud: Cloud | None = None) -> None:
         self.world = world
@@ -141,7 +150,7 @@ class Workspaces:
 
     async def _are_served(self, *wanted: dict[str, Any]) -> bool:
         for each in wanted:
-            resource = next(r for r in _SERVED if str(r) == _name(each))
+            resource = next(r for r in self.served if str(r) == _name(each))
             try:
                 await self.world.user.list(resource, "", limit=1)
             except (NotFound, PathNotFound):
@@ -160,14 +169,18 @@ class Workspaces:
             wall=self.world.wall,
             rng=random.Random(3),
             components=frozenset(),
-            others=[lambda context: SimulatedProvisioner(context, self.cloud)],
+            others=self.components(),
         ):
             yield
+
+    def components(self) -> list[Callable[[ComponentContext], Component]]:
+        """The simulated programs of the cloud."""
+        return [lambda context: SimulatedProvisioner(context, self.cloud)]
 
     def start_operator(
         self, settings: WorkspaceSettings | None = None, **more: Any
     ) -> RunningOperator:
-        return self.world.start_operator(kinds=[WorkspaceKind(settings)], **more)
+        return self.world.start_operator(kinds=[WorkspaceKind(settings or self.settings)], **more)
 
     async def create(self, name: str = "phi", count: int = 1, **changes: Any) -> Workspace:
         body = manifest(name, count, **changes)
@@ -180,7 +193,7 @@ class Workspaces:
         return await self.world.user.get(WORKSPACES, self.world.namespace, name)
 
     async def claims(self, name: str = "phi") -> list[NodeClaim]:
-        selector = f"{labels.WORKSPACE}={name}"
+        selector = f"{self.claim_label}={name}"
         return (await self.world.user.list(NODE_CLAIMS, "", label_selector=selector)).items
 
     async def server(self, name: str = "phi") -> StatefulSet:

@@ -1,0 +1,118 @@
+"""Karpenter's part for static NodePools: it turns their replicas into NodeClaims.
+
+It does what Karpenter does and no more: claims that are deleted are replaced, a pool that grows
+gets more, and those of a pool that is gone are deleted.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.karpenter.objects import NODE_CLAIMS, ProvisionedClaim
+from controller.devcluster.nodes.component_context import ComponentContext, LoopComponent
+from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.deletion import delete_seen
+from controller.devcluster.nodes.timestamps import timestamp
+from controller.kaito.api import labels
+from controller.kaito.api.nodepool import NODE_POOLS, NodePool
+from controller.kube.errors import NotFound
+
+if TYPE_CHECKING:
+    from controller.kaito.api.node_class import NodeClass
+    from controller.kube.resources import Resource
+
+_READY = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
+
+
+class SimulatedPools(LoopComponent[str]):
+    """Gives pools their claims.
+
+    Args:
+        context: client, caches and time.
+    """
+
+    def __init__(self, context: ComponentContext) -> None:
+        super().__init__("node-pools", context)
+        self._client = context.client
+        self._names = random.Random(7)
+        pools = context.caches.informer(NODE_POOLS)
+        self._pools = pools.lister
+        pools.add_handler(
+            Enqueue[NodePool, str](self._loop.add, lambda pool: (pool.metadata.name,)),
+            name="node-pools",
+        )
+        context.caches.informer(NODE_CLAIMS).add_handler(
+            Enqueue[ProvisionedClaim, str](self._loop.add, _pool_of), name="node-pools"
+        )
+
+    async def _sync(self, key: str, /) -> float | None:
+        pool = self._pools.get(key)
+        selector = f"{labels.NODE_POOL}={key}"
+        found = (await self._client.list(NODE_CLAIMS, "", label_selector=selector)).items
+        living = [each for each in found if not each.metadata.terminating]
+        if pool is None or pool.metadata.terminating:
+            for claim in living:
+                await delete_seen(self._client, NODE_CLAIMS, claim)
+            return None
+        for _ in range((pool.spec.replicas or 0) - len(living)):
+            await self._create(key)
+        return None
+
+    async def _create(self, name: str) -> None:
+        raw = await self._client.get_raw(NODE_POOLS, "", name)
+        template = raw["spec"]["template"]
+        own_labels = {**template["metadata"]["labels"], labels.NODE_POOL: name}
+        body = {
+            "apiVersion": NODE_CLAIMS.api_version,
+            "kind": NODE_CLAIMS.kind,
+            "metadata": {
+                "name": f"{name}-{self._names.randrange(16**5):05x}",
+                "labels": own_labels,
+            },
+            "spec": template["spec"],
+        }
+        await self._client.create(NODE_CLAIMS, "", body)
+
+
+class SimulatedProvider(LoopComponent[str]):
+    """Makes NodeClasses ready after a while.
+
+    Args:
+        context: client, caches and time.
+        resource: of the classes.
+        ready_after: seconds.
+    """
+
+    def __init__(
+        self, context: ComponentContext, resource: Resource[NodeClass], ready_after: float = 1.0
+    ) -> None:
+        super().__init__("node-classes", context)
+        self._client, self._clock, self._wall = context.client, context.clock, context.wall
+        self._resource, self._ready_after = resource, ready_after
+        self._since: dict[str, float] = {}
+        informer = context.caches.informer(resource)
+        self._classes = informer.lister
+        informer.add_handler(
+            Enqueue[Any, str](self._loop.add, lambda each: (each.metadata.name,)),
+            name="node-classes",
+        )
+
+    async def _sync(self, key: str, /) -> float | None:
+        found = self._classes.get(key)
+        if found is None or found.ready is not None:
+            return None
+        left = self._since.setdefault(key, self._clock.time()) + self._ready_after
+        if left > self._clock.time():
+            return left - self._clock.time()
+        with suppress(NotFound):
+            ready = {**_READY, "lastTransitionTime": timestamp(self._wall())}
+            patch = {"status": {"conditions": [ready]}}
+            await self._client.merge_patch(self._resource, "", key, patch, subresource="status")
+        return None
+
+
+def _pool_of(claim: ProvisionedClaim) -> tuple[str, ...]:
+    name = (claim.metadata.labels or {}).get(labels.NODE_POOL, "")
+    return (name,) if name else ()

@@ -1,0 +1,197 @@
+"""Crash at every write about a NodePool, lose every answer, see everything late: exactly one pool.
+
+The scenario is a Workspace of three nodes, one of which was there before: its pool has two. In the
+longer one that node is lost, so that the pool grows, and the Workspace is deleted. Each is played
+once undisturbed; at each write a forked process goes on with a fault in that very place.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.kaito.api.node import NODES
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.workspace import WORKSPACES
+from tests.faults.faulty_transport import Cut, Gone, Lag, LostRequest, LostResponse, Rule
+from tests.integration.forks import Forks, InEachFork
+from tests.integration.harness import embedded_world
+from tests.integration.test_crashes import all_but
+from tests.integration.test_workspace_faults import FAULTS, WRITES, now_and_then
+from tests.integration.test_workspace_pools import own_node
+from tests.integration.workspace_pools import PoolWorkspaces, opened
+from tests.integration.workspaces import Cloud
+from tests.kaito.workspace.given_pool import NODE_CLASSES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.faults.journal import JournalEntry
+    from tests.integration.harness import RunningOperator
+
+pytestmark = [
+    pytest.mark.embedded_only,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("silence"),
+]
+
+NAME = "phi"
+COUNT = 3
+WRITTEN = tuple(str(each) for each in (WORKSPACES, NODE_POOLS, NODE_CLASSES, NODES))
+WATCHED = (*WRITTEN, str(NODE_CLAIMS))
+
+Outcome = tuple[int, int, list[list[int]], int]
+"""Pools that were ever created and deleted, the sizes that each had, and the most claims."""
+
+
+def late() -> list[Rule]:
+    """Everything is seen ten seconds late."""
+    return [Rule(Lag(10.0), resource=each) for each in WATCHED]
+
+
+@asynccontextmanager
+async def one_operator() -> AsyncIterator[tuple[PoolWorkspaces, RunningOperator]]:
+    cloud = Cloud(ClaimBehaviour(node_after=5))
+    async with embedded_world() as world, opened(world, cloud) as spaces:
+        await world.user.create(NODES, "", own_node())
+        operator = spaces.start_operator(rules=late())
+        await world.settle(30)
+        yield spaces, operator
+
+
+def outcome(spaces: PoolWorkspaces) -> Outcome:
+    pools, name = spaces.pools, spaces.pool_name(NAME)
+    sizes = list(pools.sizes.values())
+    return pools.created[name], pools.deleted[name], sizes, spaces.referee.most[NAME]
+
+
+async def provisioning(spaces: PoolWorkspaces) -> Outcome:
+    await spaces.create(NAME, count=COUNT)
+    await spaces.has_nodes(NAME, seconds=900)
+    await spaces.world.settle(120)
+    return outcome(spaces)
+
+
+async def loss_and_deletion(spaces: PoolWorkspaces) -> Outcome:
+    await provisioning(spaces)
+    await spaces.world.user.delete(NODES, "", "mine")
+    await spaces.world.settle(60)
+    await spaces.has_nodes(NAME, seconds=900)
+    await spaces.delete(NAME)
+    await spaces.world.eventually(lambda: spaces.is_gone(NAME), seconds=900)
+    assert await spaces.pool(NAME) is None
+    assert await spaces.claims(NAME) == []
+    return outcome(spaces)
+
+
+PROVISIONED: Outcome = (1, 0, [[2]], 2)
+DELETED: Outcome = (1, 1, [[2, 3]], 3)
+
+
+def is_ours(entry: JournalEntry) -> bool:
+    return entry.attributes.writes and entry.attributes.resource in WRITTEN
+
+
+def kill_when(
+    spaces: PoolWorkspaces, operator: RunningOperator, strikes: Callable[[], bool], *, applied: bool
+) -> None:
+    """Kill the operator at the write at which `strikes` says so, and start another one."""
+
+    async def restart() -> None:
+        await operator.kill()
+        spaces.start_operator(rules=late())
+
+    def strike(entry: JournalEntry) -> None:
+        if is_ours(entry) and strikes():
+            operator.transport.sever()
+            spaces.world.background(restart())
+
+    hooks = operator.transport.on_answer if applied else operator.transport.on_request
+    hooks.append(strike)
+
+
+async def test_undisturbed_there_is_one_pool_that_grows_once():
+    async with one_operator() as (spaces, _):
+        assert await loss_and_deletion(spaces) == DELETED
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@pytest.mark.slow
+async def test_killed_at_any_single_write_there_is_exactly_one_pool(applied: bool):
+    forks = Forks[Outcome]()
+    async with one_operator() as (spaces, operator):
+        kill_when(spaces, operator, forks.strikes, applied=applied)
+        assert await forks.play(provisioning(spaces)) == PROVISIONED
+    assert forks.places > 5
+    assert all_but(PROVISIONED, forks) == {}
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@pytest.mark.slow
+async def test_killed_at_any_single_write_a_pool_grows_once_and_does_not_stay(applied: bool):
+    forks = Forks[Outcome]()
+    async with one_operator() as (spaces, operator):
+        kill_when(spaces, operator, forks.strikes, applied=applied)
+        assert await forks.play(loss_and_deletion(spaces)) == DELETED
+    assert forks.places > 9
+    assert all_but(DELETED, forks) == {}
+
+
+@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("resource", WRITTEN)
+@pytest.mark.slow
+async def test_with_any_single_answer_lost_the_pool_is_the_same(
+    fault: LostResponse | LostRequest, resource: str
+):
+    forks = Forks[Outcome]()
+    async with one_operator() as (spaces, operator):
+        rule = InEachFork(fault, resource, WRITES, strikes=forks.strikes)
+        operator.transport.rules.append(rule)
+        assert await forks.play(loss_and_deletion(spaces)) == DELETED
+    assert forks.places > 0
+    assert all_but(DELETED, forks) == {}
+
+
+def rules(chance: random.Random) -> list[Rule]:
+    """Faults of the requests and watches about Workspaces, pools and their classes."""
+    resources = (WORKSPACES, NODE_POOLS, NODE_CLASSES)
+    found = [
+        Rule(fault, str(resource), WRITES, now_and_then(chance, 0.1))
+        for resource in resources
+        for fault in FAULTS
+    ]
+    for resource in (*resources, NODE_CLAIMS, NODES):
+        found.append(Rule(Lag(chance.uniform(0, 10)), str(resource)))
+        found.append(Rule(chance.choice([Cut(), Gone()]), str(resource), skip=3, times=2))
+    return found
+
+
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_whatever_is_late_lost_or_repeated_there_is_one_pool_of_as_many_nodes(seed: int):
+    chance = random.Random(seed)
+    count = chance.choice([1, 3, 4])
+    slow = [
+        ClaimBehaviour(node_after=chance.uniform(1, 60), plugin_after=chance.uniform(1, 20))
+        for _ in range(count)
+    ]
+    cloud = Cloud(of=lambda _workspace, number: slow[number] if number < count else None)
+    async with embedded_world(seed=seed) as world, opened(world, cloud) as spaces:
+        operator = spaces.start_operator(rules=rules(chance))
+        await spaces.create(count=count)
+        for _ in range(chance.randrange(5)):
+            await world.settle(chance.uniform(0, 30))
+            await operator.kill()
+            operator = spaces.start_operator(rules=rules(chance))
+        await world.settle(60)
+        operator.transport.rules.clear()
+        await spaces.has_nodes(seconds=900)
+        await world.settle(120)
+        assert outcome(spaces) == (1, 0, [[count]], count)

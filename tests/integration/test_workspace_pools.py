@@ -1,0 +1,271 @@
+"""Workspaces with NodePools on an API server: from a manifest to nodes, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from controller.apimachinery.ownership import OWNER_UID
+from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.kaito.api import labels
+from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kube.resources import CRDS, NODES
+from tests.integration.test_rights import RULES, Rights
+from tests.integration.workspace_pools import (
+    PoolWorkspaces,
+    definitions,
+    opened,
+)
+from tests.integration.workspaces import INSTANCE
+from tests.kaito.workspace.given_pool import NODE_CLASSES, UBUNTU
+from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.integration.harness import World
+
+embedded_only = pytest.mark.embedded_only
+
+
+@pytest.fixture
+async def spaces(world: World) -> AsyncIterator[PoolWorkspaces]:
+    async with opened(world) as workspaces:
+        yield workspaces
+
+
+def pool_body(name: str, owner: dict[str, str], replicas: int = 0) -> dict[str, Any]:
+    """A NodePool of somebody."""
+    spec = {"nodeClassRef": {"name": "x"}, "requirements": []}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name, "labels": owner},
+        "spec": {
+            "replicas": replicas,
+            "template": {"metadata": {"labels": owner}, "spec": spec},
+        },
+    }
+
+
+async def test_a_workspace_gets_a_pool_and_its_nodes(spaces: PoolWorkspaces):
+    spaces.start_operator()
+    created = await spaces.create(count=3)
+    await spaces.has_nodes()
+    pool = await spaces.pool()
+    assert pool is not None
+    assert pool.spec.replicas == 3
+    claims = await spaces.claims()
+    assert {(each.metadata.labels or {})[OWNER_UID] for each in claims} == {created.metadata.uid}
+    workspace = await spaces.workspace()
+    assert workspace.status["targetNodeCount"] == 3
+    assert workspace.status["workerNodes"] == sorted(each.status.node_name for each in claims)
+    assert (await spaces.condition("NodeClaimReady"))[:2] == ("True", "NodeClaimsReady")
+    await spaces.world.settle(5)
+    events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
+    assert events == ["NodeClassCreated", "NodePoolCreated", "CreatedStatefulSet"]
+    found = await spaces.world.user.get(NODE_CLASSES, "", UBUNTU)
+    assert found.ready is not None
+
+
+async def test_KAI1_what_is_stored_never_expires(spaces: PoolWorkspaces):
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    raw = await spaces.world.user.get_raw(NODE_POOLS, "", spaces.pool_name())
+    assert raw["spec"]["template"]["spec"]["expireAfter"] == "Never"
+
+
+async def test_a_workspace_that_is_deleted_waits_for_its_nodes(spaces: PoolWorkspaces):
+    spaces.cloud.behaviour = ClaimBehaviour(gone_after=30)
+    spaces.start_operator()
+    await spaces.create(count=2)
+    await spaces.has_nodes()
+    await spaces.delete()
+    await spaces.reaches("WorkspaceDeleting", "True", "workspaceDeleted")
+    await spaces.world.settle(5)
+    message = (await spaces.condition("WorkspaceDeleting"))[2]
+    assert "waiting until these are gone: " in message
+    assert "NodeClaim " in message
+    await spaces.world.eventually(spaces.is_gone, seconds=120)
+    assert await spaces.pool() is None
+    assert await spaces.claims() == []
+
+
+@embedded_only
+async def test_while_nothing_happens_nothing_is_asked(spaces: PoolWorkspaces):
+    spaces.cloud.behaviour = ClaimBehaviour(node_after=1e6)
+    operator = spaces.start_operator()
+    await spaces.create(count=2)
+    await spaces.reaches("NodeClaimReady", "False", "NodeClaimNotReady")
+    await spaces.world.settle(30)
+    begun = len(operator.transport.journal.entries)
+    await spaces.world.settle(600)
+    asked = [each.attributes for each in operator.transport.journal.entries[begun:]]
+    assert [each for each in asked if each.resource and each.verb != "watch"] == []
+
+
+async def test_KAI9_of_two_workspaces_with_one_name_of_a_pool_the_first_keeps_it(
+    spaces: PoolWorkspaces,
+):
+    namespace = spaces.world.namespace
+    other = {labels.POOL_WORKSPACE: "b-phi", labels.POOL_WORKSPACE_NAMESPACE: "a"}
+    body = pool_body(f"{namespace}-phi", other, replicas=1)
+    theirs = await spaces.world.user.create(NODE_POOLS, "", body)
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.reaches("NodeClaimReady", "False", "NodePoolNameTaken")
+    assert "belongs to Workspace a/b-phi" in (await spaces.condition("ResourceReady"))[2]
+    await spaces.delete()
+    await spaces.world.eventually(spaces.is_gone)
+    pool = await spaces.pool()
+    assert pool is not None
+    assert pool.metadata.uid == theirs.metadata.uid
+    assert pool.spec.replicas == 1
+
+
+async def test_KAI9_a_name_that_becomes_free_is_taken_at_once(spaces: PoolWorkspaces):
+    name = spaces.pool_name()
+    await spaces.world.user.create(NODE_POOLS, "", pool_body(name, {"team": "a"}))
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.reaches("NodeClaimReady", "False", "NodePoolNameTaken")
+    await spaces.world.user.delete(NODE_POOLS, "", name)
+    await spaces.has_nodes()
+
+
+async def test_KAI20_a_workspace_that_is_made_anew_does_not_take_the_old_pool(
+    spaces: PoolWorkspaces,
+):
+    operator = spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    old = await spaces.pool()
+    assert old is not None
+    await operator.stop()
+    await spaces.delete()
+    patch: dict[str, Any] = {"metadata": {"finalizers": None}}
+    await spaces.world.user.merge_patch(WORKSPACES, spaces.world.namespace, "phi", patch)
+    await spaces.world.eventually(spaces.is_gone)
+    await spaces.create()
+    spaces.start_operator()
+    await spaces.reaches("NodeClaimReady", "False", "NodePoolNameTaken")
+    message = (await spaces.condition("ResourceReady"))[2]
+    assert "belongs to an earlier Workspace of this name: delete it" in message
+    await spaces.world.user.delete(NODE_POOLS, "", spaces.pool_name())
+    await spaces.has_nodes()
+    new = await spaces.pool()
+    assert new is not None
+    assert new.metadata.uid != old.metadata.uid
+
+
+async def test_nodes_that_are_there_make_the_pool_smaller_and_their_loss_larger(
+    spaces: PoolWorkspaces,
+):
+    await spaces.world.user.create(NODES, "", own_node())
+    spaces.start_operator()
+    await spaces.create(count=2)
+    await spaces.has_nodes()
+    pool = await spaces.pool()
+    assert pool is not None
+    assert pool.spec.replicas == 1
+    assert "mine" in (await spaces.workspace()).status["workerNodes"]
+    await spaces.world.user.delete(NODES, "", "mine")
+    await spaces.reaches("ResourceReady", "False", "NodeClaimNotReady")
+    await spaces.has_nodes()
+    larger = await spaces.pool()
+    assert larger is not None
+    assert (larger.spec.replicas, larger.metadata.uid) == (2, pool.metadata.uid)
+
+
+def own_node() -> dict[str, Any]:
+    ready = {"type": "Ready", "status": "True"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "mine", "labels": {labels.INSTANCE_TYPE: INSTANCE, "apps": "phi"}},
+        "status": {"capacity": {"nvidia.com/gpu": "1"}, "conditions": [ready]},
+    }
+
+
+async def test_an_edit_of_the_instance_type_makes_another_pool(spaces: PoolWorkspaces):
+    spaces.start_operator()
+    await spaces.create(count=2)
+    await spaces.has_nodes()
+    old = await spaces.pool()
+    assert old is not None
+    patch = {"resource": {"instanceType": "Standard_NC48ads_A100_v4"}}
+    await spaces.world.user.merge_patch(WORKSPACES, spaces.world.namespace, "phi", patch)
+
+    async def is_other() -> bool:
+        found = await spaces.pool()
+        return found is not None and found.metadata.uid != old.metadata.uid
+
+    await spaces.world.eventually(is_other)
+    await spaces.has_nodes()
+    assert len(await spaces.claims()) == 2
+
+
+async def test_a_pool_that_somebody_scales_up_stays_as_it_is(spaces: PoolWorkspaces):
+    spaces.start_operator()
+    await spaces.create(count=2)
+    await spaces.has_nodes()
+    patch = {"spec": {"replicas": 4}}
+    await spaces.world.user.merge_patch(NODE_POOLS, "", spaces.pool_name(), patch)
+    await spaces.world.settle(20)
+    pool = await spaces.pool()
+    assert pool is not None
+    assert pool.spec.replicas == 4
+
+
+async def test_an_old_definition_of_pools_is_said(world: World):
+    spaces = PoolWorkspaces(world)
+    await spaces.install(*definitions(is_static=False))
+    async with spaces.provisioner():
+        operator = spaces.start_operator()
+        await spaces.create()
+        await spaces.reaches("ResourceReady", "False", "NodePoolNotStatic")
+        begun = len(operator.transport.journal.entries)
+        await spaces.world.settle(60)
+        later = operator.transport.journal.entries[begun:]
+        pools = [each for each in later if each.attributes.resource == str(NODE_POOLS)]
+        assert [each for each in pools if each.attributes.writes] == []
+
+
+async def test_definitions_may_come_later(world: World):
+    spaces = PoolWorkspaces(world)
+    workspaces, claims, pools, classes = definitions()
+    await spaces.install(workspaces)
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.reaches("ResourceReady", "False", "NodePoolsNotServed")
+    await spaces.install(claims, pools)
+    await spaces.reaches("ResourceReady", "False", "NodeClassesNotServed", seconds=300)
+    await spaces.install(classes)
+    async with spaces.provisioner():
+        await spaces.has_nodes(seconds=600)
+    await world.user.delete(CRDS, "", str(NODE_POOLS))
+    await spaces.reaches("NodeClaimReady", "False", "NodePoolsNotServed", seconds=600)
+
+
+@embedded_only
+async def test_the_charts_rights_are_enough(spaces: PoolWorkspaces):
+    rules = yaml.safe_load((RULES.parent / "workspace-rules.yaml").read_text())
+    rights = Rights(
+        *rules["namespaced"], *rules["cluster"], *rules["nodePools"], NODE_CLASS_RULE
+    )  # fmt: skip
+    assert spaces.world.server is not None
+    spaces.world.server.audit.authorizer = rights.allows
+    await spaces.world.user.create(NODES, "", own_node())
+    spaces.start_operator()
+    await spaces.create(count=2)
+    await spaces.has_nodes()
+    await spaces.world.user.delete(NODES, "", "mine")
+    await spaces.reaches("ResourceReady", "False", "NodeClaimNotReady")
+    await spaces.has_nodes()
+    await spaces.delete()
+    await spaces.world.eventually(spaces.is_gone)
+    assert rights.refused == []

@@ -1,0 +1,113 @@
+"""Workspaces with NodePools in a world: a simulated Karpenter, and a referee over the pools."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.karpenter.definitions import node_claim_definition
+from controller.kaito.api import labels
+from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.nodepool import NODE_POOLS, NodePool
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.provisioning.names import node_pool_name
+from controller.kube.errors import NotFound
+from tests.fakes.karpenter.definitions import node_class_definition, node_pool_definition
+from tests.fakes.karpenter.node_pools import SimulatedPools, SimulatedProvider
+from tests.integration.workspaces import Cloud, Workspaces
+from tests.kaito.workspace.given_pool import CLASSES, NODE_CLASSES, POOLS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from controller.devcluster.apiserver import StoredEvent
+    from controller.devcluster.nodes.component_context import Component, ComponentContext
+    from tests.integration.harness import World
+
+
+def definitions(*, is_static: bool = True) -> tuple[dict[str, Any], ...]:
+    """All that are needed."""
+    pools = node_pool_definition(is_static=is_static)
+    return (
+        workspace_definition(), node_claim_definition(), pools, node_class_definition(CLASSES),
+    )  # fmt: skip
+
+
+class PoolReferee:
+    """Counts what happens to pools at every write to the store.
+
+    Attributes:
+        created: how many pools were created, by their name.
+        deleted: how many went, or were marked for it.
+        sizes: the numbers of nodes that a pool had, by its uid.
+    """
+
+    def __init__(self) -> None:
+        self.created: Counter[str] = Counter()
+        self.deleted: Counter[str] = Counter()
+        self.sizes: defaultdict[str, list[int]] = defaultdict(list)
+        self._known: set[str] = set()
+        self._gone: set[str] = set()
+
+    def __call__(self, event: StoredEvent) -> None:
+        if event.table != str(NODE_POOLS):
+            return
+        found = event.current.object
+        name, uid = found["metadata"]["name"], found["metadata"]["uid"]
+        if uid not in self._known:
+            self._known.add(uid)
+            self.created[name] += 1
+        if uid not in self._gone and (
+            event.type == "DELETED" or "deletionTimestamp" in found["metadata"]
+        ):
+            self._gone.add(uid)
+            self.deleted[name] += 1
+        size = found["spec"].get("replicas", 0)
+        if size not in self.sizes[uid][-1:]:
+            self.sizes[uid].append(size)
+
+    @property
+    def shrank(self) -> bool:
+        """Return whether any pool has ever got fewer nodes."""
+        return any(sizes != sorted(sizes) for sizes in self.sizes.values())
+
+
+class PoolWorkspaces(Workspaces):
+    """The Workspaces of a world in which Karpenter serves static NodePools."""
+
+    served = (WORKSPACES, NODE_CLAIMS, NODE_POOLS, NODE_CLASSES)
+    settings = POOLS
+    claim_label = labels.POOL_WORKSPACE
+
+    def __init__(self, world: World, cloud: Cloud | None = None) -> None:
+        super().__init__(world, cloud)
+        self.pools = PoolReferee()
+        if world.server is not None:
+            world.server.on_write.append(self.pools)
+
+    def components(self) -> list[Callable[[ComponentContext], Component]]:
+        return [
+            *super().components(),
+            SimulatedPools,
+            lambda context: SimulatedProvider(context, NODE_CLASSES),
+        ]
+
+    def pool_name(self, name: str = "phi") -> str:
+        return node_pool_name(self.world.namespace, name)
+
+    async def pool(self, name: str = "phi") -> NodePool | None:
+        try:
+            return await self.world.user.get(NODE_POOLS, "", self.pool_name(name))
+        except NotFound:
+            return None
+
+
+@asynccontextmanager
+async def opened(world: World, cloud: Cloud | None = None) -> AsyncIterator[PoolWorkspaces]:
+    """A world with all definitions, and Karpenter."""
+    workspaces = PoolWorkspaces(world, cloud)
+    await workspaces.install(*definitions())
+    async with workspaces.provisioner():
+        yield workspaces
