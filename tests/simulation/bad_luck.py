@@ -359,5 +359,15 @@ BAD_LUCK = {
             Step(0.0, EditPods(0, -2, 1)),
         ),
     ),
+    "no gateway was made yet when the strategy of an upgrade changes": Scenario(
+        Surroundings(start=1.0, ready=1.0),
+        (),
+        (
+            Step(15.0, EditRayService(0, STEPWISE)),
+            Step(0.05, Restart("after", pause=2.0)),
+            Step(1.0, EditRayService(0, RayService(config=1, image=1))),
+        ),
+        services=(RayService(),),
+    ),
 }
 """By the sentence that says what happens."""

@@ -85,6 +85,7 @@ class RolloutFacts:
         rolling_back: whether the pending cluster hands back what it has taken over.
         shares: capacities and weights, as stored.
         selection: the cluster that the stable services select.
+        gateway_is_possible: whether there is a gateway, or the specification names its class.
         route_in_force: whether the gateway routes by the stored weights.
         interval_passed: whether the weights may be changed again.
     """
@@ -98,5 +99,6 @@ class RolloutFacts:
     rolling_back: bool = False
     shares: Shares = field(default_factory=Shares)
     selection: Selection = Selection.NEITHER
+    gateway_is_possible: bool = True
     route_in_force: bool = True
     interval_passed: bool = True

@@ -72,6 +72,12 @@ def is_incremental(facts: RolloutFacts) -> bool:
     return facts.incremental
 
 
+def requests_cannot_be_divided(facts: RolloutFacts) -> bool:
+    """There is no gateway that could, and the user has turned to another strategy meanwhile."""
+    asked = facts.strategy is Strategy.INCREMENTAL
+    return facts.incremental and not (asked or facts.gateway_is_possible)
+
+
 def rollback_is_impossible(facts: RolloutFacts) -> bool:
     """Somebody deleted the active RayCluster."""
     return not facts.active.exists

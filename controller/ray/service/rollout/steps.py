@@ -14,6 +14,7 @@ class Change(Enum):
     REPLACE_PENDING = "choose a name for another pending cluster; the present one is deleted"
     PROMOTE = "make the pending cluster the active one"
     DROP_PENDING = "give up the pending cluster"
+    STOP_DIVIDING = "forget capacities and weights: the services switch when all is ready"
     BEGIN_ROLLBACK = "hand everything back to the active cluster"
     RESUME_UPGRADE = "go on with the upgrade"
 

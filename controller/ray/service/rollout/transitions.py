@@ -54,6 +54,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(Phase.SERVING, when.always, Wait.NOTHING),
     # Upgrading: what the services select is never given up.
     Transition(Phase.UPGRADING, when.pending_has_taken_over, Change.PROMOTE),
+    Transition(Phase.UPGRADING, when.requests_cannot_be_divided, Change.STOP_DIVIDING),
     Transition(Phase.UPGRADING, when.rollback_is_wanted, Change.BEGIN_ROLLBACK),
     Transition(Phase.UPGRADING, when.pending_is_unwanted, Change.DROP_PENDING),
     Transition(Phase.UPGRADING, when.pending_is_outdated, Change.REPLACE_PENDING),
@@ -63,6 +64,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     # Rolling back: until the active cluster has everything, unless the user changes their mind.
     Transition(Phase.ROLLING_BACK, when.rollback_is_impossible, Change.RESUME_UPGRADE),
     Transition(Phase.ROLLING_BACK, when.pending_is_the_goal, Change.RESUME_UPGRADE),
+    Transition(Phase.ROLLING_BACK, when.requests_cannot_be_divided, Change.STOP_DIVIDING),
     Transition(Phase.ROLLING_BACK, when.active_has_everything, Change.DROP_PENDING),
     Transition(Phase.ROLLING_BACK, when.always, move_back),
 )

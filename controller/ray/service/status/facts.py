@@ -28,7 +28,7 @@ from controller.ray.service.rollout.facts import (
 from controller.ray.service.rollout.shares import FULL, Shares
 from controller.ray.service.serving.proxies import accepts_requests, serve_state
 from controller.ray.service.serving.readiness import judge
-from controller.ray.service.traffic.routing import is_incremental, routing_problem
+from controller.ray.service.traffic.routing import gateway_class, is_incremental, routing_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,6 +60,7 @@ def collect_facts(
     return replace(
         facts,
         options=_options(seen),
+        gateway_is_possible=bool(gateway_class(seen)),
         route_in_force=not routing_problem(seen),
         interval_passed=left is None,
     )

@@ -6,7 +6,7 @@ and what follows from it (a cluster, a PUT, a service) is planned from the store
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import ConditionSet, is_true
 from controller.apimachinery.timestamps import rfc3339
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 Status = dict[str, Any]
 
+_UNDIVIDED: Final = dict.fromkeys(
+    ("targetCapacity", "trafficRoutedPercent", "lastTrafficMigratedTime")
+)
+"""Patch of a cluster that has its full capacity, and of whose requests nothing is said."""
+
 
 def transition_patch(
     seen: ServiceObservation, facts: RolloutFacts, step: Change | Move, now: datetime
@@ -56,8 +61,9 @@ def _changes(  # noqa: PLR0911  one for each step
         case Change.PROMOTE:
             return {ACTIVE: _promoted(seen), PENDING: None}
         case Change.DROP_PENDING:
-            kept = {"targetCapacity": None, "trafficRoutedPercent": None}
-            return {ACTIVE: kept | {"lastTrafficMigratedTime": None}, PENDING: None}
+            return {ACTIVE: _UNDIVIDED, PENDING: None}
+        case Change.STOP_DIVIDING:
+            return {ACTIVE: _UNDIVIDED, PENDING: _UNDIVIDED}
         case SetActiveCapacity(percent):
             return {ACTIVE: {"targetCapacity": percent}}
         case SetPendingCapacity(percent):
@@ -83,11 +89,7 @@ def _prepared(seen: ServiceObservation, facts: RolloutFacts) -> Status:
 
 def _promoted(seen: ServiceObservation) -> Status:
     """The pending cluster as the active one, at its full capacity."""
-    kept = {
-        key: value
-        for key, value in seen.recorded(PENDING).items()
-        if key not in {"targetCapacity", "trafficRoutedPercent", "lastTrafficMigratedTime"}
-    }
+    kept = {key: value for key, value in seen.recorded(PENDING).items() if key not in _UNDIVIDED}
     return dict.fromkeys(seen.recorded(ACTIVE)) | kept
 
 
@@ -104,7 +106,7 @@ def _set_conditions(
         case Change.BEGIN_ROLLBACK:
             message = "the specification changed: the active cluster takes everything back"
             conditions.set(ROLLBACK_IN_PROGRESS, "True", "DesiredClusterSpecChanged", message)
-        case Change.RESUME_UPGRADE:
+        case Change.RESUME_UPGRADE | Change.STOP_DIVIDING:
             conditions.remove(ROLLBACK_IN_PROGRESS)
         case _:
             pass
@@ -149,6 +151,9 @@ def _change_event(  # noqa: PLR0911  one for each change
             return "RollbackCompleted", note
         case Change.DROP_PENDING:
             return "DroppedRayCluster", f"Gave up cluster {pending}"
+        case Change.STOP_DIVIDING:
+            note = f"No gateway is there or asked for: cluster {pending} takes over at once"
+            return "StoppedDividingTraffic", note
         case Change.BEGIN_ROLLBACK:
             note = f"Cluster {pending} hands everything back to cluster {active}"
             return "RollbackStarted", note

@@ -118,6 +118,16 @@ def routing_problem(seen: ServiceObservation) -> str:
     return _gateway_problem(routing.gateway) or _route_problem(seen, routing.route)
 
 
+def gateway_class(seen: ServiceObservation) -> str:
+    """The class that the user wants; the present one if nobody says, or the rest is invalid."""
+    present = seen.routing.gateway
+    if not isinstance(seen.goal, Problem):
+        options = seen.goal.spec.upgrade_strategy.cluster_upgrade_options
+        if options is not None and options.gateway_class_name:
+            return options.gateway_class_name
+    return "" if present is None else present.spec.gateway_class_name
+
+
 def _asks(seen: ServiceObservation, settings: ServiceSettings) -> bool:
     strategy = upgrade_type(seen.valid_goal.spec, settings.default_upgrade)
     return strategy is UpgradeType.INCREMENTAL
@@ -150,22 +160,12 @@ def _objects(
     def observed(child: Child) -> tuple[Child, ObservedChild]:
         return child, observe_child(child, meta.namespace, meta.uid, reads)
 
-    if class_name := _class_name(seen):
+    if class_name := gateway_class(seen):
         yield observed(gateway(meta, class_name))
     found = {each.present.metadata.name for each in services if each.present is not None}
     backends = list(_backends(seen, found))
     if backends:
         yield observed(route(meta, backends))
-
-
-def _class_name(seen: ServiceObservation) -> str:
-    """The class that the user wants; the present one if nobody says, or the rest is invalid."""
-    present = seen.routing.gateway
-    if not isinstance(seen.goal, Problem):
-        options = seen.goal.spec.upgrade_strategy.cluster_upgrade_options
-        if options is not None and options.gateway_class_name:
-            return options.gateway_class_name
-    return "" if present is None else present.spec.gateway_class_name
 
 
 def _backends(seen: ServiceObservation, services: set[str]) -> Iterator[dict[str, Any]]:

@@ -62,6 +62,7 @@ class World(NamedTuple):
         goal: the specification that the user wants.
         strategy: what the user wants a new one to lead to.
         routed: the weight of the pending cluster that the gateway routes by.
+        gateway: whether there is one; it stays.
     """
 
     strategy: Strategy
@@ -73,6 +74,7 @@ class World(NamedTuple):
     shares: Shares = WHOLE
     selection: Selection = Selection.NEITHER
     routed: int = 0
+    gateway: bool = False
 
 
 class Sight(NamedTuple):
@@ -125,7 +127,9 @@ def facts_of(world: World, rules: Rules, sight: Sight = CLEAR) -> RolloutFacts:
         rolling_back=world.rolling_back,
         shares=world.shares,
         selection=world.selection,
-        route_in_force=not world.incremental or world.routed == world.shares.pending_weight,
+        gateway_is_possible=world.gateway or world.strategy is Strategy.INCREMENTAL,
+        route_in_force=not world.incremental
+        or (world.gateway and world.routed == world.shares.pending_weight),
     )
 
 
@@ -152,7 +156,7 @@ def _cluster(cluster: Cluster | None, capacity: int, *, seen: bool) -> ClusterFa
     return ClusterFacts(True, cluster.exists, cluster.has_head, cluster.ready, serves)
 
 
-def apply(world: World, step: Step) -> World:  # noqa: PLR0911  one for each step
+def apply(world: World, step: Step) -> World:  # noqa: C901, PLR0911  one for each step
     """The world after a step of the rollout was stored."""
     shares = world.shares
     match step:
@@ -167,6 +171,8 @@ def apply(world: World, step: Step) -> World:  # noqa: PLR0911  one for each ste
             return world._replace(rolling_back=True)
         case Change.RESUME_UPGRADE:
             return world._replace(rolling_back=False)
+        case Change.STOP_DIVIDING:
+            return world._replace(incremental=False, rolling_back=False, shares=WHOLE, routed=0)
         case SetActiveCapacity(percent):
             active = _limited(world.active, percent)
             return world._replace(
@@ -218,7 +224,9 @@ def writes(world: World, rules: Rules, sight: Sight = CLEAR) -> Iterator[World]:
     wanted = wanted_selection(facts_of(world, rules, sight))
     if wanted is not world.selection:
         yield world._replace(selection=wanted)
-    if world.incremental and world.routed != world.shares.pending_weight:
+    if not world.gateway and world.strategy is Strategy.INCREMENTAL:
+        yield world._replace(gateway=True)
+    if world.gateway and world.incremental and world.routed != world.shares.pending_weight:
         yield world._replace(routed=world.shares.pending_weight)
 
 
