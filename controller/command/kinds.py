@@ -162,9 +162,13 @@ def workspace_lookups(
     """The look-ups of Workspaces; None while their feature gate is off."""
     if settings.workspace is None:
         return None
-    from controller.kaito.lookups import WorkspaceLookups  # noqa: PLC0415  few clusters have them
+    from controller.kaito.lookups import (  # noqa: PLC0415  few clusters have them
+        WebReader,
+        WorkspaceLookups,
+    )
 
-    return WorkspaceLookups(client, clock)
+    address = settings.workspace.options.hugging_face
+    return WorkspaceLookups(client, clock, WebReader(address) if address else None)
 
 
 def _workspace_kind(

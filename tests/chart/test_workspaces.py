@@ -116,6 +116,22 @@ def test_node_classes_of_another_provider_reach_rights_and_operator():
     assert (found.kind, found.version, found.names) == ("EC2NodeClass", "v1", ("gpu",))
 
 
+def test_who_is_asked_about_models_reaches_the_operator():
+    for values, expected in (
+        ((), "https://huggingface.co"),
+        (("workspaces.huggingFace.offline=true",), ""),
+        (
+            ("workspaces.huggingFace.endpoint=https://mirror.example.com",),
+            "https://mirror.example.com",
+        ),
+    ):
+        (container,) = only("Deployment", rendered(CHART, *GATE, *values))["spec"]["template"][
+            "spec"
+        ]["containers"]
+        environment = {each["name"]: each.get("value", "") for each in container.get("env", ())}
+        assert KaitoOptions.from_environment(environment).hugging_face == expected
+
+
 def test_a_value_that_the_operator_would_refuse_is_refused():
     done = helm(
         *("template", "release", str(CHART), "--set", "workspaces.nodeProvisioner=gardener"),

@@ -23,6 +23,8 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
     "controllerrevisions.apps": _WATCH | {"create", "delete"},
     "statefulsets.apps": _WATCH | {"create", "patch"},
     "pods": _WATCH,
+    "pods/log": frozenset({"get"}),  # the result of a benchmark
+    "secrets": frozenset({"get"}),  # the token for a gated model
     "services": _WATCH | {"create"},
     "jobs.batch": _WATCH | {"create", "delete", "patch"},
     "configmaps": _WATCH | {"create"},

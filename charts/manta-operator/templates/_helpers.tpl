@@ -145,7 +145,7 @@ log-file-path: {{ . | quote }}
 {{- $env := list -}}
 {{- if include "manta.hasWorkspaces" . -}}
 {{- with .Values.workspaces -}}
-{{- range $name, $value := dict "CLOUD_PROVIDER" .cloudProvider "NODE_PROVISIONER" .nodeProvisioner "PRESET_REGISTRY_NAME" .presetRegistry -}}
+{{- range $name, $value := dict "CLOUD_PROVIDER" .cloudProvider "HF_ENDPOINT" .huggingFace.endpoint "HF_HUB_OFFLINE" (.huggingFace.offline | ternary "1" "") "NODE_PROVISIONER" .nodeProvisioner "PRESET_REGISTRY_NAME" .presetRegistry -}}
 {{- if $value -}}
 {{- $env = append $env (dict "name" $name "value" $value) -}}
 {{- end -}}

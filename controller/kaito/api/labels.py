@@ -67,6 +67,9 @@ NODE_POOL_COMMITMENT: Final = "manta.dev/node-pool"
 NODE_TEMPLATE: Final = "manta.dev/node-template"
 """Annotation of a NodePool: the machine and the labels for which it was created."""
 
+MODEL: Final = "manta.dev/model"
+"""Annotation of a Workspace: the facts about a model that is not in the catalogue."""
+
 _RESERVED: Final = frozenset(
     {
         WORKSPACE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Enum)
 
 IMAGE_FAMILIES: Final = ("azurelinux", "ubuntu")
+_YES: Final = frozenset({"1", "ON", "YES", "TRUE"})
+"""The values of a variable of Hugging Face that switch something on."""
+
+_HTTPS: Final = re.compile(r"https://[\w.-]+(:\d{1,5})?(/[\w./-]*)?", re.ASCII)
+
 PERFORMANCE_MODES: Final = ("balanced", "interactivity", "throughput")
 
 
@@ -48,6 +54,8 @@ class KaitoOptions:
         node_image_family: of nodes whose Workspace names none.
         preset_registry: registry and folder of the images that serve and tune models, Kaito's
             `PRESET_REGISTRY_NAME`.
+        hugging_face: address of Hugging Face, or of what stands in for it; empty if it is not
+            asked about models that are not in the catalogue.
     """
 
     cloud: Cloud = Cloud.AZURE
@@ -58,10 +66,11 @@ class KaitoOptions:
     node_classes: NodeClassSettings = field(default_factory=NodeClassSettings)
     node_image_family: str = "ubuntu"
     preset_registry: str = "mcr.microsoft.com/aks/kaito"
+    hugging_face: str = "https://huggingface.co"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> KaitoOptions:
-        """Read Kaito's environment variables, and `NODE_PROVISIONER` for its flag.
+        """Read Kaito's environment variables, `NODE_PROVISIONER` for its flag, and Hugging Face's.
 
         Raises:
             ValueError: one has an unknown value, or is missing; the message names it.
@@ -79,6 +88,7 @@ class KaitoOptions:
             provisioner=provisioner,
             node_classes=node_classes,
             preset_registry=environment.get("PRESET_REGISTRY_NAME") or default.preset_registry,
+            hugging_face=_hugging_face(environment, default.hugging_face),
         )
 
     @property
@@ -108,6 +118,20 @@ def one_of(name: str, environment: Mapping[str, str], default: E) -> E:
     except ValueError:
         known = ", ".join(each.value for each in kind)
         raise ValueError(f"{name} is {text!r}, and must be one of {known}") from None
+
+
+def _hugging_face(environment: Mapping[str, str], default: str) -> str:
+    """The address of Hugging Face; empty if `HF_HUB_OFFLINE` is set.
+
+    Raises:
+        ValueError: `HF_ENDPOINT` is no address to which a token may be sent.
+    """
+    if environment.get("HF_HUB_OFFLINE", "").upper() in _YES:
+        return ""
+    address = environment.get("HF_ENDPOINT") or default
+    if not _HTTPS.fullmatch(address):
+        raise ValueError("HF_ENDPOINT must be an address with https, without a user")
+    return address
 
 
 def image_family(value: str) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
+from controller.kaito.lookups.http import WebReader
+from controller.kaito.lookups.huggingface import ModelMetadata
 from controller.kaito.lookups.source import Lookups, WorkspaceLookups
 
 __all__ = [
@@ -12,6 +14,8 @@ __all__ = [
     "LookupState",
     "Lookups",
     "Measurement",
+    "ModelMetadata",
     "Unanswered",
+    "WebReader",
     "WorkspaceLookups",
 ]

@@ -25,9 +25,16 @@ from controller.kaito.presets.instance_types import (
     instance_type_names,
     may_be_provisioned,
 )
+from controller.kaito.presets.metadata import (
+    NotServable,
+    WeightFile,
+    is_repository,
+    model_from_files,
+)
 from controller.kaito.presets.model import Model
 from controller.kaito.presets.serving_options import needs_cuda_toolkit, needs_deep_gemm
 from controller.kaito.presets.sizing import DISK_OF_UNKNOWN_SIZE, disk_request, startup_seconds
+from controller.kaito.presets.stored_model import read_model, write_model
 from controller.kaito.presets.transformers import (
     TunableModel,
     find_tunable_model,
@@ -55,9 +62,11 @@ __all__ = [
     "InstanceType",
     "Model",
     "NodeGPUs",
+    "NotServable",
     "TunableModel",
     "UnknownGPUs",
     "VllmSettings",
+    "WeightFile",
     "catalogue",
     "check_alike",
     "disk_request",
@@ -71,10 +80,13 @@ __all__ = [
     "instance_type_names",
     "is_deprecated",
     "is_preset_name",
+    "is_repository",
     "may_be_provisioned",
+    "model_from_files",
     "model_id",
     "needs_cuda_toolkit",
     "needs_deep_gemm",
+    "read_model",
     "serves_with_transformers",
     "startup_seconds",
     "transformers_command",
@@ -84,4 +96,5 @@ __all__ = [
     "vllm_flags",
     "with_flags",
     "with_optional_flags",
+    "write_model",
 ]

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.field_errors import INVALID
+from controller.kaito.api.field_errors import INVALID, message_of, via
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.revision import is_revision_hash, revision_hash
+from controller.kaito.api.validation.inference import runtime_errors
 from controller.kaito.api.validation.workspace import validate_workspace
-from controller.kaito.presets import DISK_OF_UNKNOWN_SIZE, disk_request, find_model
+from controller.kaito.presets import DISK_OF_UNKNOWN_SIZE, disk_request, find_model, read_model
 from controller.kaito.provisioning.node_claim import can_claim, node_request
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.kaito.api.field_errors import FieldError
     from controller.kaito.api.options import KaitoOptions, Runtime
     from controller.kaito.api.workspace import Preset, Workspace, WorkspaceSpec
     from controller.kaito.presets import Model
@@ -28,7 +32,8 @@ class Goal:
     Attributes:
         spec: the specification.
         runtime: what serves the model.
-        model: to be served or tuned; None for a template, or if it is not known.
+        model: to be served or tuned; None for a template, or if it is not known. One that is not
+            in the catalogue is known once the facts about it stand in an annotation.
         request: the nodes to be provisioned; None if none are.
         hash: of the specification, by which its revisions are told apart.
     """
@@ -45,6 +50,11 @@ class Goal:
         purpose = self.spec.tuning or self.spec.inference
         return purpose.preset if purpose else None
 
+    @property
+    def lacks_model(self) -> bool:
+        """True if a model is to be served about which nothing is known yet."""
+        return self.spec.tuning is None and self.preset is not None and self.model is None
+
 
 def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
     """The goal of a Workspace, or the problem that makes it invalid."""
@@ -55,7 +65,11 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
     if problem is not None:
         return problem
     annotations = workspace.metadata.annotations or {}
-    model = _served_model(spec)
+    model = _served_model(spec, annotations)
+    runtime = options.runtime(annotations)
+    errors = tuple(_runtime_errors(spec, model, runtime))
+    if errors:
+        return Problem("inference", message_of(errors), INVALID)
     request = None
     if not options.has_own_nodes:
         request = node_request(
@@ -65,7 +79,7 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
             annotations,
             options,
         )
-    return Goal(spec, options.runtime(annotations), model, request, _hash(workspace))
+    return Goal(spec, runtime, model, request, _hash(workspace))
 
 
 def _provisioner_problem(options: KaitoOptions) -> Problem | None:
@@ -82,6 +96,17 @@ def _hash(workspace: Workspace) -> str:
     return stored if stored and is_revision_hash(workspace, stored) else revision_hash(workspace)
 
 
-def _served_model(spec: WorkspaceSpec) -> Model | None:
+def _served_model(spec: WorkspaceSpec, annotations: Mapping[str, str]) -> Model | None:
     purpose = spec.tuning or spec.inference
-    return find_model(purpose.preset.name) if purpose and purpose.preset else None
+    if purpose is None or purpose.preset is None:
+        return None
+    name = purpose.preset.name
+    return find_model(name) or read_model(annotations.get(labels.MODEL), name)
+
+
+def _runtime_errors(
+    spec: WorkspaceSpec, model: Model | None, runtime: Runtime
+) -> Iterator[FieldError]:
+    """Errors of a model that is not in the catalogue, which validation does not judge."""
+    if spec.inference is not None and model is not None:
+        yield from via("inference", runtime_errors(model, spec.inference, runtime))

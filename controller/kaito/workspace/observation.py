@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.lookups import BenchmarkLog, LookupState, Measurement
+    from controller.kaito.lookups import (
+        BenchmarkLog,
+        LookupState,
+        Measurement,
+        ModelMetadata,
+    )
+    from controller.kaito.presets import Model
     from controller.kaito.provisioning.claims import ObservedClaim
     from controller.kaito.provisioning.commitment import Commitment
     from controller.kaito.provisioning.nodes import NodeFacts
@@ -113,6 +119,8 @@ class WorkspaceObservation:
         pool: its NodePool; None if the API server has no such resource, or none are made.
         nodes: that its selector finds.
         workload: what else it has.
+        wanted_model: the model to be looked up, None if there is none.
+        found_model: what was found out about it; None before it was.
         definition: what the installed definition of Workspaces lacks.
         consistency_warnings: sentences about writes that the cache contradicts.
         process: a name that no other process has.
@@ -126,6 +134,8 @@ class WorkspaceObservation:
     pool: SeenPool | None = None
     nodes: tuple[NodeFacts, ...] = ()
     workload: SeenWorkload = field(default_factory=SeenWorkload)
+    wanted_model: ModelMetadata | None = None
+    found_model: LookupState[Model] | None = None
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
     process: str = ""

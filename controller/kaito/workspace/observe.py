@@ -23,6 +23,7 @@ from controller.kaito.provisioning.selection import (
     matching,
     workspace_keys,
 )
+from controller.kaito.workspace.model_metadata import wanted_metadata
 from controller.kaito.workspace.observation import (
     SeenClaims,
     SeenWorkload,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.memo import SpecificationMemo
     from controller.kaito.api.nodeclaim import NodeClaim
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.lookups import Lookups
+    from controller.kaito.lookups import Lookups, ModelMetadata
     from controller.kaito.provisioning.nodes import NodeFacts
     from controller.kaito.workspace.goal import Goal
     from controller.kaito.workspace.observation import SeenPool
@@ -89,6 +90,8 @@ def observe_workspace(
     committed = commitment.names if commitment else frozenset[str]()
     if pool is not None and pool.commitment is not None:
         committed = committed.union(pool.commitment.claims)
+    wanted = _wanted_model(meta, goal, sources.settings)
+    lookups = sources.lookups
     return WorkspaceObservation(
         workspace,
         goal,
@@ -100,10 +103,20 @@ def observe_workspace(
         workload=SeenWorkload()
         if isinstance(goal, Problem)
         else observe_workload(workspace, goal, reads, sources.lookups),
+        wanted_model=wanted,
+        found_model=lookups.model(wanted) if lookups is not None and wanted is not None else None,
         definition=definition,
         consistency_warnings=reads.consistency_warnings(meta.uid),
         process=sources.process,
     )
+
+
+def _wanted_model(
+    workspace: ObjectMeta, goal: Goal | Problem, settings: WorkspaceSettings
+) -> ModelMetadata | None:
+    if isinstance(goal, Problem):
+        return None
+    return wanted_metadata(workspace, goal, settings.options)
 
 
 def _has_claims(sources: WorkspaceSources, reads: CacheReader) -> bool:

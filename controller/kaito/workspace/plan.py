@@ -21,6 +21,7 @@ from controller.kaito.workspace.claim_writes import (
 )
 from controller.kaito.workspace.commit import commit_patch
 from controller.kaito.workspace.deletion import plan_deletion
+from controller.kaito.workspace.model_metadata import model_annotation
 from controller.kaito.workspace.pool_writes import change_pool, create_pool, look_up_lost
 from controller.kaito.workspace.progress import progress_of
 from controller.kaito.workspace.revisions import history_of, write_history
@@ -50,7 +51,7 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     status = current_status(seen, now)
     if isinstance(seen.goal, Problem):
         return Plan(status=status)
-    asked = (seen.workload.benchmark_log,) if seen.workload.benchmark_log is not None else ()
+    asked = tuple(filter(None, (seen.wanted_model, seen.workload.benchmark_log)))
     progress = progress_of(seen, now)
     lookups = _lookups(progress)
     if lookups:
@@ -58,7 +59,7 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     history = history_of(seen)
     workload = workload_step(seen, progress, history)
     return Plan(
-        commit=commit_patch(meta, _annotations(progress, history)),
+        commit=commit_patch(meta, _annotations(seen, progress, history)),
         subscriptions=asked,
         stages=stages_of(_creates(seen, progress), *workload.stages),
         independent=(
@@ -79,9 +80,12 @@ def _lookups(progress: Progress) -> tuple[Lookup, ...]:
     return look_up_claims(progress.claims.confirm) if progress.claims is not None else ()
 
 
-def _annotations(progress: Progress, history: HistoryStep) -> dict[str, str]:
+def _annotations(
+    seen: WorkspaceObservation, progress: Progress, history: HistoryStep
+) -> dict[str, str]:
     """The annotations of the Workspace; the revision is among them once it is stored."""
     marks = dict(history.revision.annotations) if history.create is None else {}
+    marks |= model_annotation(seen.found_model)
     claims, pool = progress.claims, progress.pool
     if claims is not None:
         marks[labels.NODE_CLAIMS] = write_commitment(claims.commitment)

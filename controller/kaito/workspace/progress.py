@@ -65,11 +65,14 @@ class Progress:
 
 
 def progress_of(seen: WorkspaceObservation, now: datetime) -> Progress:
-    """The progress of a valid Workspace."""
+    """The progress of a valid Workspace.
+
+    Nothing is decided for a model about which nothing is known yet.
+    """
     request, target = seen.valid_goal.request, node_target(seen)
     pool, claims, workers = None, None, seen.nodes
     is_pool = seen.settings.options.provisioner is Provisioner.NODE_POOLS
-    if request is not None and target.count:
+    if request is not None and target.count and not seen.valid_goal.lacks_model:
         if is_pool and seen.pool is not None:
             pool = decide_pool(_pool_facts(seen, seen.pool, request, target.count))
             committed = pool.commitment.nodes

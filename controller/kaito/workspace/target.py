@@ -17,6 +17,7 @@ from controller.kaito.presets import (
 from controller.kaito.workloads import workload_gpus
 from controller.kaito.workspace.config import context_of
 from controller.kaito.workspace.memory import memory_errors
+from controller.kaito.workspace.model_metadata import missing_model
 
 if TYPE_CHECKING:
     from controller.kaito.presets import Model, NodeGPUs
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.pool_commitment import PoolCommitment
     from controller.kaito.workspace.observation import WorkspaceObservation
 
-_UNKNOWN_MODEL: Final = "ModelMetadataPending"
 _UNKNOWN_GPUS: Final = "NodeNotReady"
 _DOES_NOT_FIT: Final = "ModelDoesNotFit"
 
@@ -72,8 +72,8 @@ def _estimated(seen: WorkspaceObservation) -> NodeTarget:
     if goal.preset is None:
         return NodeTarget(goal.spec.resource.count or 1)
     if goal.model is None:
-        message = f"the size of the model {goal.preset.name} is not known"
-        return NodeTarget(reason=_UNKNOWN_MODEL, message=message)
+        missing = missing_model(goal, seen.found_model, seen.settings.options)
+        return NodeTarget(reason=missing.reason, message=missing.message)
     try:
         return NodeTarget(_nodes_for(goal.model, seen))
     except UnknownGPUs as error:

@@ -25,6 +25,7 @@ from controller.kaito.workloads import (
     workload_gpus,
 )
 from controller.kaito.workspace.config import Blocked, config_problem
+from controller.kaito.workspace.model_metadata import missing_model
 from controller.kaito.workspace.watches import JOBS
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.plan import (
@@ -103,6 +104,9 @@ def _inference(
         upgrade, operations = _changes(seen, progress, history)
         changes = tuple(_patch(seen, present, upgrade or operations))
         return WorkloadStep((missing,) if missing else (), changes, upgrades=bool(upgrade))
+    if seen.valid_goal.lacks_model:
+        missing = missing_model(seen.valid_goal, seen.found_model, seen.settings.options)
+        return WorkloadStep(blocked=missing)
     if not progress.is_ready:
         return WorkloadStep()
     body = _server_body(seen, progress, history)

@@ -22,6 +22,34 @@ def test_kaitos_variables_are_read():
     assert found.preset_registry == "example.com"
 
 
+@pytest.mark.parametrize(
+    ("variables", "address"),
+    [
+        ({}, "https://huggingface.co"),
+        (
+            {"HF_ENDPOINT": "https://mirror.example.com:8443/hub"},
+            "https://mirror.example.com:8443/hub",
+        ),
+        ({"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": ""}, "https://huggingface.co"),
+        ({"HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "https://mirror.example.com"}, ""),
+        ({"HF_HUB_OFFLINE": "true"}, ""),
+    ],
+)
+def test_hugging_faces_variables_say_who_is_asked(variables: dict[str, str], address: str):
+    assert KaitoOptions.from_environment(variables).hugging_face == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://huggingface.co", "huggingface.co", "https://user:password@example.com", "https://",
+     "https://a b", "https://example.com?x=y", "ftp://example.com"],
+)  # fmt: skip
+def test_an_address_to_which_no_token_may_be_sent_is_refused_and_not_repeated(address: str):
+    with pytest.raises(ValueError, match="HF_ENDPOINT must be an address with https") as raised:
+        KaitoOptions.from_environment({"HF_ENDPOINT": address})
+    assert "password" not in str(raised.value)
+
+
 def test_an_unknown_value_is_refused_with_those_that_are_known():
     message = "CLOUD_PROVIDER is 'moon', and must be one of azure, aws, arc"
     with pytest.raises(ValueError, match=message):

@@ -1,0 +1,197 @@
+"""The facts about a model that is not in the catalogue, read from Hugging Face."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.custom_object import dig, mapping
+from controller.kaito.api.message import cut
+from controller.kaito.lookups.background import LookupFailed
+from controller.kaito.presets import NotServable, WeightFile, is_repository, model_from_files
+from controller.kube.errors import KubeError
+from controller.kube.resources import SECRETS
+from controller.runtime.external import Subscription
+
+if TYPE_CHECKING:
+    from controller.kaito.lookups.http import Document, WebReader
+    from controller.kaito.presets import Model
+    from controller.kube.client import Client
+
+# Source of addresses and keys: kaito-project/kaito at 056b8280,
+# presets/workspace/generator/generator.go, presets/workspace/models/vllm_model.go.
+_TOKEN_KEY: Final = "HF_TOKEN"  # noqa: S105  a key, not a token
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,512}")
+_MOST_FILES: Final = 4 << 20
+_MOST_CONFIG: Final = 2 << 20
+"""The most bytes of the list of files, and of a configuration."""
+
+_REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+NOT_SERVABLE: Final = "ModelNotSupported"
+UNAVAILABLE: Final = "ModelMetadataUnavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelMetadata(Subscription):
+    """A model whose facts are wanted.
+
+    What a Secret gives access to is asked for apart, and is shown to nobody without that Secret.
+
+    Attributes:
+        model: its id in lower case.
+        namespace: of the Secret; empty without one.
+        secret: name of the Secret with a token; empty without one.
+    """
+
+    model: str
+    namespace: str = ""
+    secret: str = ""
+
+
+class HuggingFace:
+    """Reads the facts about models.
+
+    Args:
+        reader: reads documents of Hugging Face, or of what stands in for it.
+        client: reads Secrets. A token is read when it is needed, and kept nowhere.
+    """
+
+    def __init__(self, reader: WebReader, client: Client) -> None:
+        self._reader = reader
+        self._client = client
+
+    async def __call__(self, wanted: ModelMetadata) -> Model:
+        """The model.
+
+        Raises:
+            LookupFailed: it cannot be read, or cannot be served.
+        """
+        name = wanted.model
+        if not is_repository(name):
+            raise LookupFailed(NOT_SERVABLE, cut(f"{name} is no id of a model on Hugging Face"))
+        token, doubt = await self._token(wanted) if wanted.secret else ("", "")
+        try:
+            files = _weight_files(await self._files(name, token))
+            config = await self._config(name, token, is_mistral=_is_mistral(files))
+        except _Refused as error:
+            raise LookupFailed(UNAVAILABLE, _refusal(name, error.status, wanted, doubt)) from None
+        try:
+            return model_from_files(name, files, config)
+        except NotServable as error:
+            raise LookupFailed(NOT_SERVABLE, cut(str(error))) from None
+
+    async def _files(self, name: str, token: str) -> object:
+        path = f"/api/models/{name}/tree/main?recursive=true"
+        found = await self._reader.get(path, token=token, limit=_MOST_FILES)
+        _check(found, f"the files of {name}")
+        if found.is_part:
+            raise LookupFailed(NOT_SERVABLE, f"{name} has more files than are listed at once")
+        return _json(found.body, f"the list of files of {name}")
+
+    async def _config(self, name: str, token: str, *, is_mistral: bool) -> dict[str, Any]:
+        """`config.json`; of Mistral's own format `params.json` if there is no other."""
+        for file in ("config.json", "params.json"):
+            path = f"/{name}/resolve/main/{file}"
+            found = await self._reader.get(path, token=token, limit=_MOST_CONFIG)
+            if found.status != HTTPStatus.NOT_FOUND or not is_mistral:
+                break
+        what = f"{file} of {name}"
+        _check(found, what)
+        config = mapping(_json(found.body, what))
+        if not config:
+            raise LookupFailed(NOT_SERVABLE, f"{what} describes no model")
+        return config
+
+    async def _token(self, wanted: ModelMetadata) -> tuple[str, str]:
+        """The token, or why there is none: a model that anybody may read needs none."""
+        name = f"Secret {wanted.secret}"
+        try:
+            secret = await self._client.get_raw(SECRETS, wanted.namespace, wanted.secret)
+        except KubeError as error:
+            return "", cut(f"{name} cannot be read: {error}")
+        token = _decoded(dig(secret, "data", _TOKEN_KEY))
+        return token, "" if token else f"{name} has no token under the key {_TOKEN_KEY}"
+
+
+class _Refused(Exception):  # noqa: N818  an answer
+    """The server asks for a token, or for another one."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
+
+
+def _check(found: Document, what: str) -> None:
+    """Check that a document was given.
+
+    Raises:
+        LookupFailed: it was not.
+        _Refused: it was refused.
+    """
+    if found.status == HTTPStatus.OK:
+        return
+    if found.status in _REFUSED:
+        raise _Refused(found.status)
+    if found.status == HTTPStatus.NOT_FOUND:
+        message = f"Hugging Face does not have {what}"
+    else:
+        message = f"Hugging Face answers with status {found.status} when asked for {what}"
+    raise LookupFailed(UNAVAILABLE, cut(message), found.retry_after)
+
+
+def _refusal(name: str, status: int, wanted: ModelMetadata, doubt: str) -> str:
+    if doubt:
+        remedy = doubt
+    elif wanted.secret:
+        remedy = f"accept its terms with the account whose token Secret {wanted.secret} holds"
+    else:
+        remedy = (
+            "if it is gated, name a Secret with a token under the key HF_TOKEN in "
+            "presetOptions.modelAccessSecret"
+        )
+    return f"Hugging Face refuses to show {name} (status {status}), or does not have it: {remedy}"
+
+
+def _json(body: bytes, what: str) -> object:
+    """The content of a document; numbers that JSON does not have count as missing.
+
+    Raises:
+        LookupFailed: it is not JSON.
+    """
+    try:
+        return json.loads(body, parse_constant=lambda _name: None)
+    except (ValueError, RecursionError):
+        raise LookupFailed(UNAVAILABLE, cut(f"{what}: the answer is not JSON")) from None
+
+
+def _weight_files(listed: object) -> list[WeightFile]:
+    """The files of a repository.
+
+    Raises:
+        LookupFailed: this is no list of files.
+    """
+    try:
+        return msgspec.convert(listed, list[WeightFile])
+    except msgspec.ValidationError:
+        raise LookupFailed(UNAVAILABLE, "Hugging Face lists files in an unknown form") from None
+
+
+def _is_mistral(files: list[WeightFile]) -> bool:
+    return any("consolidated" in each.path for each in files)
+
+
+def _decoded(encoded: object) -> str:
+    """The token in a Secret; empty if there is none, or it has what no token has."""
+    try:
+        text = base64.b64decode(encoded, validate=True).decode() if isinstance(encoded, str) else ""
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+    token = text.strip()
+    return token if _TOKEN.fullmatch(token) else ""

@@ -1,0 +1,200 @@
+"""The model that the files of a repository on Hugging Face describe.
+
+A configuration may have any form: what cannot be read as a size counts as missing, as in Kaito.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from controller.apimachinery.custom_object import mapping
+from controller.kaito.presets.model import GIB, Model
+from controller.kaito.presets.tables import read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# Source of keys and rules: kaito-project/kaito at 056b8280,
+# presets/workspace/generator/{generator,model_catalog}.go.
+_TOKEN_LIMIT: Final = (
+    "max_position_embeddings",
+    "n_ctx",
+    "seq_length",
+    "max_seq_len",
+    "max_sequence_length",
+    "model_max_length",
+)
+_HIDDEN_SIZE: Final = ("hidden_size", "n_embd", "d_model", "dim")
+_LAYERS: Final = ("num_hidden_layers", "n_layer", "n_layers")
+_HEADS: Final = ("num_attention_heads", "n_head", "n_heads")
+_KV_HEADS: Final = ("num_key_value_heads", "n_head_kv", "n_kv_heads")
+_HEAD_DIM: Final = ("head_dim", "attention_head_dim")
+_NESTED: Final = ("text_config", "llm_config")
+_DEFAULT_TOKEN_LIMIT: Final = 2048
+_MISTRAL: Final = "mistral"
+_UNNAMED: Final = {
+    "mistral-large-3": "MistralLarge3ForCausalLM",
+    "ministral-3": "Mistral3ForConditionalGeneration",
+}
+"""Architectures of models that name none, by the beginning of the name."""
+
+_LARGEST_NUMBER: Final = 2**31
+_LARGEST_WEIGHTS_GIB: Final = 8 * 1024.0
+"""More than any model has; a wrong size must not ask for thousands of nodes."""
+
+_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+
+
+class NotServable(ValueError):  # noqa: N818 - reads as what it says
+    """A model that cannot be served; the message says why."""
+
+
+class WeightFile(msgspec.Struct, frozen=True):
+    """A file of a repository, as the API lists it.
+
+    Attributes:
+        path: in the repository.
+        size: in bytes.
+    """
+
+    path: str
+    size: int = 0
+
+
+def is_repository(name: str) -> bool:
+    """Return whether a name may be that of a repository, and nothing else in an address."""
+    return _ID.fullmatch(name) is not None and ".." not in name and "--" not in name
+
+
+def model_from_files(name: str, files: Iterable[WeightFile], config: Mapping[str, Any]) -> Model:
+    """The model of a repository.
+
+    Args:
+        name: the id of the model.
+        files: of the repository.
+        config: its `config.json`, or `params.json` in Mistral's own format.
+
+    Raises:
+        NotServable: it has no weights, sizes that no model has, or an architecture that vLLM does
+            not serve.
+    """
+    weights, is_mistral = _weights(files)
+    merged = _merged(config)
+    found = mapping(config.get("quantization_config"))
+    method = found.get("quant_method")
+    model = Model(
+        name=name.lower(),
+        weights=f"{min(sum(each.size for each in weights), 2**60) / GIB:.2f}Gi",
+        architectures=_architectures(name, merged),
+        token_limit=_number(merged, _TOKEN_LIMIT) or _DEFAULT_TOKEN_LIMIT,
+        hidden_size=_number(merged, _HIDDEN_SIZE),
+        layers=_number(merged, _LAYERS) or _listed_layers(merged),
+        heads=_number(merged, _HEADS),
+        kv_heads=_kv_heads(merged),
+        head_dim=_number(merged, _HEAD_DIM),
+        kv_lora_rank=_number(merged, ("kv_lora_rank",)),
+        qk_rope_head_dim=_number(merged, ("qk_rope_head_dim",)),
+        quantization=method if isinstance(method, str) else "",
+        quantization_bits=_number(found, ("bits",)),
+        load_format=_MISTRAL if is_mistral else "",
+    )
+    check_model(model)
+    return model
+
+
+def check_model(model: Model) -> None:
+    """Check facts that somebody else gives.
+
+    Raises:
+        NotServable: they are those of no model, or vLLM does not serve it.
+    """
+    gib = _weights_in_gib(model)
+    if not 0 < gib <= _LARGEST_WEIGHTS_GIB:
+        raise NotServable(f"model {model.name} has weights of {model.weights}, as no model has")
+    numbers = (model.token_limit, model.hidden_size, model.layers, model.heads, model.kv_heads)
+    more = (model.head_dim, model.kv_lora_rank, model.qk_rope_head_dim, model.quantization_bits)
+    if not all(0 <= each < _LARGEST_NUMBER for each in (*numbers, *more)):
+        raise NotServable(f"model {model.name} has a size that no model has")
+    if model.architectures and served_architectures().isdisjoint(model.architectures):
+        names = ", ".join(model.architectures[:10])[:200]
+        raise NotServable(f"unsupported model architecture for {model.name}: {names}")
+
+
+@cache
+def served_architectures() -> frozenset[str]:
+    """The architectures that vLLM serves."""
+    return frozenset(read_table("architectures.yaml", tuple[str, ...]))
+
+
+def _weights_in_gib(model: Model) -> float:
+    try:
+        return model.weight_bytes / GIB
+    except ValueError:
+        return 0.0
+
+
+def _weights(files: Iterable[WeightFile]) -> tuple[list[WeightFile], bool]:
+    """The files that vLLM loads, and whether they are in Mistral's own format.
+
+    Of two formats one is loaded. An index beside the files is counted too, as in Kaito.
+    """
+    tensors: list[WeightFile] = []
+    binaries: list[WeightFile] = []
+    mistral: list[WeightFile] = []
+    for each in files:
+        before, found, _ = each.path.partition(".safetensors")
+        if found:
+            tensors.append(each)
+            if "consolidated" in before:
+                mistral.append(each)
+        elif ".bin" in each.path:
+            binaries.append(each)
+    return mistral or tensors or binaries, bool(mistral)
+
+
+def _merged(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with that of the language model, which multimodal models keep apart."""
+    nested = next(
+        (found for key in _NESTED if (found := mapping(config.get(key)))), dict[str, Any]()
+    )
+    return {**nested, **config}
+
+
+def _number(config: Mapping[str, Any], keys: Iterable[str]) -> int:
+    """The value of the first key that has a number; 0 if none has."""
+    return next((found for key in keys if (found := _as_number(config.get(key)))), 0)
+
+
+def _as_number(value: object) -> int:
+    if isinstance(value, str) and value.isdecimal() and len(value) <= len(str(_LARGEST_NUMBER)):
+        return int(value)
+    if isinstance(value, float) and isfinite(value):
+        return max(int(value), 0)
+    return max(value, 0) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _listed_layers(config: Mapping[str, Any]) -> int:
+    """The number of layers of a model that lists them by kind."""
+    return len(_items(config.get("layers_block_type")))
+
+
+def _kv_heads(config: Mapping[str, Any]) -> int:
+    found = _number(config, _KV_HEADS)
+    return found or (1 if config.get("multi_query") is True else 0)
+
+
+def _architectures(name: str, config: Mapping[str, Any]) -> tuple[str, ...]:
+    found = tuple(each for each in _items(config.get("architectures")) if isinstance(each, str))
+    if found:
+        return found
+    short = name.lower().rpartition("/")[2]
+    return tuple(each for prefix, each in _UNNAMED.items() if short.startswith(prefix))
+
+
+def _items(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
