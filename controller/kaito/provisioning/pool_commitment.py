@@ -32,13 +32,14 @@ class PoolCommitment(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
 
 def read_pool_commitment(text: str | None) -> PoolCommitment | None:
-    """The size in an annotation; None if there is none, or nothing that can be read."""
+    """The size in an annotation; None if there is none, or nothing that can be right."""
     if not text:
         return None
     try:
-        return msgspec.json.decode(text, type=PoolCommitment)
+        found = msgspec.json.decode(text, type=PoolCommitment)
     except (msgspec.DecodeError, ValueError):
         return None
+    return found if 0 <= found.replicas <= found.target else None
 
 
 def write_pool_commitment(commitment: PoolCommitment) -> str:

@@ -63,7 +63,8 @@ class PoolFacts:
         template: the machine and the labels.
         commitment: the stored size, None if there is none.
         pool: the NodePool of this name, whosesoever it is.
-        is_pending: whether the outcome of a write to it is not known, or it cannot be decoded.
+        is_unreadable: whether it exists and cannot be decoded.
+        is_pending: whether the outcome of a write to it is not known.
         is_taken: whether a create has met an object of somebody else that is not seen.
         claims: the claims of the pool that belong to this Workspace, by name.
         node_class: that the pool refers to.
@@ -71,6 +72,7 @@ class PoolFacts:
         existing_nodes: names of all nodes that need no claim.
         earlier_claims: claims that were made without a pool, by name.
         absent: names of nodes and claims that certainly do not exist any more, or do not fit.
+        unsure: names of nodes and claims that exist and cannot be decoded; they count.
     """
 
     name: str
@@ -79,6 +81,7 @@ class PoolFacts:
     template: str = ""
     commitment: PoolCommitment | None = None
     pool: ObservedPool | None = None
+    is_unreadable: bool = False
     is_pending: bool = False
     is_taken: bool = False
     claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, ObservedClaim])
@@ -87,6 +90,7 @@ class PoolFacts:
     existing_nodes: frozenset[str] = frozenset()
     earlier_claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, ObservedClaim])
     absent: frozenset[str] = frozenset()
+    unsure: frozenset[str] = frozenset()
 
     @property
     def own_pool(self) -> ObservedPool | None:
@@ -149,8 +153,8 @@ def _with_losses(commitment: PoolCommitment, facts: PoolFacts) -> PoolCommitment
     """The size after nodes or claims were lost that were there before."""
     kept = replace(
         commitment,
-        nodes=tuple(name for name in commitment.nodes if name in facts.existing_nodes),
-        claims=tuple(name for name in commitment.claims if name in _living(facts)),
+        nodes=tuple(n for n in commitment.nodes if n in facts.existing_nodes | facts.unsure),
+        claims=tuple(n for n in commitment.claims if n in _living(facts).keys() | facts.unsure),
     )
     return commitment if kept == commitment else _filled(kept, facts)
 
@@ -182,7 +186,7 @@ def _unconfirmed(
     commitment: PoolCommitment, facts: PoolFacts
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Committed nodes and claims that are not seen, and not known to be gone."""
-    seen = facts.existing_nodes | facts.earlier_claims.keys() | facts.absent
+    seen = facts.existing_nodes | facts.earlier_claims.keys() | facts.absent | facts.unsure
     nodes = tuple(name for name in commitment.nodes if name not in seen)
     return nodes, tuple(name for name in commitment.claims if name not in seen)
 
@@ -195,49 +199,56 @@ def _is_current(pool: ObservedPool, facts: PoolFacts) -> bool:
 def _step(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
     """The decision that the size leads to."""
     pool = facts.pool
-    if facts.is_pending:
-        message = f"NodePool {facts.name}: waiting until the outcome of a write is known"
-        return _waiting(commitment, facts, PoolWait("", message))
+    if not commitment.replicas and facts.own_pool is None:
+        return PoolDecision(commitment)
+    obstacle = _obstacle(facts)
+    if obstacle is not None:
+        return _waiting(commitment, facts, obstacle)
     if pool is None:
         return _without_pool(commitment, facts)
-    if pool.owner is not PoolOwner.THIS:
-        return _occupied(commitment, facts, pool)
-    if pool.is_terminating:
-        return _waiting(commitment, facts, _until_gone(pool.name))
     if not _is_current(pool, facts):
         return PoolDecision(commitment, delete=True, wait=_until_gone(pool.name))
     return _with_pool(commitment, facts, pool)
 
 
-def _without_pool(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
-    if not commitment.replicas:
-        return PoolDecision(commitment)
+def _obstacle(facts: PoolFacts) -> PoolWait | None:
+    """The reason for which nothing may be done about the pool now, None if there is none."""
+    if facts.is_unreadable:
+        message = f"NodePool {facts.name} cannot be decoded: correct or delete it"
+        return PoolWait("NodePoolUnreadable", message)
+    if facts.is_pending:
+        message = f"NodePool {facts.name}: waiting until the outcome of a write is known"
+        return PoolWait("", message)
+    if facts.pool is not None:
+        return _obstacle_of(facts.pool)
     if facts.is_taken:
-        return _waiting(commitment, facts, _taken(facts.name, PoolOwner.OTHER.value))
-    going = [each for each in facts.claims.values() if each.state is ClaimState.TERMINATING]
-    if going:
-        return _waiting(commitment, facts, _until_gone(facts.name))
+        return _taken(facts.name, PoolOwner.OTHER.value)
+    is_going = any(each.state is ClaimState.TERMINATING for each in facts.claims.values())
+    return _until_gone(facts.name) if is_going else None
+
+
+def _obstacle_of(pool: ObservedPool) -> PoolWait | None:
+    """The same of a pool that exists: it may be somebody else's (KAI-9), or being deleted."""
+    if pool.owner is PoolOwner.OTHER:
+        return _taken(pool.name, pool.owner_text)
+    if pool.is_terminating:
+        return _until_gone(pool.name)
+    if pool.owner is PoolOwner.THIS:
+        return None
+    message = (
+        f"NodePool {pool.name} belongs to {pool.owner_text}: delete it, and another one is "
+        "created for this Workspace"
+    )
+    return PoolWait(NAME_TAKEN, message)
+
+
+def _without_pool(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
     problem = facts.node_class.problem
     if problem is not None:
         missing = facts.node_class.is_missing
         return _waiting(commitment, facts, problem, create_class=missing)
     message = f"waiting until NodePool {facts.name} exists"
     return PoolDecision(commitment, create=True, wait=PoolWait("", message))
-
-
-def _occupied(commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool) -> PoolDecision:
-    """Nothing is done about the pool of somebody else (KAI-9)."""
-    if not commitment.replicas:
-        return PoolDecision(commitment)
-    if pool.owner is PoolOwner.OTHER:
-        return _waiting(commitment, facts, _taken(pool.name, pool.owner_text))
-    if pool.is_terminating:
-        return _waiting(commitment, facts, _until_gone(pool.name))
-    message = (
-        f"NodePool {pool.name} belongs to {pool.owner_text}: delete it, and another one is "
-        "created for this Workspace"
-    )
-    return _waiting(commitment, facts, PoolWait(NAME_TAKEN, message))
 
 
 def _with_pool(commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool) -> PoolDecision:

@@ -56,23 +56,27 @@ class SeenPool:
         name: that it has, or would have.
         commitment: its stored size, None if there is none.
         found: the pool of this name, whosesoever it is.
-        is_pending: whether the outcome of a write to it is not known, or it cannot be decoded.
+        is_unreadable: whether it exists and cannot be decoded.
+        is_pending: whether the outcome of a write to it is not known.
         is_taken: whether a create has met an object of somebody else that is not seen.
         is_absent: whether a live look-up has not found it.
         claims: those of its claims that belong to the Workspace, by name.
         node_class: that it refers to.
         absent: names of committed nodes and claims that are certainly gone, or do not fit.
+        unsure: names of nodes and claims that exist and cannot be decoded.
     """
 
     name: str
     commitment: PoolCommitment | None = None
     found: ObservedPool | None = None
+    is_unreadable: bool = False
     is_pending: bool = False
     is_taken: bool = False
     is_absent: bool = False
     claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, "ObservedClaim"])
     node_class: ObservedNodeClass = field(default_factory=ObservedNodeClass)
     absent: frozenset[str] = frozenset()
+    unsure: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,8 +183,7 @@ def _nodes(
     provisioned = matching(own, selector)
     if settings.options.provisioner is Provisioner.NODE_CLAIMS or not selector:
         return provisioned
-    others = (each for each in _labelled(selector, reads) if not each.has_workspace)
-    return (*provisioned, *(each for each in others if not each.is_claimed))
+    return (*provisioned, *(each for each in _labelled(selector, reads) if not each.has_workspace))
 
 
 def _labelled(selector: Mapping[str, str], reads: CacheReader) -> tuple[NodeFacts, ...]:

@@ -50,18 +50,19 @@ def observe_pool(
     """Read the pool that has the Workspace's name, its claims and its NodeClass."""
     name = node_pool_name(workspace.namespace, workspace.name)
     found = reads.get(NODE_POOLS, name)
-    is_unreadable = name in reads.unreadable(NODE_POOLS, "")
     scopes = reads.pending_scopes(workspace.uid)
     return SeenPool(
         name=name,
         commitment=commitment,
         found=observed_pool(found, workspace) if found is not None else None,
-        is_pending=is_unreadable or SCOPE in scopes,
+        is_unreadable=name in reads.unreadable(NODE_POOLS, ""),
+        is_pending=SCOPE in scopes,
         is_taken=found is None and reads.has_name_conflict(NODE_POOLS, name),
         is_absent=found is None and reads.looked_up_absent(NODE_POOLS, name),
         claims=_claims(workspace, reads),
         node_class=_node_class(workspace, classes, scopes, reads),
         absent=_absent(commitment, reads) if commitment is not None else frozenset(),
+        unsure=frozenset((*reads.unreadable(NODES, ""), *reads.unreadable(NODE_CLAIMS, ""))),
     )
 
 

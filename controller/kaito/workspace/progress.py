@@ -132,6 +132,7 @@ def _pool_facts(
         template=request.template,
         commitment=pool.commitment,
         pool=pool.found,
+        is_unreadable=pool.is_unreadable,
         is_pending=pool.is_pending,
         is_taken=pool.is_taken,
         claims=pool.claims,
@@ -140,4 +141,5 @@ def _pool_facts(
         existing_nodes=frozenset(node.name for node in own),
         earlier_claims=seen.claims.by_name if seen.claims is not None else {},
         absent=pool.absent,
+        unsure=pool.unsure,
     )

@@ -145,6 +145,7 @@ def test_what_is_read_of_a_pool():
 def test_what_is_stored_is_read_again_and_what_cannot_be_is_as_nothing():
     stored = PoolCommitment(target=3, template="x a=b", replicas=1, nodes=("n",), claims=("c",))
     assert read_pool_commitment(write_pool_commitment(stored)) == stored
-    assert read_pool_commitment('{"target":"many"}') is None
+    for text in ('{"target":"many"}', '{"target":2,"replicas":-1}', '{"target":2,"replicas":3}'):
+        assert read_pool_commitment(text) is None
     assert read_pool_commitment("{") is None
     assert read_pool_commitment(None) is None

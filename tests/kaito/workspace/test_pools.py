@@ -80,6 +80,14 @@ def test_the_workload_comes_after_the_nodes_and_their_plugins():
     assert given.condition("ResourceReady")[0] == "True"
 
 
+def test_the_workload_waits_for_the_claims_also_if_all_nodes_are_ready():
+    given = GivenPool().with_revision()
+    given.reads.add(NODE_POOLS, pool()).add(NODE_CLAIMS, pool_claim(ready=False))
+    given.reads.add(given.nodes, pool_node())
+    assert given.condition("NodesReady")[0] == "True"
+    assert given.creates(given.plan(), "StatefulSet") == []
+
+
 def test_a_pool_of_kaito_is_taken_over_without_a_write():
     kaito = {key: value for key, value in OWN_LABELS.items() if key != OWNER_UID}
     given = GivenPool(workspace(status={"targetNodeCount": 1})).with_pool()
@@ -212,6 +220,20 @@ def test_a_pool_that_cannot_be_decoded_is_neither_created_nor_taken_for_absent()
     given = GivenPool().with_revision()
     given.reads.odd[NODE_POOLS] = {NAME: Unreadable(pool().metadata, "spec: odd")}
     assert writes(given.plan()) == []
+    assert given.condition("NodeClaimReady")[:2] == ("False", "NodePoolUnreadable")
+    given = GivenPool(deleted())
+    given.reads.odd[NODE_POOLS] = {NAME: Unreadable(pool().metadata, "spec: odd")}
+    plan = given.plan()
+    assert (plan.lookups, writes(plan), plan.commit) == ((), [], None)
+
+
+def test_a_node_that_cannot_be_decoded_counts_as_before():
+    first = GivenPool(three_nodes())
+    first.reads.add(first.nodes, own_node())
+    given = GivenPool(three_nodes(annotations=stored(first))).with_pool(replicas=2)
+    given.reads.odd[given.nodes] = {"n9": Unreadable(own_node().metadata, "status: odd")}
+    assert given.plan().lookups == ()
+    assert [each for each in writes(given.plan()) if each.target.resource == NODE_POOLS] == []
 
 
 # node classes
