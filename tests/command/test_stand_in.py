@@ -99,9 +99,13 @@ def connection() -> Iterator[http.client.HTTPConnection]:
 
 
 def talk(
-    connection: http.client.HTTPConnection, method: str, path: str, body: str | None = None
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    body: str | None = None,
+    headers: dict[str, str] | None = None,
 ) -> tuple[int, Any]:
-    connection.request(method, path, body)
+    connection.request(method, path, body, headers or {})
     answer = connection.getresponse()
     return answer.status, json.loads(answer.read())
 
@@ -118,6 +122,8 @@ def test_it_speaks_http(connection: http.client.HTTPConnection, capsys: Any):
     assert talk(connection, "POST", "/v1/chat/completions", "{")[0] == 400
     assert talk(connection, "GET", "/metrics")[0] == 404
     assert talk(connection, "POST", "/v1/embeddings", "{}")[0] == 404
+    too_long = {"Content-Length": "2000000"}
+    assert talk(connection, "POST", "/v1/chat/completions", headers=too_long)[0] == 413
     assert f"answered: {NOTICE}" in capsys.readouterr().out
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.pods import PODS
@@ -38,7 +37,7 @@ def claim_bodies(stateful_set: ControlledStatefulSet, number: int) -> dict[str, 
 
 def pod_body(stateful_set: ControlledStatefulSet, number: int) -> dict[str, Any]:
     """The pod of that number."""
-    meta, template = stateful_set.metadata, copy.deepcopy(stateful_set.spec.template)
+    meta, template = stateful_set.metadata, stateful_set.spec.template
     template_meta: dict[str, Any] = template.get("metadata") or {}
     name = f"{meta.name}-{number}"
     labels = {_POD_NAME: name, _POD_INDEX: str(number), REVISION_LABEL: revision(stateful_set)}

@@ -201,5 +201,18 @@ async def test_a_set_at_rest_is_not_written(world: World):
         await create(world, replicas=1)
         await asyncio.sleep(20)
         before = len(world.recorder.writes)
+        note = {"metadata": {"annotations": {"note": "of somebody else"}}}
+        await world.user.merge_patch(PODS, "default", "s-0", note)
         await asyncio.sleep(1000)
         assert len(world.recorder.writes) == before
+
+
+async def test_pods_of_a_set_that_is_deleted_with_them_are_not_made_anew(world: World):
+    async with controlled(world):
+        await create(world, replicas=2)
+        await asyncio.sleep(20)
+        await world.user.delete(STATEFUL_SETS, "default", "s", propagation="Foreground")
+        await asyncio.sleep(20)
+        assert await world.is_gone(STATEFUL_SETS, "s")
+    created = [path for method, path, _ in world.recorder.writes if method == "POST"]
+    assert sum(path.endswith("/pods") for path in created) == 2

@@ -230,3 +230,11 @@ def test_the_tag_that_was_given_comes_first():
 def test_another_image_is_not_found(image):
     with pytest.raises(UnknownImage, match=f"--image {image.partition(':')[0]}=PATH"):
         Images({"ray": IMAGE}).find(image)
+
+
+def test_an_environment_that_the_user_has_named_is_not_replaced():
+    images, other = Images({"ray": IMAGE}), Image(Path("/other"))
+    images.add("ray", other)
+    images.add("vllm", other)
+    assert images.find("ray:2") is IMAGE
+    assert images.find("vllm:1") is other

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from controller.kube.resources import NODES
@@ -16,6 +18,7 @@ async def test_a_process_waits_for_a_node_with_its_labels_and_outlives_it(world)
         waiting = await world.until("p", lambda pod: pod.status.condition("PodScheduled"))
         assert waiting.status.condition("PodScheduled").reason == "Unschedulable"
 
+        await asyncio.sleep(0.3)  # until it rests
         meta = {"name": "gpu", "labels": {"gpu": "a100"}}
         await world.user.create(NODES, "", {"apiVersion": "v1", "kind": "Node", "metadata": meta})
         running = await world.until("p", lambda pod: pod.status.is_true("Ready"))

@@ -114,12 +114,16 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer `/v1/chat/completions`."""
         size = int(self.headers.get("Content-Length") or 0)
-        if self.path != "/v1/chat/completions" or size > _LONGEST_REQUEST:
+        if size > _LONGEST_REQUEST:
             self.close_connection = True
-            self._refuse(404, f"there is no {self.path} for {size} bytes")
+            self._refuse(413, f"a request may have {_LONGEST_REQUEST} bytes")
+            return
+        body = self.rfile.read(size)
+        if self.path != "/v1/chat/completions":
+            self._refuse(404, f"there is no {self.path}")
             return
         try:
-            answer = self._stand_in.completion(self.rfile.read(size), int(time.time()))
+            answer = self._stand_in.completion(body, int(time.time()))
         except RefusedRequest as error:
             self._refuse(400, str(error))
         else:
