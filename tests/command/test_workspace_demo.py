@@ -11,17 +11,15 @@ from prometheus_client import CollectorRegistry
 
 from controller.__main__ import main
 from controller.command.development.demos.chat import ChatClient, ChatFailed
-from controller.command.development.demos.workspace import (
-    QUESTION,
-    WorkspaceDemoSummary,
-    wrong_claims,
-)
 from controller.command.development.demos.workspace_cloud import (
     LATE_PLUGIN,
     OUT_OF_STOCK,
     DemoCloud,
 )
+from controller.command.development.demos.workspace_referee import WorkspaceReferee
+from controller.command.development.demos.workspace_summary import WorkspaceDemoSummary
 from controller.command.development.demos.workspace_waits import Wait, Waits
+from controller.devcluster.apiserver.store import Stored, StoredEvent
 from controller.devcluster.karpenter.objects import ProvisionedClaim
 from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError, Status, StatusError
@@ -49,23 +47,75 @@ def test_the_first_claim_is_out_of_stock_and_the_next_lacks_its_plugin_at_first(
     assert LATE_PLUGIN.plugin_after
 
 
-@pytest.mark.parametrize(("made", "most"), [(1, 1), (3, 1), (2, 2)])
-def test_a_claim_too_many_or_two_at_a_time_are_wrong(made: int, most: int):
-    assert wrong_claims(2, 1) == []
-    summary = WorkspaceDemoSummary(wrong=wrong_claims(made, most))
+class Writes:
+    """Writes to a store, as a referee sees them."""
+
+    def __init__(self) -> None:
+        self.referee = WorkspaceReferee()
+
+    def write(self, table: str, name: str, *, new: bool = True, **status: Any) -> None:
+        stored = Stored({"metadata": {"name": name}, "status": status}, 1)
+        kind, before = ("ADDED", None) if new else ("MODIFIED", stored)
+        self.referee(StoredEvent(kind, table, name, 1, stored, before))
+
+    def claims(self, *names: str) -> None:
+        """Claims that come and go one after the other."""
+        for name in names:
+            self.write("nodeclaims.karpenter.sh", name)
+            self.delete(name)
+
+    def delete(self, name: str) -> None:
+        stored = Stored({"metadata": {"name": name}}, 1)
+        self.referee(StoredEvent("DELETED", "nodeclaims.karpenter.sh", name, 2, stored, stored))
+
+
+def test_two_claims_one_after_the_other_and_a_server_on_gpus_are_right():
+    writes = Writes()
+    writes.claims("a", "b")
+    writes.write("nodes", "n", capacity={"cpu": "4"})
+    writes.write("nodes", "n", new=False, capacity={"nvidia.com/gpu": "1"})
+    writes.write("statefulsets.apps", "phi")
+    assert writes.referee.wrong() == []
+
+
+@pytest.mark.parametrize("names", ["a", "abc"])
+def test_another_number_of_claims_is_wrong(names: str):
+    writes = Writes()
+    writes.claims(*names)
+    assert writes.referee.wrong() == [
+        f"{len(names)} claims were made, 1 at a time, instead of 2, one after the other"
+    ]
+
+
+def test_two_claims_at_a_time_are_wrong():
+    writes = Writes()
+    writes.write("nodeclaims.karpenter.sh", "a")
+    writes.write("nodeclaims.karpenter.sh", "a", new=False)
+    writes.write("nodeclaims.karpenter.sh", "b")
+    (sentence,) = writes.referee.wrong()
+    assert sentence.startswith("2 claims were made, 2 at a time")
+
+
+def test_a_server_before_its_node_has_gpus_is_wrong_and_fails_the_demo():
+    writes = Writes()
+    writes.claims("a", "b")
+    writes.write("statefulsets.apps", "phi")
+    writes.write("nodes", "n", capacity={"nvidia.com/gpu": "1"})
+    summary = WorkspaceDemoSummary(wrong=writes.referee.wrong())
     assert not summary.worked
-    assert f"FAILED: {made} claims were made, {most} at a time" in summary.text()
+    assert "FAILED: the server was created before its node offered GPUs" in summary.text()
 
 
 def test_the_summary_says_what_was_waited_for_and_what_was_answered():
     wait = Wait("a node", "the worker slept", 8.64, 16, 0.333)
-    summary = WorkspaceDemoSummary(waits=[wait], model="phi", answer="This is a stand-in")
+    answer = "This is a stand-in"
+    summary = WorkspaceDemoSummary(waits=[wait], model="phi", question="Why?", answer=answer)
     assert summary.text().splitlines() == [
         "waited",
         "  8.6 s for a node",
         "        Kaito: the worker slept",
         "        Manta: 16 reconciles held a worker for 0.33 s in all",
-        f"asked phi: {QUESTION}",
+        "asked phi: Why?",
         "answer: This is a stand-in",
         "left on this machine: nothing",
         "everything worked",
@@ -108,6 +158,11 @@ async def test_models_are_asked_for_until_the_service_leads_to_a_pod():
     nobody = StatusError(Status(code=503, message="no endpoints available"))
     user = User(nobody, nobody, (200, {"object": "list", "data": [{"id": "phi"}]}))
     assert await chat(user).models() == ["phi"]
+
+
+async def test_a_server_without_a_model_fails_the_demo():
+    with pytest.raises(ChatFailed, match="serves no model"):
+        await chat(User((200, {"data": []}))).models()
 
 
 async def test_a_question_is_sent_as_openai_has_it():

@@ -68,7 +68,10 @@ class ChatClient:
             except StatusError:
                 await asyncio.sleep(_PAUSE)
             else:
-                return [each.id for each in _decoded(body, _Models).data]
+                break
+        if served := [each.id for each in _decoded(body, _Models).data]:
+            return served
+        raise ChatFailed("the model server serves no model")
 
     async def ask(self, model: str, question: str) -> str:
         """The answer of a model.

@@ -33,8 +33,6 @@ class WorkspaceView:
 
     Attributes:
         claims: names of the NodeClaims that exist now.
-        claims_seen: names of all that ever did.
-        most_claims: the largest number of claims at a time.
         nodes: names of the nodes that exist now and came with claims.
         server: of the model; None if it does not exist.
         pods: keys and states of the pods that exist now.
@@ -43,8 +41,6 @@ class WorkspaceView:
     def __init__(self, name: str, screen: Screen) -> None:
         self.name = name
         self.claims: set[str] = set()
-        self.claims_seen: set[str] = set()
-        self.most_claims = 0
         self.nodes: set[str] = set()
         self.server: StatefulSet | None = None
         self.pods: dict[str, str] = {}
@@ -90,8 +86,6 @@ class WorkspaceView:
     def saw_claim(self, key: str, claim: NodeClaim | None) -> None:
         """Update a NodeClaim; None once it is deleted."""
         self._count(self.claims, key, is_there=claim is not None)
-        self.claims_seen |= self.claims
-        self.most_claims = max(self.most_claims, len(self.claims))
         self._show(f"NodeClaim {key}", _claim_state(claim))
 
     def saw_node(self, key: str, node: GpuNode | None) -> None:
