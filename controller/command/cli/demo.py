@@ -33,8 +33,8 @@ def add(commands: Commands) -> None:
     """Add `manta demo`."""
     demo = commands.add_parser(
         "demo",
-        help="watch a cluster become ready, grow, shrink and be deleted, a job run, an upgrade, or a "
-        "model get its GPU node",
+        help="watch a cluster become ready, grow, shrink and be deleted, a job run, an upgrade, or "
+        "a model get its GPU node",
         description="Embedded cluster, operator and an example in one process. The exit status "
         "says whether everything worked. " + FULL_PACKAGE,
     )
