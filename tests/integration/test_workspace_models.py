@@ -11,6 +11,9 @@ from controller.kaito.api import labels
 from controller.kaito.lookups import WorkspaceLookups
 from controller.kaito.lookups.http import Document
 from controller.kaito.workspace import WorkspaceKind
+from tests.integration.forks import Forks
+from tests.integration.harness import embedded_world
+from tests.integration.test_crashes import all_but
 from tests.integration.workspaces import Workspaces, opened
 from tests.kaito.lookups.hub import FakeHub
 from tests.kaito.support import inference
@@ -18,6 +21,7 @@ from tests.kaito.support import inference
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tests.faults.journal import JournalEntry
     from tests.integration.harness import RunningOperator, World
 
 pytestmark = pytest.mark.embedded_only
@@ -120,3 +124,44 @@ async def test_one_look_up_answers_all_workspaces(spaces: Workspaces):
     await spaces.world.settle(30)
     assert len(hub.asked) == 2
     assert len(spaces.referee.created) == 20
+
+
+# crashes
+
+Outcome = tuple[int, int, int, str]
+"""Claims that were ever created, those deleted, the most at a time, and the facts that are kept."""
+
+
+async def looked_up(spaces: Workspaces) -> Outcome:
+    await spaces.create(**MODEL)
+    await spaces.has_nodes(seconds=900)
+    await spaces.world.settle(120)
+    referee, kept = spaces.referee, (await spaces.workspace()).metadata.annotations or {}
+    return referee.created["phi"], referee.deleted["phi"], referee.most["phi"], kept[labels.MODEL]
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("silence")
+async def test_killed_at_any_single_write_a_model_that_was_looked_up_gets_one_claim(applied: bool):
+    forks = Forks[Outcome]()
+    async with embedded_world() as world, opened(world) as spaces:
+        operator = run_operator(spaces, FakeHub())
+        await world.settle(30)
+
+        async def restart() -> None:
+            await operator.kill()
+            run_operator(spaces, FakeHub())
+
+        def strike(entry: JournalEntry) -> None:
+            if entry.attributes.writes and forks.strikes():
+                operator.transport.sever()
+                world.background(restart())
+
+        hooks = operator.transport.on_answer if applied else operator.transport.on_request
+        hooks.append(strike)
+        played = await forks.play(looked_up(spaces))
+        assert played[:3] == (1, 0, 1)
+    assert forks.places > 6
+    assert all_but(played, forks) == {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.lookups import WorkspaceLookups
 from controller.kube.errors import AlreadyExists, KubeError, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import NAMESPACES, Resource
@@ -24,12 +25,14 @@ from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
 from tests.integration.workspaces import Cloud, Workspaces, served
+from tests.kaito.lookups.hub import FakeHub
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
     from datetime import datetime
 
     from controller.devcluster.apiserver import ApiServer, StoredEvent
+    from controller.kaito.lookups import WebReader
     from controller.kube.client import Client
     from controller.ray.dashboard import Head
     from tests.faults.faulty_transport import EventFault, RequestFault
@@ -271,6 +274,7 @@ class Neighbourhood:
         self.right_time = world.wall
         world.wall = lambda: self.clock_error(self.right_time())
         self.workspaces = Workspaces(world, Cloud())
+        self.hub = FakeHub()
         self.operator: RunningOperator
 
     async def open(self) -> None:
@@ -288,7 +292,9 @@ class Neighbourhood:
         )
         self.actors = actors
         gates = FeatureGates({CLUSTER_FLEET: True, WORKSPACE: self.has_workspaces})
-        kinds = kinds_of(KindSettings.from_environment(gates, {}), actors)
+        hub: WebReader = self.hub  # type: ignore[assignment]
+        lookups = WorkspaceLookups(self.world.client("lookups"), self.world.loop, hub)
+        kinds = kinds_of(KindSettings.from_environment(gates, {}), actors, lookups)
         self.operator = self.world.start_operator(kinds=kinds, rules=rules, namespaces=())
 
     @property

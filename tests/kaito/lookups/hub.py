@@ -38,6 +38,7 @@ class FakeHub:
     Attributes:
         documents: by the end of the path: `tree/main`, `config.json`.
         fault: gives another answer, or raises; None for none.
+        silent: whether it answers nobody who asks from now on.
         asked: paths, and the tokens that came with them.
     """
 
@@ -46,11 +47,12 @@ class FakeHub:
     )
     fault: Callable[[str, str], Document | None] | None = None
     asked: list[tuple[str, str]] = field(default_factory=list)
+    silent: bool = False
     closed: bool = False
 
     async def get(self, path: str, *, token: str = "", limit: int) -> Document:
         self.asked.append((path, token))
-        await asyncio.sleep(1)
+        await asyncio.sleep(1e6 if self.silent else 1)
         if self.fault is not None and (found := self.fault(path, token)) is not None:
             return found
         end = next((each for each in self.documents if each in path), "")

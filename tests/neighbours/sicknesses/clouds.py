@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
@@ -11,6 +12,7 @@ from controller.devcluster.karpenter.provisioner import node_name
 from controller.kaito.api import labels
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.lookups.http import Document
 from controller.kaito.provisioning.names import claim_name
 from controller.kube.resources import NODES
 from tests.faults.faulty_transport import ErrorResponse, Rule
@@ -20,7 +22,7 @@ from tests.neighbours.sicknesses.objects import odd
 from tests.neighbours.sicknesses.refusals import DENIES, NEEDS_TEAM, VARYING, no_right
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from tests.neighbours.kinds import Manifest
     from tests.neighbours.neighbourhood import Tenant
@@ -70,6 +72,31 @@ def claims_refused(answer: ErrorResponse) -> Course:
             yield
 
     return course
+
+
+def hugging_face_that(fault: Callable[[str, str], Document] | None) -> Course:
+    """The tenant's models are not in the catalogue, and this is what Hugging Face answers about
+    them; None if it answers nothing.
+    """
+
+    def serve_another_model(workspace: Manifest) -> None:
+        workspace["inference"] = {"preset": {"name": "somebody/some-model"}}
+
+    @contextmanager
+    def course(sick: Tenant) -> Iterator[None]:
+        hub = sick.street.hub
+        hub.fault, hub.silent = fault, fault is None
+        with sick.altered(serve_another_model):
+            yield
+        hub.fault, hub.silent = None, False
+
+    return course
+
+
+def refuses_in_varying_words() -> Callable[[str, str], Document]:
+    """An answer that is another one each time."""
+    numbers = count()
+    return lambda _path, _token: Document(500 + next(numbers) % 90)
 
 
 @asynccontextmanager
@@ -212,6 +239,27 @@ SICKNESSES = tuple(
             course=silent_nodes,
             late=True,
             named="NodeNotReady.*0 of 1",
+            slow=True,
+        ),
+        Sickness(
+            name="Hugging Face never answers",
+            course=hugging_face_that(None),
+            named="LookupTimeout.*no answer within 30 s.*annotation manta.dev/model",
+            lingers=LONGEST_BACK_OFF,
+            slow=True,
+        ),
+        Sickness(
+            name="Hugging Face fails in varying words",
+            course=hugging_face_that(refuses_in_varying_words()),
+            named="ModelMetadataUnavailable.*answers with status 5",
+            lingers=LONGEST_BACK_OFF,
+            slow=True,
+        ),
+        Sickness(
+            name="Hugging Face has no such model",
+            course=hugging_face_that(lambda _path, _token: Document(404)),
+            named="ModelMetadataUnavailable.*does not have the files",
+            lingers=LONGEST_BACK_OFF,
             slow=True,
         ),
         Sickness(
