@@ -6,13 +6,14 @@ FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 RUN python3 -m venv /opt/manta
 COPY requirements.lock ./
-RUN /opt/manta/bin/pip install --no-cache-dir --require-hashes --requirement requirements.lock
+RUN /opt/manta/bin/pip install --no-cache-dir --no-compile --require-hashes --requirement requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY workqueue ./workqueue
 COPY informers ./informers
 COPY controller ./controller
-RUN /opt/manta/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
-    && /opt/manta/bin/python -m compileall -q /opt/manta/lib
+# Bytecode without times, so that two builds are the same.
+RUN /opt/manta/bin/pip install --no-cache-dir --no-compile --no-deps --no-build-isolation . \
+    && /opt/manta/bin/python -m compileall -q -f --invalidation-mode unchecked-hash /opt/manta/lib
 
 FROM ${PYTHON_IMAGE}
 LABEL org.opencontainers.image.title="manta-operator" \
