@@ -7,10 +7,13 @@ import gzip
 from typing import TYPE_CHECKING
 
 import pytest
+import trustme
 from aiohttp import web
 
 from controller.kaito.lookups.background import LookupFailed
 from controller.kaito.lookups.http import Document, WebReader
+from tests.kube.servers import RawServer
+from tests.kube.test_http import answer_pod, server_tls
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -149,6 +152,16 @@ async def test_a_server_that_is_not_there_is_said():
     reader = WebReader("http://127.0.0.1:1")
     with pytest.raises(LookupFailed, match=r"127\.0\.0\.1 cannot be reached"):
         await get(reader, "/ok")
+    await reader.aclose()
+
+
+async def test_a_server_that_nobody_vouches_for_gets_no_token():
+    tls = server_tls(trustme.CA(), "localhost")
+    async with RawServer(answer_pod, tls=tls) as server:
+        reader = WebReader(server.url)
+        with pytest.raises(LookupFailed, match=r"cannot be reached.*certificate verify failed"):
+            await get(reader, "/ok")
+        assert server.requests == []
     await reader.aclose()
 
 
