@@ -10,9 +10,11 @@ import yaml
 from controller.apimachinery.ownership import OWNER_UID
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import CRDS, NODES
+from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspace_pools import (
     PoolWorkspaces,
@@ -93,6 +95,22 @@ async def test_a_workspace_that_is_deleted_waits_for_its_nodes(spaces: PoolWorks
     await spaces.world.eventually(spaces.is_gone, seconds=120)
     assert await spaces.pool() is None
     assert await spaces.claims() == []
+
+
+@embedded_only
+async def test_nothing_is_read_but_by_watches(spaces: PoolWorkspaces):
+    operator = spaces.start_operator()
+    await spaces.world.settle(5)
+    begun = len(operator.transport.journal.entries)
+    await spaces.create(count=3)
+    await spaces.has_nodes()
+    asked = [each.attributes for each in operator.transport.journal.entries[begun:]]
+    nodes = {str(each) for each in (NODES, NODE_CLAIMS, NODE_POOLS, NODE_CLASSES)}
+    about = [f"{each.verb} {each.resource}" for each in asked if each.resource in nodes]
+    assert about == [
+        *(f"create {each}" for each in (NODE_CLASSES, NODE_POOLS)),
+        *[f"patch {NODES}"] * 3,
+    ]
 
 
 @embedded_only
@@ -221,6 +239,7 @@ async def test_a_pool_that_somebody_scales_up_stays_as_it_is(spaces: PoolWorkspa
     assert pool.spec.replicas == 4
 
 
+@embedded_only
 async def test_an_old_definition_of_pools_is_said(world: World):
     spaces = PoolWorkspaces(world)
     await spaces.install(*definitions(is_static=False))
@@ -235,6 +254,7 @@ async def test_an_old_definition_of_pools_is_said(world: World):
         assert [each for each in pools if each.attributes.writes] == []
 
 
+@embedded_only
 async def test_definitions_may_come_later(world: World):
     spaces = PoolWorkspaces(world)
     workspaces, claims, pools, classes = definitions()
@@ -269,3 +289,65 @@ async def test_the_charts_rights_are_enough(spaces: PoolWorkspaces):
     await spaces.delete()
     await spaces.world.eventually(spaces.is_gone)
     assert rights.refused == []
+
+
+REFUSALS = [(403, "Forbidden"), (429, "TooManyRequests"), (500, "InternalError")]
+
+
+@pytest.mark.parametrize(("status", "reason"), REFUSALS)
+@pytest.mark.parametrize("resource", [NODE_POOLS, NODE_CLASSES], ids=["pool", "class"])
+@embedded_only
+async def test_a_refused_create_is_said_and_tried_again_with_back_off(
+    spaces: PoolWorkspaces, resource: Any, status: int, reason: str
+):
+    refusal = ErrorResponse(status, reason, "exceeded quota {n}")
+    rule = Rule(refusal, str(resource), frozenset({"create"}))
+    operator = spaces.start_operator(rules=[rule])
+    await spaces.create(count=2)
+    await spaces.reaches("NodeClaimReady", "False", reason)
+    assert "exceeded quota" in (await spaces.condition("NodeClaimReady"))[2]
+    begun = len(operator.transport.journal.entries)
+    await spaces.world.settle(600)
+    asked = [each.attributes for each in operator.transport.journal.entries[begun:]]
+    assert len([each for each in asked if each.resource and each.verb != "watch"]) < 60
+    operator.transport.rules.clear()
+    await spaces.has_nodes(seconds=900)
+    assert spaces.pools.created[spaces.pool_name()] == 1
+
+
+@embedded_only
+async def test_a_refused_deletion_ends_at_the_bound_and_says_what_is_left(spaces: PoolWorkspaces):
+    refusal = ErrorResponse(500, "InternalError", "webhook {n} is not there")
+    operator = spaces.start_operator(rules=[Rule(refusal, str(NODE_POOLS), frozenset({"delete"}))])
+    await spaces.create(count=2)
+    await spaces.has_nodes()
+    await spaces.delete()
+    await spaces.world.settle(14 * 60)
+    assert not await spaces.is_gone()
+    await spaces.world.eventually(spaces.is_gone, seconds=300)
+    events = await spaces.world.events_about("Workspace", "phi")
+    (note,) = [note for reason, note in events if reason == "NodeClaimsLeftBehind"]
+    assert f"NodePool {spaces.pool_name()}" in note
+    deletes = [each for each in operator.transport.journal.writes if is_delete(each)]
+    assert len(deletes) < 60
+
+
+def is_delete(entry: object) -> bool:
+    about = entry.attributes  # type: ignore[attr-defined]
+    return about.resource == str(NODE_POOLS) and about.verb == "delete"
+
+
+@embedded_only
+async def test_a_refused_patch_leaves_the_pool_as_it_is_until_it_is_carried_out(
+    spaces: PoolWorkspaces,
+):
+    refusal = ErrorResponse(403, "Forbidden", "no {n}")
+    await spaces.world.user.create(NODES, "", own_node())
+    operator = spaces.start_operator(rules=[Rule(refusal, str(NODE_POOLS), frozenset({"patch"}))])
+    await spaces.create(count=2)
+    await spaces.has_nodes()
+    await spaces.world.user.delete(NODES, "", "mine")
+    await spaces.reaches("NodeClaimReady", "False", "Forbidden")
+    operator.transport.rules.clear()
+    await spaces.has_nodes(seconds=900)
+    assert list(spaces.pools.sizes.values()) == [[1, 2]]

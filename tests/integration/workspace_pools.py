@@ -80,6 +80,7 @@ class PoolWorkspaces(Workspaces):
     served = (WORKSPACES, NODE_CLAIMS, NODE_POOLS, NODE_CLASSES)
     settings = POOLS
     claim_label = labels.POOL_WORKSPACE
+    namespace_label = labels.POOL_WORKSPACE_NAMESPACE
 
     def __init__(self, world: World, cloud: Cloud | None = None) -> None:
         super().__init__(world, cloud)

@@ -134,6 +134,7 @@ class Workspaces:
     served: tuple[Resource[Any], ...] = (WORKSPACES, NODE_CLAIMS, INFERENCE_SETS)
     settings: WorkspaceSettings | None = None
     claim_label = labels.WORKSPACE
+    namespace_label = labels.WORKSPACE_NAMESPACE
 
     def __init__(self, world: World, cloud: Cloud | None = None) -> None:
         self.world = world
@@ -193,7 +194,7 @@ class Workspaces:
         return await self.world.user.get(WORKSPACES, self.world.namespace, name)
 
     async def claims(self, name: str = "phi") -> list[NodeClaim]:
-        selector = f"{self.claim_label}={name}"
+        selector = f"{self.claim_label}={name},{self.namespace_label}={self.world.namespace}"
         return (await self.world.user.list(NODE_CLAIMS, "", label_selector=selector)).items
 
     async def server(self, name: str = "phi") -> StatefulSet:
