@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "default"
 _QUESTION: Final = "What does a controller do while it waits?"
 _STEP_SECONDS: Final = 40.0
+_STOCK_OUT: Final = ("NodeClaimReady", "InsufficientCapacity")
+_NO_PLUGIN: Final = ("NodesReady", "NodePluginsNotReady")
 
 
 class WorkspaceSteps:
@@ -89,9 +91,7 @@ class WorkspaceSteps:
         ):
             async with self._step("created -> out of stock"):
                 await self._user.create(WORKSPACES, NAMESPACE, self._document)
-                await view.until(
-                    lambda v: v.condition("NodeClaimReady")[1] == "InsufficientCapacity"
-                )
+                await view.until(lambda v: _STOCK_OUT in v.reasons)
             async with self._step("another claim -> a node"):
                 await view.until(lambda v: v.is_true("NodeClaimReady"))
         with self._waits.measure(
@@ -100,7 +100,7 @@ class WorkspaceSteps:
             "comes back every 2 s",
         ):
             async with self._step("no GPU plugin -> GPUs"):
-                await view.until(lambda v: v.condition("NodesReady")[1] == "NodePluginsNotReady")
+                await view.until(lambda v: _NO_PLUGIN in v.reasons)
                 await view.until(lambda v: v.is_true("ResourceReady"))
 
     async def _serve(self) -> None:

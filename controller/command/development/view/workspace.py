@@ -32,6 +32,7 @@ class WorkspaceView:
         screen: where changes are shown.
 
     Attributes:
+        reasons: of conditions, each with its type, all that were ever seen.
         claims: names of the NodeClaims that exist now.
         nodes: names of the nodes that exist now and came with claims.
         server: of the model; None if it does not exist.
@@ -40,6 +41,7 @@ class WorkspaceView:
 
     def __init__(self, name: str, screen: Screen) -> None:
         self.name = name
+        self.reasons: set[tuple[str, str]] = set()
         self.claims: set[str] = set()
         self.nodes: set[str] = set()
         self.server: StatefulSet | None = None
@@ -50,15 +52,10 @@ class WorkspaceView:
         self._screen = screen
         self._changes = Changes()
 
-    def condition(self, type_: str) -> tuple[str, str]:
-        """Status and reason of a condition; empty if there is none."""
-        listed = conditions_of(self._workspace) if self._workspace else []
-        found = (each for each in listed if each.get("type") == type_)
-        return next(((str(each["status"]), str(each.get("reason"))) for each in found), ("", ""))
-
     def is_true(self, type_: str) -> bool:
         """Return whether a condition is true."""
-        return self.condition(type_)[0] == "True"
+        listed = conditions_of(self._workspace) if self._workspace else []
+        return any((each.get("type"), each.get("status")) == (type_, "True") for each in listed)
 
     @property
     def is_empty(self) -> bool:
@@ -78,6 +75,7 @@ class WorkspaceView:
             for subject in [each for each in self._states if each.startswith(_CONDITION)]:
                 del self._states[subject]
         for each in conditions_of(workspace) if workspace else ():
+            self.reasons.add((str(each.get("type")), str(each.get("reason"))))
             if each.get("type") != _SUCCEEDED:
                 words = f"{each.get('status')} {each.get('reason')}: {each.get('message')}"
                 self._show(f"{_CONDITION} {each.get('type')}", words)
