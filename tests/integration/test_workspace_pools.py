@@ -21,7 +21,7 @@ from tests.integration.workspace_pools import (
     definitions,
     opened,
 )
-from tests.integration.workspaces import INSTANCE
+from tests.integration.workspaces import INSTANCE, manifest
 from tests.kaito.workspace.given_pool import NODE_CLASSES, UBUNTU
 from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
 
@@ -207,6 +207,27 @@ def own_node() -> dict[str, Any]:
         "metadata": {"name": "mine", "labels": {labels.INSTANCE_TYPE: INSTANCE, "apps": "phi"}},
         "status": {"capacity": {"nvidia.com/gpu": "1"}, "conditions": [ready]},
     }
+
+
+@embedded_only
+async def test_of_several_workspaces_one_counts_a_node_and_the_others_get_pools(
+    spaces: PoolWorkspaces,
+):
+    await spaces.world.user.create(NODES, "", own_node())
+    spaces.start_operator()
+    names = [f"w{number}" for number in range(4)]
+    template = manifest("phi", count=2)
+    for name in names:
+        parts = {part: template[part] for part in ("resource", "inference")}
+        await spaces.create(name, **{**parts, "resource": {**parts["resource"], "count": 1}})
+    for name in names:
+        await spaces.has_nodes(name)
+    await spaces.world.settle(60)
+    pools = [name for name in names if await spaces.pool(name) is not None]
+    assert len(pools) == 3
+    for name in names:
+        (worker,) = (await spaces.workspace(name)).status["workerNodes"]
+        assert (worker == "mine") is (name not in pools)
 
 
 async def test_an_edit_of_the_instance_type_makes_another_pool(spaces: PoolWorkspaces):

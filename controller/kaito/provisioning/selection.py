@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.custom_object import mapping
 from controller.kaito.api import labels
 from controller.kaito.provisioning.nodes import NodeFacts
+from controller.kaito.provisioning.pool_commitment import read_pool_commitment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,9 +57,25 @@ def looked_up_by(workspace: Workspace) -> tuple[str, ...]:
     return (lookup_text(mapping(selector.get("matchLabels"))),)
 
 
-def selected_by(workspace: Workspace) -> tuple[str, ...]:
-    """The same, but nothing for a selector without labels, which then selects no node."""
-    return tuple(filter(None, looked_up_by(workspace)))
+def used_by(workspace: Workspace) -> tuple[str, ...]:
+    """The texts of the nodes that a Workspace uses or may use beside its NodePool.
+
+    A selector without labels selects no node there.
+    """
+    text = (workspace.metadata.annotations or {}).get(labels.NODE_POOL_COMMITMENT)
+    commitment = read_pool_commitment(text)
+    committed = commitment.nodes if commitment is not None else ()
+    return (*filter(None, looked_up_by(workspace)), *map(node_text, committed))
+
+
+def usable_by(node: GpuNode) -> tuple[str, ...]:
+    """All texts under which a node is looked up there: of its labels, and of itself."""
+    return (*selectable_by(node), node_text(node.metadata.name))
+
+
+def node_text(name: str) -> str:
+    """The text under which the Workspaces are found that count a node; no label looks like it."""
+    return f"node/{name}"
 
 
 def lookup_text(selector: Mapping[str, object]) -> str:

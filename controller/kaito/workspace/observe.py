@@ -18,9 +18,11 @@ from controller.kaito.provisioning.pool_commitment import read_pool_commitment
 from controller.kaito.provisioning.selection import (
     BY_LABEL,
     BY_POOL_WORKSPACE,
+    BY_SELECTOR,
     BY_WORKSPACE,
     lookup_text,
     matching,
+    node_text,
     workspace_keys,
 )
 from controller.kaito.workspace.model_metadata import wanted_metadata
@@ -99,7 +101,7 @@ def observe_workspace(
         commitment,
         claims=_claims(meta, committed, reads) if _has_claims(sources, reads) else None,
         pool=pool,
-        nodes=() if isinstance(goal, Problem) else _nodes(meta, goal, sources.settings, reads),
+        nodes=() if isinstance(goal, Problem) else _nodes(meta, goal, sources, reads),
         workload=SeenWorkload()
         if isinstance(goal, Problem)
         else observe_workload(workspace, goal, reads, sources.lookups),
@@ -166,14 +168,16 @@ def _own_claims(
 
 
 def _nodes(
-    workspace: ObjectMeta, goal: Goal, settings: WorkspaceSettings, reads: CacheReader
+    workspace: ObjectMeta, goal: Goal, sources: WorkspaceSources, reads: CacheReader
 ) -> tuple[NodeFacts, ...]:
     """Nodes with the labels that the user asks for; claimed ones name the Workspace too.
 
-    Beside a NodePool, nodes count that came without any, if the user asks for a label at all.
+    Beside a NodePool, nodes count that came without any, if the user asks for a label at all, and
+    if no other Workspace counts them.
     Nodes have the labels of their claims. Those of an earlier Workspace of this name go (KAI-20).
     """
     selector: Mapping[str, str] = goal.spec.resource.node_labels
+    settings = sources.settings
     if settings.options.has_own_nodes:
         return _labelled(selector, reads)
     found = reads.by_index(NODES, BY_WORKSPACE, workspace.key)
@@ -183,7 +187,20 @@ def _nodes(
     provisioned = matching(own, selector)
     if settings.options.provisioner is Provisioner.NODE_CLAIMS or not selector:
         return provisioned
-    return (*provisioned, *(each for each in _labelled(selector, reads) if not each.has_workspace))
+    others = (each for each in _labelled(selector, reads) if not each.has_workspace)
+    return (*provisioned, *(each for each in others if _is_free(each.name, workspace, reads)))
+
+
+def _is_free(node: str, workspace: ObjectMeta, reads: CacheReader) -> bool:
+    """Return whether a node may be counted that is nobody's; the oldest of several keeps it."""
+    users = reads.by_index(WORKSPACES, BY_SELECTOR, node_text(node))
+    if any(each.metadata.uid == workspace.uid for each in users):
+        return workspace.uid == min((each.metadata for each in users), key=_seniority).uid
+    return not users
+
+
+def _seniority(meta: ObjectMeta) -> tuple[str, str]:
+    return (meta.creation_timestamp or "", meta.uid)
 
 
 def _labelled(selector: Mapping[str, str], reads: CacheReader) -> tuple[NodeFacts, ...]:

@@ -27,7 +27,8 @@ from controller.kaito.provisioning.selection import (
     looked_up_by,
     pool_workspace_keys,
     selectable_by,
-    selected_by,
+    usable_by,
+    used_by,
     workspace_keys,
 )
 from controller.kube import resources
@@ -89,7 +90,7 @@ _ALL_NODES: Final = Owned(
         BY_POOL_WORKSPACE: pool_workspace_keys,
     },
     also_enqueues=claim_workspace_keys,
-    references=References(BY_SELECTOR, selected_by, selectable_by),
+    references=References(BY_SELECTOR, used_by, usable_by),
 )
 """Beside a NodePool, nodes of one's own may be used too."""
 

@@ -10,6 +10,7 @@ from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.pool_commitment import PoolCommitment, read_pool_commitment
 from controller.kaito.workspace.watches import POOL_CLAIMS
 from controller.runtime.kind import Unreadable
@@ -144,6 +145,31 @@ def test_nodes_of_others_cover_nothing(more: dict[str, str]):
     found = committed(given)
     assert found is not None
     assert found.replicas == 1
+
+
+def another(created: str, given: GivenPool) -> Any:
+    """A Workspace of the same namespace that counts the node n9."""
+    found = workspace(name="other", uid="u-2", annotations=stored(given))
+    return changed(found, creation_timestamp=created)
+
+
+def test_a_node_that_another_workspace_counts_is_not_counted():
+    first = GivenPool()
+    first.reads.add(first.nodes, own_node())
+    given = GivenPool()
+    given.reads.add(given.nodes, own_node()).add(WORKSPACES, another("2027-01-01", first))
+    assert [node.name for node in given.observe().nodes] == []
+    assert given.creates(given.plan(), "NodePool")
+
+
+@pytest.mark.parametrize(("created", "keeps"), [("2025-01-01", False), ("2027-01-01", True)])
+def test_a_node_that_two_workspaces_count_stays_with_the_older_one(created: str, keeps: bool):
+    first = GivenPool()
+    first.reads.add(first.nodes, own_node())
+    given = GivenPool(workspace(annotations=stored(first)))
+    given.reads.add(given.nodes, own_node()).add(WORKSPACES, another(created, first))
+    found = bool(given.creates(given.plan(), "NodePool"))
+    assert found is not keeps
 
 
 def test_without_a_label_to_select_by_no_node_is_anybodys():
