@@ -23,7 +23,7 @@ from controller.ray.service.traffic.routing import (
     routing_problem,
     wanted_weights,
 )
-from controller.runtime.plan import Create, Delete, Replace
+from controller.runtime.plan import Create, Delete, MergePatch, Replace
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import (
     ACTIVE,
@@ -230,3 +230,17 @@ def test_while_the_specification_is_invalid_no_cluster_is_deleted_that_the_route
     plan = scene.kind.plan(replace(seen, others=(replaced,)), NOW)
     deleted = [each.target.name for each in plan.independent if isinstance(each, Delete)]
     assert deleted == ([] if kept else ["svc-ccccc"])
+
+
+@pytest.mark.parametrize(("hours", "written"), [(0, False), (10, True)])
+def test_a_deletion_is_not_put_off_by_a_clock_that_has_gone_back(hours: int, written: bool):
+    scene = Routed()
+    due = rfc3339(NOW + timedelta(hours=hours, seconds=30))
+    body = {"metadata": {"name": "svc-ccccc", "uid": "c", "annotations": {DELETE_AFTER: due}}}
+    seen = replace(scene.observe(), others=(msgspec.convert(body, RayCluster),))
+    stamps = [
+        each.patch["metadata"]["annotations"][DELETE_AFTER]
+        for each in scene.kind.plan(seen, NOW).independent
+        if isinstance(each, MergePatch) and each.target.name == "svc-ccccc"
+    ]
+    assert stamps == ([rfc3339(NOW + timedelta(seconds=60))] if written else [])

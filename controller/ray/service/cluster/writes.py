@@ -174,7 +174,8 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
 
     When that is stands on the cluster, so that a restart of the operator does not begin it again.
     While the specification is invalid, the delay is not known, and only what has its time is
-    deleted. A cluster that a service still selects, or a route still leads to, is kept.
+    deleted. A time later than the delay allows was written by a clock that has gone back since, or
+    for a longer delay: it is written anew. A cluster that a service still selects, or a route still leads to, is kept.
     """
     selected, delay = selected_clusters(seen), deletion_delay(seen)
     for cluster in seen.others:
@@ -182,8 +183,9 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
         if meta.terminating or meta.name in selected:
             continue
         due = deletion_time(cluster)
-        if due is None and delay is not None:
-            stamp = {labels.DELETE_AFTER: rfc3339(now + delay + _ROUND_UP)}
+        latest = None if delay is None else now + delay + _ROUND_UP
+        if latest is not None and (due is None or due > latest):
+            stamp = {labels.DELETE_AFTER: rfc3339(latest)}
             patch = {"metadata": {"annotations": stamp}}
             yield MergePatch(_target(seen, meta.name), meta.uid, patch)
         elif due is not None and due <= now:
