@@ -14,6 +14,7 @@ from controller.runtime.reconcile.installed_definition import InstalledDefinitio
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.kaito.api.stored_revision import WorkspaceRevision
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.lookups import (
         BenchmarkLog,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.pool_commitment import PoolCommitment
     from controller.kaito.provisioning.pools import ObservedPool
     from controller.kaito.workspace.goal import Goal
-    from controller.kube.objects import ControllerRevision, Job, Pod, StatefulSet
+    from controller.kube.objects import Job, Pod, StatefulSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class SeenWorkload:
         foreign: sentences about objects of others that have a name that it needs, by kind and name.
     """
 
-    revisions: tuple[ControllerRevision, ...] = ()
+    revisions: tuple[WorkspaceRevision, ...] = ()
     services: frozenset[str] = frozenset()
     server: StatefulSet | None = None
     job: Job | None = None
@@ -116,7 +117,8 @@ class WorkspaceObservation:
 
     Attributes:
         workspace: the Workspace.
-        goal: what the user wants, or the `Problem` that makes it invalid.
+        goal: what the user wants, or the `Problem` that makes it invalid or an edit that must not
+            be.
         settings: of the controller.
         commitment: the stored set of claims, None if there is none.
         claims: its claims; None if the API server has no such resource, or none are made.

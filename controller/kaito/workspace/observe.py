@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.ownership import owner_uid
@@ -25,6 +25,7 @@ from controller.kaito.provisioning.selection import (
     node_text,
     workspace_keys,
 )
+from controller.kaito.workspace.edits import edit_problem
 from controller.kaito.workspace.model_metadata import wanted_metadata
 from controller.kaito.workspace.observation import (
     SeenClaims,
@@ -94,7 +95,7 @@ def observe_workspace(
         committed = committed.union(pool.commitment.claims)
     wanted = _wanted_model(meta, goal, sources.settings)
     lookups = sources.lookups
-    return WorkspaceObservation(
+    seen = WorkspaceObservation(
         workspace,
         goal,
         sources.settings,
@@ -111,6 +112,8 @@ def observe_workspace(
         consistency_warnings=reads.consistency_warnings(meta.uid),
         process=sources.process,
     )
+    problem = None if isinstance(goal, Problem) else edit_problem(seen)
+    return seen if problem is None else replace(seen, goal=problem)
 
 
 def _wanted_model(

@@ -17,6 +17,7 @@ from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.options_map import OPTIONS_MAPS
+from controller.kaito.api.stored_revision import WorkspaceRevision
 from controller.kaito.provisioning.names import node_pool_name
 from controller.kaito.provisioning.selection import (
     BY_LABEL,
@@ -45,7 +46,9 @@ POOL_CLAIMS: Final = replace(NODE_CLAIMS, part="node pools")
 
 JOBS: Final = replace(resources.JOBS, part="workspaces")
 PODS: Final = replace(resources.PODS, part="workspaces")
-REVISIONS: Final = replace(resources.CONTROLLER_REVISIONS, part="workspaces")
+REVISIONS: Final = Resource(
+    "apps", "v1", "controllerrevisions", "ControllerRevision", WorkspaceRevision, part="workspaces"
+)
 STORAGE_CLASSES: Final = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", KubeObject, namespaced=False
 )

@@ -11,10 +11,11 @@ from controller.kaito.api import labels
 from controller.kaito.api.node import NODES, GpuNode
 from controller.kaito.api.nodeclaim import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.options_map import OPTIONS_MAPS, OptionsMap
+from controller.kaito.api.stored_revision import WorkspaceRevision
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kaito.workspace.watches import JOBS, REVISIONS
-from controller.kube.objects import ControllerRevision, Job, Service, StatefulSet
+from controller.kube.objects import Job, Service, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch
 from tests.fakes.reads import FakeReads
@@ -122,8 +123,8 @@ class Given:
         metadata = {**create.body["metadata"], "uid": f"uid-revision-{number}"}
         if name:
             metadata |= {"name": name, "annotations": {}}
-        raw = {"metadata": metadata, "revision": number}
-        self.reads.add(REVISIONS, msgspec.convert(raw, ControllerRevision))
+        raw = {"metadata": metadata, "revision": number, "data": create.body["data"]}
+        self.reads.add(REVISIONS, msgspec.convert(raw, WorkspaceRevision))
         return self
 
     def with_services(self) -> Given:

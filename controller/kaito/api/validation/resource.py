@@ -90,6 +90,16 @@ def selector_error(selector: LabelSelector | None) -> FieldError | None:
     return None
 
 
+def selected_labels(selector: LabelSelector | None) -> dict[str, str] | None:
+    """The selector as a map, None if it cannot be written as one."""
+    if selector is None:
+        return {}
+    if any(_requirement_problem(each) for each in selector.match_expressions):
+        return None
+    expressions = {each.key: each.values[0] for each in selector.match_expressions}
+    return {**selector.match_labels, **expressions}
+
+
 def _requirement_problem(requirement: SelectorRequirement) -> str:
     """The reason for which a requirement is no pair of key and value; empty if it is one."""
     operator, old = requirement.operator, "be converted into the old label selector format"

@@ -1,0 +1,100 @@
+"""Edits that Kaito's webhook refuses. There is no webhook here, so that they are refused later.
+
+The ControllerRevision in force holds the specification before the edit, and none is made from a
+refused one: whoever puts the field back is back at what there is. Who has overwritten the
+annotations with the specification, or has deleted revisions, is judged by the newest one that can
+be read: no accepted edit has changed what must not change. If none can be read, only an edit is
+refused for which nodes would go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.problem import Problem
+from controller.kaito.api import labels
+from controller.kaito.api.field_errors import INVALID, as_problem
+from controller.kaito.api.stored_revision import stored_specification
+from controller.kaito.api.validation.update import update_errors
+from controller.kaito.provisioning.pools import PoolOwner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kaito.api.stored_revision import WorkspaceRevision
+    from controller.kaito.workspace.observation import WorkspaceObservation
+
+_OTHERWISE = "or delete the workspace and create it anew"
+
+
+def edit_problem(seen: WorkspaceObservation) -> Problem | None:
+    """The problem of an edit that must not be, None if the specification may be followed.
+
+    Args:
+        seen: a Workspace whose specification is valid on its own.
+    """
+    if _stored_hash(seen) == seen.valid_goal.hash:
+        return None
+    for revision in _former_revisions(seen):
+        former = stored_specification(revision)
+        if former is not None:
+            problem = as_problem(tuple(update_errors(seen.valid_goal.spec, former)))
+            return problem and _with_remedy(problem, revision)
+    return _unjudged_problem(seen)
+
+
+def _stored_hash(seen: WorkspaceObservation) -> str:
+    return (seen.workspace.metadata.annotations or {}).get(labels.HASH, "")
+
+
+def _former_revisions(seen: WorkspaceObservation) -> Iterator[WorkspaceRevision]:
+    """The revisions to compare with: first the one in force, then from the newest on.
+
+    Without the annotation, the one in force is that of the specification if there is one.
+    """
+    in_force = _stored_hash(seen) or seen.valid_goal.hash
+    ranked = sorted(
+        seen.workload.revisions,
+        key=lambda each: (each.hash == in_force, each.revision, each.metadata.name),
+    )
+    yield from reversed(ranked)
+
+
+def _with_remedy(problem: Problem, revision: WorkspaceRevision) -> Problem:
+    remedy = (
+        "nothing was changed: put back what stands in ControllerRevision "
+        f"{revision.metadata.name}, {_OTHERWISE}"
+    )
+    return replace(problem, message=f"{problem.message}\n{remedy}")
+
+
+def _unjudged_problem(seen: WorkspaceObservation) -> Problem | None:
+    """The problem of a specification that asks for other nodes than there are, and may be edited.
+
+    One that asks for the same nodes is followed, and its revision is stored.
+    """
+    request, template = seen.valid_goal.request, _template_of_nodes(seen)
+    if request is None or template in {"", request.template}:
+        return None
+    message = (
+        "no ControllerRevision of the workspace can be read, which would tell whether this is an "
+        f'edit; its nodes were requested as "{template}" and not as "{request.template}", so they '
+        "would be deleted. Nothing was changed: put back the instance type and the labels, "
+        f"{_OTHERWISE}"
+    )
+    return Problem("resource", message, INVALID)
+
+
+def _template_of_nodes(seen: WorkspaceObservation) -> str:
+    """The machine and the labels of the requests for nodes that there are; empty if unknown."""
+    claims, pool = seen.claims, seen.pool
+    if pool is not None:
+        found = pool.found
+        if found is not None and found.owner is PoolOwner.THIS and found.template:
+            return found.template
+        is_there = found is not None or pool.is_pending or pool.is_unreadable
+        return pool.commitment.template if pool.commitment is not None and is_there else ""
+    if claims is None or seen.commitment is None:
+        return ""
+    return seen.commitment.template if claims.by_name or claims.pending else ""

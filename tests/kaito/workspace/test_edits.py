@@ -1,0 +1,453 @@
+"""Edits of what must not change: refused in Kaito's words, and without any consequence."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from controller.apimachinery.custom_object import dig
+from controller.apimachinery.problem import Problem
+from controller.kaito.api import labels
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.options import KaitoOptions, Provisioner
+from controller.kaito.api.stored_revision import WorkspaceRevision
+from controller.kaito.api.validation.workspace import validate_workspace
+from controller.kaito.api.workspace import Workspace
+from controller.kaito.workspace import WorkspaceSettings
+from controller.kaito.workspace.watches import REVISIONS
+from controller.runtime.plan import Delete, MergePatch
+from tests.kaito.support import inference, raw_workspace, tuning
+from tests.kaito.workspace.given import Given, claim, own, server, writes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.runtime.plan import Plan
+
+OTHER_MACHINE = "Standard_NC48ads_A100_v4"
+CLAIMS = WorkspaceSettings()
+OWN_NODES = WorkspaceSettings(
+    options=KaitoOptions(provisioner=Provisioner.OWN_NODES, mig=True, accelerators=True)
+)
+TEMPLATE = {"spec": {"containers": [{"name": "s", "image": "example.com/s:1"}]}}
+OTHER_TEMPLATE = {"spec": {"containers": [{"name": "s", "image": "example.com/s:2"}]}}
+ADAPTER = {"source": {"name": "a", "image": "example.com/adapter:1"}}
+NOTHING: Any = None
+
+
+def with_field(raw: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """The same object with another value at a path; None removes the field."""
+    edited = copy.deepcopy(raw)
+    *parents, last = path.split(".")
+    place = edited
+    for parent in parents:
+        place = place.setdefault(parent, {})
+    if value is NOTHING:
+        place.pop(last, None)
+    else:
+        place[last] = value
+    return edited
+
+
+def viewed(raw: dict[str, Any]) -> Workspace:
+    return msgspec.convert(raw, Workspace)
+
+
+class Served:
+    """A Workspace that is served, whose user edits it."""
+
+    def __init__(self, settings: WorkspaceSettings = CLAIMS, **changes: Any) -> None:
+        self.settings = settings
+        self.raw = raw_workspace(**changes)
+        if settings is OWN_NODES:
+            self.raw["resource"].pop("instanceType", None)
+        before = self._given(self.raw).with_revision()
+        commit = before.plan().commit
+        assert isinstance(commit, MergePatch)
+        self.raw["metadata"] |= commit.patch["metadata"]
+        self.revisions: list[dict[str, Any]] = [self.revision_of(self.raw)]
+
+    def _given(self, raw: dict[str, Any]) -> Given:
+        found = Given(viewed(raw), self.settings)
+        if self.settings is CLAIMS:
+            found.with_nodes()
+        return found.with_services().with_server(server())
+
+    def revision_of(self, raw: dict[str, Any], number: int = 1) -> dict[str, Any]:
+        """The ControllerRevision of a specification."""
+        new = with_field(raw, "metadata.annotations", NOTHING)
+        found = Given(viewed(new), self.settings)
+        (create,) = found.creates(found.plan(), "ControllerRevision")
+        metadata = {**create.body["metadata"], "uid": f"uid-revision-{number}"}
+        return {"metadata": metadata, "revision": number, "data": create.body["data"]}
+
+    def edited(self, path: str, value: Any, **annotations: str | None) -> Given:
+        """What is there after an edit, which may overwrite annotations."""
+        raw = with_field(self.raw, path, value)
+        marks = raw["metadata"]["annotations"] | annotations
+        raw["metadata"]["annotations"] = {key: marks[key] for key in marks if marks[key]}
+        found = self._given(raw)
+        views = [msgspec.convert(each, WorkspaceRevision) for each in self.revisions]
+        found.reads.add(REVISIONS, *views)
+        return found
+
+
+def refusal(found: Given) -> str:
+    """The message of a refused edit; empty if it is followed."""
+    problem = found.kind.problem(found.observe())
+    return problem.message if problem is not None else ""
+
+
+def has_consequences(plan: Plan) -> bool:
+    return bool(writes(plan) or plan.commit or plan.lookups or plan.subscriptions)
+
+
+INSTANCE_TYPE = (
+    "instanceType cannot be changed once set when node auto-provisioning is enabled: "
+    "resource.instanceType"
+)
+REFUSED: list[tuple[dict[str, Any], str, Any, str]] = [
+    ({}, "resource.instanceType", OTHER_MACHINE, INSTANCE_TYPE),
+    ({}, "resource.count", 2, "field is immutable: resource.count"),
+    (
+        {},
+        "resource.labelSelector",
+        {"matchLabels": {"apps": "other"}},
+        "field is immutable: resource.labelSelector",
+    ),
+    (
+        {},
+        "resource.labelSelector",
+        {"matchExpressions": [{"key": "apps", "operator": "In", "values": ["phi"]}]},
+        "field is immutable: resource.labelSelector",
+    ),
+    ({}, "inference.preset", {"name": "phi-4"}, "field is immutable: inference.preset"),
+    (
+        {},
+        "inference.preset.presetOptions",
+        {"modelAccessSecret": "other"},
+        "field is immutable: inference.preset",
+    ),
+    (
+        {},
+        "inference",
+        {"template": TEMPLATE},
+        (
+            "field cannot be unset/set if it was set/unset: inference.template\n"
+            "field is immutable: inference.preset"
+        ),
+    ),
+    (
+        {"tuning": tuning()},
+        "tuning.preset.name",
+        "phi-3-mini-4k-instruct",
+        "Preset cannot be changed: tuning.Preset",
+    ),
+    ({"tuning": tuning()}, "tuning.method", "lora", "Method cannot be changed: tuning.Method"),
+    (
+        {"tuning": tuning()},
+        "tuning.input.name",
+        "other",
+        ("invalid value: During tuning Name field cannot be changed once set: tuning.Input.Name"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "path", "value", "message"), REFUSED)
+def test_an_edit_of_what_must_not_change_is_refused_in_kaitos_words(
+    before: dict[str, Any], path: str, value: Any, message: str
+):
+    served = Served(**before)
+    found = served.edited(path, value)
+    plan = found.plan()
+    name = served.revisions[0]["metadata"]["name"]
+    assert refusal(found) == (
+        f"{message}\nnothing was changed: put back what stands in ControllerRevision {name}, or "
+        "delete the workspace and create it anew"
+    )
+    assert not has_consequences(plan)
+    assert found.condition("ResourceReady") == ("False", "InvalidWorkspaceSpec", refusal(found))
+    assert plan.status is not None
+    assert [each.reason for each in plan.status.events] == ["InvalidWorkspaceSpec"]
+
+
+def test_a_workspace_does_not_turn_from_serving_to_tuning():
+    served = Served()
+    served.raw.pop("inference")
+    message = refusal(served.edited("tuning", tuning()))
+    assert message.startswith(
+        "Inference field cannot be toggled once set: spec.inference\n"
+        "Tuning field cannot be toggled once set: spec.tuning\n"
+    )
+
+
+def test_the_event_comes_once():
+    served = Served()
+    first = served.edited("resource.instanceType", OTHER_MACHINE)
+    status = first.plan().status
+    assert status is not None
+    served.raw["status"] = status.wanted
+    again = served.edited("resource.instanceType", OTHER_MACHINE).plan().status
+    assert again is not None
+    assert (again.wanted["conditions"], again.events) == (status.wanted["conditions"], ())
+
+
+def test_a_field_that_is_put_back_is_followed_again():
+    served = Served()
+    assert refusal(served.edited("resource.instanceType", OTHER_MACHINE))
+    healed = served.edited("resource.instanceType", served.raw["resource"]["instanceType"])
+    assert refusal(healed) == ""
+    assert healed.condition("ResourceReady")[0] == "True"
+    assert writes(healed.plan()) == []
+
+
+def test_a_workspace_with_a_refused_edit_can_be_deleted():
+    served = Served()
+    served.raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:59:00Z"
+    found = served.edited("resource.instanceType", OTHER_MACHINE)
+    (delete,) = writes(found.plan())
+    assert isinstance(delete, Delete)
+    assert delete.target.resource == NODE_CLAIMS
+
+
+ALLOWED: list[tuple[dict[str, Any], str, Any]] = [
+    ({}, "inference.config", "more"),
+    ({}, "inference.adapters", [ADAPTER]),
+    ({"inference": {"template": TEMPLATE}}, "inference.template", OTHER_TEMPLATE),
+    ({}, "resource.preferredNodes", ["n1"]),
+    ({"resource": {"count": None}}, "resource.count", 2),
+    ({}, "resource.count", None),
+    ({"tuning": tuning()}, "tuning.method", "QLoRA"),
+    ({"tuning": tuning()}, "tuning.config", "more"),
+    ({"tuning": tuning()}, "tuning.input.urls", ["https://example.com/other.parquet"]),
+    ({"tuning": tuning()}, "tuning.output.image", "example.com/result:2"),
+]
+
+
+@pytest.mark.parametrize(("before", "path", "value"), ALLOWED)
+def test_other_edits_get_a_revision(before: dict[str, Any], path: str, value: Any):
+    found = Served(**before).edited(path, value)
+    assert refusal(found) == ""
+    (create,) = found.creates(found.plan(), "ControllerRevision")
+    assert create.body["revision"] == 2
+
+
+def test_with_own_nodes_the_instance_type_may_be_emptied_and_parts_of_gpus_may_not_change():
+    served = Served(OWN_NODES, resource={"partition": {"mode": "accelerator", "count": 1}})
+    served.revisions[0]["data"]["resource"]["instanceType"] = OTHER_MACHINE
+    assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
+    found = served.edited("resource.partition.count", 2)
+    assert refusal(found).startswith("field is immutable: resource.partition\n")
+    assert not has_consequences(found.plan())
+
+
+# which revision is in force
+
+
+def histories() -> tuple[Served, dict[str, Any], dict[str, Any]]:
+    """A Workspace, and two revisions of it: of what is in force, and of another machine."""
+    served = Served()
+    other = with_field(served.raw, "resource.instanceType", OTHER_MACHINE)
+    return served, served.revisions[0], served.revision_of(other, 2)
+
+
+def test_the_annotation_tells_which_revision_is_in_force_not_the_number():
+    served, present, newer = histories()
+    served.revisions = [newer, present]
+    assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
+    assert INSTANCE_TYPE in refusal(served.edited("resource.instanceType", OTHER_MACHINE))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_revisions_with_the_same_number_the_one_in_force_counts(order: int):
+    served, present, newer = histories()
+    newer["revision"] = present["revision"]
+    served.revisions = [present, newer][::order]
+    assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
+    assert INSTANCE_TYPE in refusal(served.edited("resource.instanceType", OTHER_MACHINE))
+
+
+def test_who_overwrites_the_annotation_too_is_judged_by_the_newest_revision():
+    served, present, newer = histories()
+    present["revision"], served.revisions = 3, [present, newer]
+    third = served.edited("resource.instanceType", "Standard_NC96ads_A100_v4", **NO_MARKS)
+    assert INSTANCE_TYPE in refusal(third)
+    assert not has_consequences(third.plan())
+
+
+NO_MARKS: dict[str, str | None] = {labels.HASH: None, labels.REVISION: None}
+
+
+def test_without_the_annotation_a_specification_that_has_a_revision_is_followed():
+    served, present, newer = histories()
+    served.revisions = [present, newer]
+    assert refusal(served.edited("resource.count", 1, **NO_MARKS)) == ""
+
+
+def deep() -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(900):
+        value = {"a": value}
+    return {"resource": value, "inference": {"template": value}}
+
+
+UNREADABLE: list[Any] = [
+    None,
+    {},
+    [],
+    "text",
+    {"resource": {}, "inference": None, "tuning": None},
+    {"resource": {"count": "many"}, "inference": inference()},
+    {"resource": {"instanceType": ["x"]}, "inference": inference()},
+    {"resource": {}, "inference": 7},
+    deep(),
+]
+
+
+@pytest.mark.parametrize("data", UNREADABLE, ids=range(len(UNREADABLE)))
+def test_an_unreadable_revision_is_passed_over_for_the_one_before(data: Any):
+    served, present, _ = histories()
+    hidden = copy.deepcopy(present)
+    hidden["metadata"]["name"], hidden["revision"], hidden["data"] = "phi-odd", 9, data
+    present["metadata"]["annotations"] = {}
+    served.revisions = [hidden, present]
+    assert INSTANCE_TYPE in refusal(served.edited("resource.instanceType", OTHER_MACHINE))
+    assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
+
+
+@pytest.mark.parametrize("data", UNREADABLE, ids=range(len(UNREADABLE)))
+def test_if_nobody_can_tell_what_there_was_no_node_goes(data: Any):
+    served = Served()
+    served.revisions[0]["data"] = data
+    found = served.edited("resource.instanceType", OTHER_MACHINE)
+    assert "no ControllerRevision of the workspace can be read" in refusal(found)
+    assert '"Standard_NC24ads_A100_v4 apps=phi"' in refusal(found)
+    assert not has_consequences(found.plan())
+
+
+@pytest.mark.parametrize("path", ["inference.adapters", "resource.preferredNodes"])
+def test_if_nobody_can_tell_what_there_was_an_edit_that_keeps_the_nodes_is_followed(path: str):
+    served = Served()
+    served.revisions = []
+    value: Any = [ADAPTER] if path == "inference.adapters" else ["n1"]
+    found = served.edited(path, value)
+    assert refusal(found) == ""
+    assert len(found.creates(found.plan(), "ControllerRevision")) == 1
+
+
+def test_a_workspace_that_was_copied_with_the_annotations_of_another_was_not_edited():
+    served = Served()
+    raw = with_field(served.raw, "resource.instanceType", OTHER_MACHINE)
+    raw["metadata"]["uid"] = "u-2"
+    assert refusal(Given(viewed(raw))) == ""
+
+
+def test_a_revision_of_a_claim_whose_write_is_not_known_counts_as_a_node():
+    served = Served()
+    served.revisions = []
+    found = served.edited("resource.instanceType", OTHER_MACHINE)
+    found.reads.objects.pop((NODE_CLAIMS.plural, claim().metadata.name))
+    assert refusal(found) == ""
+    found.reads.unsettled = frozenset({f"claim/{claim().metadata.name}"})
+    assert "no ControllerRevision of the workspace can be read" in refusal(found)
+
+
+def test_a_revision_of_somebody_else_says_nothing():
+    served, _, newer = histories()
+    newer["metadata"] = own("phi-other", ownerReferences=[])
+    served.revisions.append(newer)
+    assert refusal(served.edited("inference.adapters", [ADAPTER])) == ""
+
+
+# any edit of one field
+
+MUST_NOT_CHANGE = {
+    "resource.count": "resource.count",
+    "resource.instanceType": "resource.instanceType",
+    "resource.labelSelector": "resource.labelSelector",
+    "resource.partition": "resource.partition",
+    "inference.preset": "inference.preset",
+    "inference.preset.name": "inference.preset",
+    "inference.preset.accessMode": "inference.preset",
+    "inference.preset.presetOptions": "inference.preset",
+    "tuning.preset.name": "tuning.Preset",
+    "tuning.preset.presetOptions": "tuning.Preset",
+    "tuning.method": "tuning.Method",
+    "tuning.input.name": "tuning.Input.Name",
+}
+"""Fields that stay as they are, and as what an error names them."""
+
+MAY_CHANGE = (
+    *("resource.preferredNodes", "inference.adapters", "inference.config", "inference.template"),
+    *("tuning.config", "tuning.input.urls", "tuning.input.image", "tuning.output"),
+)
+VALUES: dict[str, Sequence[Any]] = {
+    "resource.count": (1, 2, 5),
+    "resource.instanceType": ("Standard_NC24ads_A100_v4", OTHER_MACHINE, "Standard_NV1"),
+    "resource.labelSelector": ({"matchLabels": {"apps": "phi"}}, {"matchLabels": {"b": "c"}}, {}),
+    "resource.partition": ({"mode": "accelerator", "count": 1}, {"mode": "mig"}),
+    "resource.preferredNodes": (["n1"], ["n1", "n2"]),
+    "inference.preset": ({"name": "phi-4-mini-instruct"}, {"name": "phi-4"}),
+    "inference.preset.name": ("phi-4-mini-instruct", "phi-4", "someone/model"),
+    "inference.preset.accessMode": ("public", "private"),
+    "inference.preset.presetOptions": ({"image": "a/b"}, {"modelAccessSecret": "s"}),
+    "inference.template": (TEMPLATE, OTHER_TEMPLATE),
+    "inference.adapters": ([ADAPTER], []),
+    "inference.config": ("a", "b"),
+    "tuning.preset.name": ("phi-3-mini-4k-instruct", "phi-3-mini-128k-instruct"),
+    "tuning.preset.presetOptions": ({"image": "a/b"},),
+    "tuning.method": ("lora", "qlora", "QLORA"),
+    "tuning.input.name": ("a", "b"),
+    "tuning.input.urls": (["https://example.com/a"],),
+    "tuning.input.image": ("a/b",),
+    "tuning.output": ({"image": "a/b", "imagePushSecret": "s"},),
+    "tuning.config": ("a", "b"),
+}
+SERVED = (
+    Served(),
+    Served(resource={"count": None, "labelSelector": None}),
+    Served(inference={"template": TEMPLATE}),
+    Served(inference=inference(adapters=[ADAPTER], config="a")),
+    Served(tuning=tuning()),
+    Served(tuning=tuning(input={"name": "a", "image": "c/d"})),
+    Served(OWN_NODES),
+    Served(OWN_NODES, resource={"partition": {"mode": "accelerator", "count": 1}}),
+)
+
+
+@given(
+    st.sampled_from(SERVED),
+    st.sampled_from([*MUST_NOT_CHANGE, *MAY_CHANGE]).flatmap(
+        lambda path: st.tuples(st.just(path), st.sampled_from([*VALUES[path], NOTHING]))
+    ),
+)
+def test_any_edit_of_one_field_is_allowed_or_refused_with_its_name_and_without_consequences(
+    served: Served, edit: tuple[str, Any]
+):
+    path, value = edit
+    purpose = path.partition(".")[0]
+    assume(served.raw.get(purpose) is not None)
+    found = served.edited(path, value)
+    assume(not isinstance(validate_workspace(found.workspace, served.settings.options), Problem))
+    message, plan = refusal(found), found.plan()
+    if message:
+        assert MUST_NOT_CHANGE[path] in message
+        assert not has_consequences(plan)
+    else:
+        assert path in MAY_CHANGE or is_the_same(served, path, value)
+        assert isinstance(plan.status and plan.status.wanted["state"], str)
+
+
+def is_the_same(served: Served, path: str, value: Any) -> bool:
+    """Return whether an edit changes nothing that counts."""
+    before = dig(served.raw, *path.split("."))
+    if path == "resource.count":
+        return None in {before, value} or before == value
+    if path == "tuning.method":
+        return before.lower() == value.lower()
+    return (before or None) == (value or None)
