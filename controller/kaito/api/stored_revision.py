@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from controller.apimachinery.custom_object import mapping, parse
+from controller.apimachinery.custom_object import parse
 from controller.kaito.api import labels
 from controller.kaito.api.workspace import WorkspaceSpec
 from controller.kube.objects import ControllerRevision
@@ -26,7 +26,7 @@ class WorkspaceRevision(ControllerRevision, frozen=True):
 def stored_specification(revision: WorkspaceRevision) -> WorkspaceSpec | None:
     """The specification that it holds; None if nobody can tell."""
     try:
-        spec = parse(mapping(revision.data), WorkspaceSpec)
+        spec = parse(revision.data, WorkspaceSpec)
     except (msgspec.ValidationError, RecursionError):
         return None
     return spec if spec.inference is not None or spec.tuning is not None else None

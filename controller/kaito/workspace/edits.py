@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kaito.api.stored_revision import WorkspaceRevision
-    from controller.kaito.workspace.observation import WorkspaceObservation
+    from controller.kaito.workspace.observation import SeenPool, WorkspaceObservation
 
 _OTHERWISE = "or delete the workspace and create it anew"
 
@@ -87,14 +87,23 @@ def _unjudged_problem(seen: WorkspaceObservation) -> Problem | None:
 
 
 def _template_of_nodes(seen: WorkspaceObservation) -> str:
-    """The machine and the labels of the requests for nodes that there are; empty if unknown."""
-    claims, pool = seen.claims, seen.pool
-    if pool is not None:
-        found = pool.found
-        if found is not None and found.owner is PoolOwner.THIS and found.template:
-            return found.template
-        is_there = found is not None or pool.is_pending or pool.is_unreadable
-        return pool.commitment.template if pool.commitment is not None and is_there else ""
-    if claims is None or seen.commitment is None:
+    """The machine and the labels for which there are requests for nodes; empty if there are none.
+
+    Requests that are not certain to be gone count.
+    """
+    if seen.pool is not None:
+        return _template_of_pool(seen.pool)
+    claims, commitment = seen.claims, seen.commitment
+    if claims is None or commitment is None:
         return ""
-    return seen.commitment.template if claims.by_name or claims.pending else ""
+    return commitment.template if claims.by_name or claims.pending else ""
+
+
+def _template_of_pool(pool: SeenPool) -> str:
+    """The same of a NodePool; one of somebody else is not deleted (KAI-9)."""
+    found = pool.found
+    own = found if found is not None and found.owner is PoolOwner.THIS else None
+    if own is not None and own.template:
+        return own.template
+    may_be_there = own is not None or pool.is_pending or pool.is_unreadable
+    return pool.commitment.template if pool.commitment is not None and may_be_there else ""
