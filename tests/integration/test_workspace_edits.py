@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,28 +16,33 @@ from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetKind
 from controller.kaito.workspace import WorkspaceKind
 from controller.kaito.workspace.watches import REVISIONS
+from controller.kube.resources import CONTROLLER_REVISIONS, STATEFUL_SETS
+from tests.integration.forks import Forks
 from tests.integration.harness import install_crds
 from tests.integration.inferencesets import set_manifest
+from tests.integration.test_crashes import all_but
+from tests.integration.test_workspace_crashes import WATCHED, late, one_operator
 from tests.integration.workspaces import INSTANCE as MACHINE
-from tests.integration.workspaces import Workspaces, manifest, opened, served
+from tests.integration.workspaces import Workspaces, manifest, opened
 from tests.kaito.support import inference
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.integration.harness import World
+    from tests.faults.journal import JournalEntry
+    from tests.integration.harness import RunningOperator, World
 
-pytestmark = pytest.mark.embedded_only
+embedded_only = pytest.mark.embedded_only
 
 OTHER_MACHINE = "Standard_NC48ads_A100_v4"
 REFUSED = ("False", "InvalidWorkspaceSpec")
+ADAPTER = {"source": {"name": "a", "image": "example.com/adapter:1"}}
 
 
 @pytest.fixture
 async def spaces(world: World) -> AsyncIterator[Workspaces]:
     async with opened(world) as workspaces:
-        with served(world):
-            yield workspaces
+        yield workspaces
 
 
 async def edit(spaces: Workspaces, **patch: Any) -> None:
@@ -55,17 +61,18 @@ async def state(spaces: Workspaces) -> tuple[Any, ...]:
     )
 
 
-async def is_serving(spaces: Workspaces) -> None:
+async def has_a_server(spaces: Workspaces) -> None:
     await spaces.create()
-    await spaces.reaches("InferenceReady", "True", "WorkspaceInferenceStatusSuccess")
-    await spaces.world.settle(30)
+    await spaces.has_nodes()
+    await spaces.world.settle(5)
 
 
+@embedded_only
 async def test_a_refused_edit_changes_nothing_until_it_is_taken_back_also_if_the_operator_is_killed(
     spaces: Workspaces,
 ):
     operator = spaces.start_operator()
-    await is_serving(spaces)
+    await has_a_server(spaces)
     before = await state(spaces)
     await operator.kill()
     await edit(spaces, resource={"instanceType": OTHER_MACHINE})
@@ -92,19 +99,29 @@ async def test_a_refused_edit_changes_nothing_until_it_is_taken_back_also_if_the
     assert len((await state(spaces))[2]) == 2
 
 
-async def test_a_workspace_with_a_refused_edit_is_deleted_with_its_claims(spaces: Workspaces):
+async def test_a_refused_edit_is_taken_back_or_its_workspace_is_deleted(
+    spaces: Workspaces,
+):
     spaces.start_operator()
-    await is_serving(spaces)
+    await has_a_server(spaces)
+    before = await state(spaces)
     await edit(spaces, resource={"instanceType": OTHER_MACHINE})
+    await spaces.reaches("ResourceReady", *REFUSED)
+    assert await state(spaces) == before
+    await edit(spaces, resource={"instanceType": MACHINE})
+    await spaces.has_nodes()
+    assert await state(spaces) == before
+    await edit(spaces, inference={"preset": {"name": "phi-4"}})
     await spaces.reaches("ResourceReady", *REFUSED)
     await spaces.delete()
     await spaces.world.eventually(spaces.is_gone)
     assert await spaces.claims() == []
 
 
+@embedded_only
 async def test_an_edit_that_overwrites_the_annotations_too_deletes_no_claim(spaces: Workspaces):
     operator = spaces.start_operator()
-    await is_serving(spaces)
+    await has_a_server(spaces)
     await operator.kill()
     marks = (labels.HASH, labels.REVISION, labels.NODE_CLAIMS)
     await edit(
@@ -120,7 +137,7 @@ async def test_an_edit_that_overwrites_the_annotations_too_deletes_no_claim(spac
 
 async def test_the_plan_of_such_an_edit_is_its_refusal(spaces: Workspaces):
     spaces.start_operator()
-    await is_serving(spaces)
+    await has_a_server(spaces)
     world = spaces.world
     planner = Planner(world.user, [WorkspaceKind()], world.wall())
     raw = manifest()
@@ -132,6 +149,7 @@ async def test_the_plan_of_such_an_edit_is_its_refusal(spaces: Workspaces):
     assert [each for each in plan.items if each.kind != "Workspace"] == []
 
 
+@embedded_only
 async def test_an_edit_of_an_inference_set_is_refused_for_none_of_its_workspaces(
     spaces: Workspaces,
 ):
@@ -149,3 +167,60 @@ async def test_an_edit_of_an_inference_set_is_refused_for_none_of_its_workspaces
     reasons = {each["reason"] for one in found for each in conditions_of(one)}
     assert "workspaceResourceStatusSuccess" in reasons
     assert "InvalidWorkspaceSpec" not in reasons
+
+
+WRITTEN = {*WATCHED, str(CONTROLLER_REVISIONS), str(STATEFUL_SETS)}
+Outcome = tuple[int, int, bool, int]
+"""Claims that were created, those that were deleted, whether the edit was refused, revisions."""
+
+EXPECTED: Outcome = (1, 0, True, 2)
+
+
+async def allowed_and_refused_edits(spaces: Workspaces) -> Outcome:
+    """An edit that may be, at once one that must not be, and the second is taken back."""
+    await spaces.create()
+    await spaces.has_nodes(seconds=900)
+    await spaces.world.settle(60)
+    await edit(spaces, inference={"adapters": [ADAPTER]})
+    await asyncio.sleep(0.3)
+    await edit(spaces, resource={"instanceType": OTHER_MACHINE})
+    await spaces.world.settle(300)
+    refused = (await spaces.condition("ResourceReady"))[:2] == REFUSED
+    await edit(spaces, resource={"instanceType": MACHINE})
+    await spaces.world.settle(300)
+    await spaces.has_nodes(seconds=900)
+    revisions = (await spaces.world.user.list(REVISIONS, spaces.world.namespace)).items
+    referee = spaces.referee
+    return referee.created["phi"], referee.deleted["phi"], refused, len(revisions)
+
+
+def kill_at(
+    spaces: Workspaces, operator: RunningOperator, forks: Forks[Outcome], *, applied: bool
+) -> None:
+    """Kill the operator at the write that this fork is about, and start another one."""
+
+    async def restart() -> None:
+        await operator.kill()
+        spaces.start_operator(rules=late())
+
+    def strike(entry: JournalEntry) -> None:
+        asked = entry.attributes
+        if asked.writes and asked.resource in WRITTEN and forks.strikes():
+            operator.transport.sever()
+            spaces.world.background(restart())
+
+    hooks = operator.transport.on_answer if applied else operator.transport.on_request
+    hooks.append(strike)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@pytest.mark.slow
+@embedded_only
+@pytest.mark.usefixtures("silence")
+async def test_killed_at_any_single_write_an_edit_is_judged_by_what_is_in_force(applied: bool):
+    forks = Forks[Outcome]()
+    async with one_operator() as (spaces, operator):
+        kill_at(spaces, operator, forks, applied=applied)
+        assert await forks.play(allowed_and_refused_edits(spaces)) == EXPECTED
+    assert forks.places > 10
+    assert all_but(EXPECTED, forks) == {}

@@ -63,7 +63,7 @@ def _former_revisions(seen: WorkspaceObservation) -> Iterator[WorkspaceRevision]
 
 def _with_remedy(problem: Problem, revision: WorkspaceRevision) -> Problem:
     remedy = (
-        "nothing was changed: put back what stands in ControllerRevision "
+        "the edit has no consequences: put back what stands in ControllerRevision "
         f"{revision.metadata.name}, {_OTHERWISE}"
     )
     return replace(problem, message=f"{problem.message}\n{remedy}")
@@ -80,7 +80,7 @@ def _unjudged_problem(seen: WorkspaceObservation) -> Problem | None:
     message = (
         "no ControllerRevision of the workspace can be read, which would tell whether this is an "
         f'edit; its nodes were requested as "{template}" and not as "{request.template}", so they '
-        "would be deleted. Nothing was changed: put back the instance type and the labels, "
+        "would be deleted. It has no consequences: put back the instance type and the labels, "
         f"{_OTHERWISE}"
     )
     return Problem("resource", message, INVALID)

@@ -22,6 +22,7 @@ from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.observe_pool import SCOPE as POOL_SCOPE
 from controller.kaito.workspace.watches import REVISIONS
+from controller.kube.objects import ObjectMeta
 from controller.runtime.kind import Unreadable
 from controller.runtime.plan import Delete, MergePatch
 from tests.kaito.support import inference, raw_workspace, tuning
@@ -172,8 +173,8 @@ def test_an_edit_of_what_must_not_change_is_refused_in_kaitos_words(
     plan = found.plan()
     name = served.revisions[0]["metadata"]["name"]
     assert refusal(found) == (
-        f"{message}\nnothing was changed: put back what stands in ControllerRevision {name}, or "
-        "delete the workspace and create it anew"
+        f"{message}\nthe edit has no consequences: put back what stands in ControllerRevision "
+        f"{name}, or delete the workspace and create it anew"
     )
     assert not has_consequences(plan)
     assert found.condition("ResourceReady") == ("False", "InvalidWorkspaceSpec", refusal(found))
@@ -406,7 +407,7 @@ def edited_pool(commit: bool = True) -> GivenPool:
     """An edit beside a NodePool, of which no revision tells."""
     patch = GivenPool().plan().commit
     assert isinstance(patch, MergePatch)
-    marks = patch.patch["metadata"]["annotations"] if commit else {}
+    marks: dict[str, Any] = patch.patch["metadata"]["annotations"] if commit else {}
     machine = {"instanceType": OTHER_MACHINE}
     return GivenPool(viewed(raw_workspace(annotations=marks, resource=machine)))
 
@@ -420,7 +421,7 @@ def test_if_nobody_can_tell_what_there_was_no_pool_goes():
     marked.reads.add(NODE_POOLS, pool(metadata=MARK))
     committed.reads.add(NODE_POOLS, pool())
     pending.reads.unsettled = frozenset({POOL_SCOPE})
-    odd.reads.odd = {NODE_POOLS: {POOL_NAME: Unreadable("odd", ())}}
+    odd.reads.odd = {NODE_POOLS: {POOL_NAME: Unreadable(ObjectMeta(name=POOL_NAME), "odd")}}
     for found in (marked, committed, pending, odd):
         assert "no ControllerRevision of the workspace can be read" in refusal(found)
         assert not has_consequences(found.plan())
@@ -432,7 +433,7 @@ def test_a_pool_of_somebody_else_or_none_hinders_nothing():
     assert (refusal(absent), refusal(foreign)) == ("", "")
 
 
-KAITOS_REVISION = {
+KAITOS_REVISION: dict[str, Any] = {
     "metadata": own(
         "phi-c692b",
         labels={labels.REVISION_OF: "phi"},
@@ -452,7 +453,7 @@ KAITOS_REVISION = {
 
 def test_an_edit_between_kaito_and_manta_is_judged_by_kaitos_revision():
     marks = {labels.REVISION: "4", labels.HASH: "c692b" + "0" * 59}
-    same = {"instanceType": OTHER_MACHINE, "labelSelector": {}}
+    same: dict[str, Any] = {"instanceType": OTHER_MACHINE, "labelSelector": {}}
     preset = {"preset": {"name": "phi-4", "accessMode": "public"}}
     allowed = raw_workspace(
         annotations=marks, resource=same, inference={**preset, "adapters": [ADAPTER]}
