@@ -175,7 +175,8 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
     When that is stands on the cluster, so that a restart of the operator does not begin it again.
     While the specification is invalid, the delay is not known, and only what has its time is
     deleted. A time later than the delay allows was written by a clock that has gone back since, or
-    for a longer delay: it is written anew. A cluster that a service still selects, or a route still leads to, is kept.
+    for a longer delay: it is written anew. A cluster that a service still selects, or a route still
+    leads to, is kept.
     """
     selected, delay = selected_clusters(seen), deletion_delay(seen)
     for cluster in seen.others:
