@@ -359,6 +359,15 @@ BAD_LUCK = {
             Step(0.0, EditPods(0, -2, 1)),
         ),
     ),
+    "a replica loses hosts again and again, and the last one lost stays": Scenario(
+        Surroundings(start=0.1, ready=0.1, termination=0.1),
+        (Cluster((Group(0, 2, hosts=2),)),),
+        (
+            Step(12.0, EndPod(1, "fail")),
+            Step(6.0, EndPod(1, "fail")),
+            Step(6.0, EndPod(1, "fail")),
+        ),
+    ),
     "no gateway was made yet when the strategy of an upgrade changes": Scenario(
         Surroundings(start=1.0, ready=1.0),
         (),

@@ -406,12 +406,17 @@ class Referee:
             unready = []  # outdated ones go for others that are to be ready
         for replica in replicas.values():
             going = [pod for pod in replica if pod.metadata.uid in doomed]
-            if going and len(going) < len(replica):
+            if going and any(self._stays(pod) for pod in replica if pod not in going):
                 self._blame(f"only {[p.metadata.name for p in going]} of a replica are to go")
             whole = len(replica) == hosts and all(is_ready(pod) for pod in replica)
             asked = any(pod.metadata.name in named for pod in replica)
             if going and whole and not asked and unready:
                 self._blame(f"{going[0].metadata.name} is ready and goes before {unready}")
+
+    def _stays(self, pod: Pod) -> bool:
+        """Whether a pod that is not to go works on; one that has ended waits for its successor."""
+        truth = self.pods.get(pod.metadata.uid)
+        return truth is not None and not truth.dead
 
     def _counted(self) -> list[Seen]:
         """The pods but for those that a user has put there."""
