@@ -224,6 +224,14 @@ class SharedInformer(Generic[T]):
             reason = self._reflector.statistics.last_error
             raise InformerStopped(f"{self.name} stopped before it had synced: {reason}")
 
+    def advance(self, revision: str) -> None:
+        """Skip events up to a revision, at which the contents are known to be what they are now.
+
+        Without that a watch that lags behind would show again what has come and gone since.
+        """
+        self._store.advance(revision)
+        self._report_revision()
+
     def relist(self, sign: str) -> None:
         """List again at quorum, because of a sign that the server went back in time.
 

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from tests.informers.doubles import FakeServer, Recorder, informer_of, running, settle
+import asyncio
+
+from informers import ReflectorSettings
+from tests.informers.doubles import (
+    FakeServer,
+    Hang,
+    Pause,
+    Recorder,
+    ScriptedSource,
+    added,
+    deleted,
+    informer_of,
+    page,
+    running,
+    settle,
+)
 
 
 async def test_an_informer_mirrors_a_collection_and_tells_its_handlers():
@@ -31,3 +46,18 @@ async def test_an_informer_mirrors_a_collection_and_tells_its_handlers():
         ("delete", "a", "5"),
     ]
     assert revisions == ["2", "3", "4", "5"]
+
+
+async def test_EXP27_what_came_and_went_up_to_a_confirmed_revision_is_not_shown_again():
+    late = [Pause(60.0), added("gone", 6), deleted("gone", 7), added("new", 10), Hang]
+    source = ScriptedSource(lists=[page([], 5)], watches=[late])
+    informer = informer_of(source, settings=ReflectorSettings(streaming=False))
+    recorder, revisions = Recorder(), list[str]()
+    informer.add_handler(recorder)
+    informer.on_advance(revisions.append)
+    async with running(informer):
+        await informer.wait_for_sync()
+        informer.advance("9")
+        await asyncio.sleep(90)
+    assert recorder.calls == [("add", "new", "10", False)]
+    assert revisions == ["5", "9", "10"]

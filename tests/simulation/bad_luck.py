@@ -368,6 +368,17 @@ BAD_LUCK = {
             Step(6.0, EndPod(1, "fail")),
         ),
     ),
+    "a head has come and gone since the list with which an operator starts": Scenario(
+        Surroundings(start=1.0, ready=0.1, termination=0.1, past=20, streaming=False),
+        (Cluster(autoscaler="v1"),),
+        (
+            Step(0.3, Fault("rewound", lasts=2.0)),
+            Step(0.0, Fault("gone", "pods", lasts=2.0)),
+            Step(0.0, EndPod(0, "fail")),
+            Step(2.5, Fault("lag", "pods", seconds=5.0, lasts=2.0)),
+            Step(0.0, Restart("kill", pause=0.0)),
+        ),
+    ),
     "no gateway was made yet when the strategy of an upgrade changes": Scenario(
         Surroundings(start=1.0, ready=1.0),
         (),

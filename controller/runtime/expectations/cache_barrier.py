@@ -3,8 +3,10 @@
 A cache that was filled from an API server's own cache, or under an earlier leader, may be older
 than the last write of the previous leader. One cheap list returns the current revision. A busy
 store reaches it with its next event; a quiet one would wait for a bookmark for up to a minute, so
-after a second its contents are compared instead. Only metadata is read, so that an object that
-does not fit its type does not prevent the start.
+after a second its contents are compared instead. A store that is equal to that list advances to its
+revision: what its watch has yet to send up to there is history, and would show again what came and
+went in between. Only metadata is read, so that an object that does not fit its type does not
+prevent the start.
 """
 
 from __future__ import annotations
@@ -79,19 +81,20 @@ class CacheBarrier:
     async def _wait_for_contents(self) -> None:
         """Wait until the store is as new as a quorum list, by revision or by contents."""
         wanted, revision = await self._snapshot()
-        while is_older(self._informer.resource_version, revision) and not self._shows(wanted):
-            await self._wait_for_advance()
+        while is_older(self._informer.resource_version, revision):
+            if self._shows(wanted):
+                self._informer.advance(revision)
+            else:
+                await self._wait_for_advance()
 
     def _shows(self, wanted: dict[str, str]) -> bool:
-        """True if the store holds every listed object, or a newer state of it, and no others."""
-        lister = self._informer.lister
-        for key, revision in wanted.items():
-            if key in self._informer.quarantined:
-                continue
-            obj = lister.get(key)
-            if obj is None or is_older(obj.metadata.resource_version, revision):
-                return False
-        return all(obj.metadata.key in wanted for obj in lister.list())
+        """True if the store holds every listed object as it was listed, and no others."""
+        objects = self._informer.lister.list()
+        held = {each.metadata.key: each.metadata.resource_version for each in objects}
+        for key, odd in self._informer.quarantined.items():
+            if key:
+                held[key] = odd.revision or wanted.get(key, "")
+        return held == wanted
 
     async def _snapshot(self) -> tuple[dict[str, str], str]:
         found: dict[str, str] = {}

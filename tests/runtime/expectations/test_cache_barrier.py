@@ -47,6 +47,9 @@ class Cache:
     def on_advance(self, callback: Callable[[str], None]) -> None:
         self.callbacks.append(callback)
 
+    def advance(self, revision: str) -> None:
+        self.store.advance(revision)
+
     def move(self, *objects: ConfigMap, revision: int) -> None:
         self.store.replace(objects, str(revision))
         for callback in self.callbacks:
@@ -116,6 +119,14 @@ async def test_a_quiet_store_is_confirmed_by_its_contents_without_a_bookmark():
     assert server.limits == [1, 500, 500, 500], "paged"
 
 
+async def test_a_quiet_store_advances_to_the_revision_at_which_it_was_found_complete():
+    objects = [child(f"a{n}", n + 1) for n in range(5)]
+    server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
+    async with confirming(server, cache) as task:
+        await asyncio.wait_for(task, 2.0)
+    assert cache.resource_version == "100"
+
+
 @pytest.mark.parametrize(
     "stale",
     [
@@ -152,6 +163,32 @@ async def test_what_the_cache_cannot_read_hides_nothing_else_that_is_missing():
     async with confirming(server, cache) as task:
         await asyncio.sleep(60)
         assert not task.done()
+
+
+@pytest.mark.parametrize("odd", ["default/a", "default/gone"])
+async def test_what_the_cache_could_not_read_and_was_changed_since_is_waited_for(odd: str):
+    server, cache = (
+        Server(child("a", 9), child("b", 2), revision=100),
+        Cache(child("b", 2), revision=8),
+    )
+    cache.quarantined[odd] = Undecodable(odd, "", "7", "not a widget")
+    async with confirming(server, cache) as task:
+        await asyncio.sleep(60)
+        assert not task.done()
+
+
+async def test_something_that_cannot_be_read_at_all_keeps_no_cache_from_being_confirmed():
+    server, cache = Server(child("b", 2), revision=100), Cache(child("b", 2), revision=8)
+    cache.quarantined[""] = Undecodable("", "", "", "no name")
+    async with confirming(server, cache) as task:
+        await asyncio.wait_for(task, 2.0)
+
+
+async def test_an_odd_object_without_a_revision_is_not_waited_for():
+    server, cache = Server(child("a", 9), revision=100), Cache(revision=8)
+    cache.quarantined["default/a"] = Undecodable("default/a", "", "", "not a widget")
+    async with confirming(server, cache) as task:
+        await asyncio.wait_for(task, 2.0)
 
 
 async def test_the_server_is_asked_for_what_the_informer_watches():
