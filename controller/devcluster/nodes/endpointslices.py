@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.ownership import owner_reference
 from controller.devcluster.nodes.component_context import LoopComponent
 from controller.devcluster.nodes.control import Enqueue
 from controller.devcluster.nodes.deletion import delete_seen
@@ -95,16 +96,7 @@ class EndpointSlices(LoopComponent[str]):
                 "name": name,
                 "namespace": meta.namespace,
                 "labels": {_SERVICE_LABEL: meta.name, _MANAGER_LABEL: _MANAGER},
-                "ownerReferences": [
-                    {
-                        "apiVersion": SERVICES.api_version,
-                        "kind": SERVICES.kind,
-                        "name": meta.name,
-                        "uid": meta.uid,
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
+                "ownerReferences": [owner_reference(SERVICES, meta)],
             },
             "addressType": "IPv4",
             "endpoints": content.endpoints,

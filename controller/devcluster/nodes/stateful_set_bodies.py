@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.stateful_set_plan import REVISION_LABEL, revision
 from controller.devcluster.nodes.views import STATEFUL_SETS
+from controller.devcluster.nodes.workloads import pod_body
 from controller.kube.resources import CLAIMS
 
 if TYPE_CHECKING:
@@ -35,33 +35,20 @@ def claim_bodies(stateful_set: ControlledStatefulSet, number: int) -> dict[str, 
     }
 
 
-def pod_body(stateful_set: ControlledStatefulSet, number: int) -> dict[str, Any]:
+def numbered_pod(stateful_set: ControlledStatefulSet, number: int) -> dict[str, Any]:
     """The pod of that number."""
-    meta, template = stateful_set.metadata, stateful_set.spec.template
-    template_meta: dict[str, Any] = template.get("metadata") or {}
-    name = f"{meta.name}-{number}"
-    labels = {_POD_NAME: name, _POD_INDEX: str(number), REVISION_LABEL: revision(stateful_set)}
-    owner = {
-        "apiVersion": STATEFUL_SETS.api_version,
-        "kind": STATEFUL_SETS.kind,
-        "name": meta.name,
-        "uid": meta.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    return {
-        "apiVersion": PODS.api_version,
-        "kind": PODS.kind,
-        "metadata": {
-            "name": name,
-            "namespace": meta.namespace,
-            "labels": {**(template_meta.get("labels") or {}), **labels},
-            "annotations": template_meta.get("annotations") or {},
-            "finalizers": template_meta.get("finalizers") or [],
-            "ownerReferences": [owner],
+    name = f"{stateful_set.metadata.name}-{number}"
+    return pod_body(
+        STATEFUL_SETS,
+        stateful_set,
+        name=name,
+        labels={
+            _POD_NAME: name,
+            _POD_INDEX: str(number),
+            REVISION_LABEL: revision(stateful_set),
         },
-        "spec": _spec(template.get("spec") or {}, stateful_set, number),
-    }
+        spec=_spec(stateful_set.spec.template.get("spec") or {}, stateful_set, number),
+    )
 
 
 def _spec(

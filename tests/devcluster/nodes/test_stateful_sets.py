@@ -12,7 +12,7 @@ import pytest
 
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.devcluster.nodes.pods import PODS, KubeletPod
-from controller.devcluster.nodes.stateful_set_bodies import claim_bodies, pod_body
+from controller.devcluster.nodes.stateful_set_bodies import claim_bodies, numbered_pod
 from controller.devcluster.nodes.stateful_set_plan import (
     REVISION_LABEL,
     plan_stateful_set,
@@ -122,7 +122,7 @@ def test_the_status_counts_pods_by_readiness_and_revision():
 def test_a_pod_has_its_number_its_revision_and_the_claims_of_its_own():
     claims = [{"metadata": {"name": "disk"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
     given = stateful_set(volumeClaimTemplates=claims, serviceName="net")
-    body = pod_body(given, 2)
+    body = numbered_pod(given, 2)
     assert body["metadata"]["name"] == "s-2"
     assert body["metadata"]["labels"] == {
         "app": "s",
