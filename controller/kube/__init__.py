@@ -10,7 +10,7 @@ The public modules, the only ones that other packages import (`make lint` checks
 - `prometheus`: metrics of clients.
 
 They are modules rather than names of this package because their costs differ by two orders of
-magnitude. Most importers need types only; `http` loads aiohttp, and a kubeconfig is read with
-kubernetes_asyncio, which costs 35 MiB and is not even loaded in a pod. Module names also keep
-general words apart: `objects.Job` is the Job of Kubernetes, `resources.JOBS` its resource.
+magnitude. Most importers need types only; `http` loads aiohttp, and exec plugins of a kubeconfig
+are run by kubernetes_asyncio, which costs 35 MiB and is loaded for nothing else. Module names also
+keep general words apart: `objects.Job` is the Job of Kubernetes, `resources.JOBS` its resource.
 """

@@ -1,7 +1,7 @@
 """Credentials from kubeconfig files: the only module that uses `kubernetes_asyncio`.
 
-The library merges files and runs exec plugins. It costs 35 MiB of memory, so it is imported
-when a kubeconfig is loaded, never in a pod.
+The library runs exec plugins. It costs 35 MiB of memory, so it is imported only for a user who has
+one, never for a token or a certificate.
 """
 
 from __future__ import annotations
@@ -203,55 +203,60 @@ def _choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> _Ch
         ),
         None,
     )
-    listing = ", ".join(map(str, files)) or "the kubeconfig"
-    merged = _merged(files)
+    if not files:
+        raise ConfigurationError("The kubeconfig is empty. Recreate it.")
+    listing = ", ".join(map(str, files))
+    contexts = _Section.merge("contexts", files)
     if named is None:
         raise ConfigurationError(
             f"No current context is set in {listing}. Choose one with --context or "
-            f"`kubectl config use-context`; available: {_names(merged, 'contexts')}."
+            f"`kubectl config use-context`; available: {contexts.names()}."
         )
-    chosen, _ = _section(merged, "contexts", named, f"asked for, in {listing}")
-    cluster, cluster_folder = _section(
-        merged, "clusters", chosen.get("cluster", ""), f"of context {named!r}, in {listing}"
+    chosen, _ = contexts.find(named, f"asked for, in {listing}")
+    whose = f"of context {named!r}, in {listing}"
+    cluster, cluster_folder = _Section.merge("clusters", files).find(
+        chosen.get("cluster", ""), whose
     )
     user: Mapping[str, Any] = {}
     user_folder = cluster_folder
     if chosen.get("user"):
-        user, user_folder = _section(
-            merged, "users", chosen["user"], f"of context {named!r}, in {listing}"
-        )
+        user, user_folder = _Section.merge("users", files).find(chosen["user"], whose)
     namespace = str(chosen.get("namespace") or "")
     return _Choice(named, namespace, cluster, cluster_folder, user, user_folder)
 
 
-def _merged(files: Mapping[Path, Mapping[str, Any]]) -> Any:
-    """Merge all files with the library: the first of several entries of one name wins."""
-    from kubernetes_asyncio.config.kube_config import (  # noqa: PLC0415  see the docstring above
-        KubeConfigMerger,
-    )
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """The entries of one section in all files, by name; the first of several with a name wins."""
 
-    merged: Any = KubeConfigMerger(os.pathsep.join(map(str, files))).config
-    if merged is None:
-        raise ConfigurationError("The kubeconfig is empty. Recreate it.")
-    return merged
+    singular: str
+    entries: Mapping[str, tuple[Any, Path]]
 
+    @classmethod
+    def merge(cls, section: str, files: Mapping[Path, Mapping[str, Any]]) -> _Section:
+        singular = section.removesuffix("s")
+        entries: dict[str, tuple[Any, Path]] = {}
+        for path, content in files.items():
+            listed: list[Mapping[str, Any]] = content.get(section) or []
+            for entry in listed:
+                entries.setdefault(str(entry["name"]), (entry.get(singular), path))
+        return cls(singular, entries)
 
-def _names(merged: Any, section: str) -> str:
-    return ", ".join(str(entry["name"]) for entry in merged.value[section]) or "none"
+    def names(self) -> str:
+        return ", ".join(self.entries) or "none"
 
-
-def _section(merged: Any, section: str, name: str, whose: str) -> tuple[Mapping[str, Any], Path]:
-    """Return the content of a named entry and the folder of the file that contains it."""
-    entry = merged[section].get_with_name(name, safe=True)
-    singular = section.removesuffix("s")
-    if entry is None:
-        raise ConfigurationError(
-            f"There is no {singular} {name!r} ({whose}). There are: {_names(merged, section)}."
-        )
-    content = entry.value.get(singular)
-    if content is not None and not isinstance(content, dict):
-        raise ConfigurationError(f"The {singular} {name!r} is not a mapping ({whose}). Correct it.")
-    return cast("dict[str, Any]", content or {}), Path(entry.path).absolute().parent
+    def find(self, name: Any, whose: str) -> tuple[Mapping[str, Any], Path]:
+        """Return the content of a named entry and the folder of the file that contains it."""
+        if str(name) not in self.entries:
+            raise ConfigurationError(
+                f"There is no {self.singular} {name!r} ({whose}). There are: {self.names()}."
+            )
+        content, path = self.entries[str(name)]
+        if content is not None and not isinstance(content, dict):
+            raise ConfigurationError(
+                f"The {self.singular} {name!r} is not a mapping ({whose}). Correct it."
+            )
+        return cast("dict[str, Any]", content or {}), path.absolute().parent
 
 
 def _endpoint(chosen: _Choice) -> ServerEndpoint:

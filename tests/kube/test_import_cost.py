@@ -4,24 +4,56 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 EXPENSIVE = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "yaml")
 
+KUBECONFIG = """
+clusters: [{name: one, cluster: {server: "https://127.0.0.1:1", insecure-skip-tls-verify: true}}]
+users: [{name: one, user: {token: secret}}]
+contexts: [{name: one, context: {cluster: one, user: one}}]
+current-context: one
+"""
 
-def modules_after(program: str) -> set[str]:
-    """Return the modules that are loaded once the program has run."""
-    text = f"import sys; {program}; print(*sys.modules)"
+STARTED = """
+import asyncio, sys
+from controller.command.cli import parser
+from controller.command.cli.run import settings_of
+from controller.command.kinds import KindSettings
+from controller.command.operator import operator_for
+from controller.command.run import log_as
+from controller.kube.load import load_credentials
+
+async def start():
+    options = parser().parse_args(["run", "--kubeconfig", sys.argv[1], "--log-format", "json"])
+    settings = settings_of(options)
+    log_as(settings)
+    credentials = await load_credentials(kubeconfig=options.kubeconfig)
+    async with operator_for(credentials, settings, user_agent="test"):
+        print(*sys.modules)
+
+asyncio.run(start())
+"""
+"""Puts an operator together as `manta run` does."""
+
+
+def modules_after(program: str, *arguments: str) -> set[str]:
+    """Return the modules that are loaded once the program has run; it prints nothing else."""
     result = subprocess.run(
-        [sys.executable, "-c", text], check=True, capture_output=True, text=True
+        [sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True
     )
     return set(result.stdout.split())
 
 
 def loaded_by(*modules: str) -> set[str]:
     """Return the expensive libraries that importing `modules` loads."""
-    return set(EXPENSIVE) & modules_after(f"import {', '.join(modules)}")
+    program = f"import sys, {', '.join(modules)}; print(*sys.modules)"
+    return modules_after(program) & set(EXPENSIVE)
 
 
 @pytest.mark.real_time
@@ -31,12 +63,28 @@ def test_types_and_the_client_load_no_expensive_library():
 
 
 @pytest.mark.real_time
-def test_finding_credentials_does_not_load_kubernetes_asyncio():
-    assert "kubernetes_asyncio" not in loaded_by("controller.kube.load")
+def test_workspaces_are_loaded_only_where_they_are_served():
+    kinds = "kinds_of(KindSettings.from_environment(), None)"
+    program = f"import sys; from controller.command.kinds import *; {kinds}; print(*sys.modules)"
+    found = modules_after(program)
+    assert not [name for name in found if name.startswith("controller.kaito")]
+
+
+NOT_OF_A_START = (
+    "controller.command.development",
+    "controller.command.planning",
+    "controller.devcluster",
+    "controller.kaito",
+    "cryptography",
+    "kubernetes_asyncio",
+)
+"""Packages that `manta run` does without until it needs them."""
 
 
 @pytest.mark.real_time
-def test_workspaces_are_loaded_only_where_they_are_served():
-    kinds = "kinds_of(KindSettings.from_environment(), None)"
-    found = modules_after(f"from controller.command.kinds import *; {kinds}")
-    assert not [name for name in found if name.startswith("controller.kaito")]
+def test_a_start_with_a_token_of_a_kubeconfig_loads_only_what_it_needs(tmp_path: Path):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    found = modules_after(STARTED, str(kubeconfig))
+    assert [name for name in found if name.startswith(NOT_OF_A_START)] == []
+    assert "controller.ray.cluster.plan" in found
