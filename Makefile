@@ -84,7 +84,7 @@ audit: $(AUDIT)/.tools
 # New pins from pyproject.toml: hashes for every platform, no addresses. Needs uv.
 lock:
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
-	    --quiet --python-version 3.11 --extra cli --group build pyproject.toml -o requirements.lock
+	    --quiet --python-version 3.11 --group build pyproject.toml -o requirements.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --extra cli --extra embedded --group build pyproject.toml \
 	    -o requirements-embedded.lock

@@ -16,6 +16,7 @@ from controller.command.signals import shift_level_on_signals, stop_on_signals
 from controller.kube.errors import ConfigurationError
 from controller.kube.incluster import InClusterCredentials
 from controller.kube.load import load_credentials
+from controller.kube.tls import limit_read_buffers
 from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ async def run(
         ConfigurationError: no usable credentials, or the log file cannot be written.
     """
     log_as(settings)
+    limit_read_buffers()
     shift_level_on_signals()
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)

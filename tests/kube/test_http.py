@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import ssl
+from asyncio import sslproto
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,7 +19,12 @@ from controller.kube.credentials import ServerEndpoint, StaticCredentials
 from controller.kube.http import HttpTransport, Timeouts, _socket
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
-from controller.kube.tls import ClientCertificate, client_context
+from controller.kube.tls import (
+    READ_BUFFER,
+    ClientCertificate,
+    client_context,
+    limit_read_buffers,
+)
 from controller.kube.transport import Request
 from informers import Disconnected, SourceError
 from informers.lines import LineSplitter
@@ -409,6 +415,26 @@ async def test_a_server_is_not_verified_only_if_that_was_asked_for(opened):
     async with RawServer(answer_pod, tls=server_tls(trustme.CA(), "elsewhere")) as server:
         trusting = StaticCredentials(server.url, ssl_context=client_context(verify=False))
         assert (await all_of(opened(trusting), "GET", "/"))[1] == POD
+
+
+async def test_with_small_read_buffers_large_bodies_arrive_whole(opened, monkeypatch):
+    monkeypatch.setattr(sslproto.SSLProtocol, "max_size", 256 * 1024)  # restores it afterwards
+    limit_read_buffers()
+    made: list[sslproto.SSLProtocol] = []
+    initialize = sslproto.SSLProtocol.__init__
+
+    def remember(protocol, *arguments, **more) -> None:
+        made.append(protocol)
+        initialize(protocol, *arguments, **more)
+
+    async def answer(method, target, fields, writer) -> None:
+        writer.write(response(200, b"x" * 1_000_000))
+
+    monkeypatch.setattr(sslproto.SSLProtocol, "__init__", remember)
+    async with RawServer(answer, tls=server_tls(trustme.CA(), "elsewhere")) as server:
+        trusting = StaticCredentials(server.url, ssl_context=client_context(verify=False))
+        assert (await all_of(opened(trusting), "GET", "/"))[1] == b"x" * 1_000_000
+    assert {len(each._ssl_buffer) for each in made} == {READ_BUFFER}
 
 
 # --- proxies

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.kube.tls import READ_BUFFER
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -42,8 +44,8 @@ asyncio.run(start())
 """Puts an operator together as `manta run` does."""
 
 
-def modules_after(program: str, *arguments: str) -> set[str]:
-    """Return the modules that are loaded once the program has run; it prints nothing else."""
+def words_of(program: str, *arguments: str) -> set[str]:
+    """Return the words that a program of Python prints."""
     result = subprocess.run(
         [sys.executable, "-c", program, *arguments], check=True, capture_output=True, text=True
     )
@@ -53,7 +55,7 @@ def modules_after(program: str, *arguments: str) -> set[str]:
 def loaded_by(*modules: str) -> set[str]:
     """Return the expensive libraries that importing `modules` loads."""
     program = f"import sys, {', '.join(modules)}; print(*sys.modules)"
-    return modules_after(program) & set(EXPENSIVE)
+    return words_of(program) & set(EXPENSIVE)
 
 
 @pytest.mark.real_time
@@ -66,7 +68,7 @@ def test_types_and_the_client_load_no_expensive_library():
 def test_workspaces_are_loaded_only_where_they_are_served():
     kinds = "kinds_of(KindSettings.from_environment(), None)"
     program = f"import sys; from controller.command.kinds import *; {kinds}; print(*sys.modules)"
-    found = modules_after(program)
+    found = words_of(program)
     assert not [name for name in found if name.startswith("controller.kaito")]
 
 
@@ -85,6 +87,19 @@ NOT_OF_A_START = (
 def test_a_start_with_a_token_of_a_kubeconfig_loads_only_what_it_needs(tmp_path: Path):
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(KUBECONFIG)
-    found = modules_after(STARTED, str(kubeconfig))
+    found = words_of(STARTED, str(kubeconfig))
     assert [name for name in found if name.startswith(NOT_OF_A_START)] == []
     assert "controller.ray.cluster.plan" in found
+
+
+RUN = """
+from asyncio import sslproto
+from controller.__main__ import main
+assert main(["run", "--kubeconfig", "/nonexistent"]) == 2
+print(sslproto.SSLProtocol.max_size)
+"""
+
+
+@pytest.mark.real_time
+def test_the_operator_limits_the_read_buffers_of_its_connections():
+    assert words_of(RUN) == {str(READ_BUFFER)}
