@@ -14,9 +14,9 @@ from controller.command.kinds import kinds_of
 from controller.command.operator import operator_for
 from controller.command.signals import shift_level_on_signals, stop_on_signals
 from controller.kube.errors import ConfigurationError
+from controller.kube.http import limit_read_buffers
 from controller.kube.incluster import InClusterCredentials
 from controller.kube.load import load_credentials
-from controller.kube.tls import limit_read_buffers
 from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from asyncio import sslproto
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 from weakref import WeakSet
 
@@ -38,6 +39,9 @@ _USER_TIMEOUT = 60_000
 _CLOSE_TIMEOUT = 1.0
 """Seconds for the TLS shutdown of closed connections before the loop ends."""
 
+READ_BUFFER: Final = 32 * 1024
+"""Bytes that a TLS connection reads at a time: two records."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -57,6 +61,14 @@ class Timeouts:
     total: float = 120.0
     watch_grace: float = 10.0
     watch_total: float = 3600.0
+
+
+def limit_read_buffers() -> None:
+    """Let all TLS connections of this process have small read buffers.
+
+    asyncio fills a buffer of 256 KiB for each connection, and each watch has a connection.
+    """
+    sslproto.SSLProtocol.max_size = READ_BUFFER
 
 
 class HttpTransport:

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from asyncio import sslproto
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from controller.kube.errors import ConfigurationError
-
-READ_BUFFER: Final = 32 * 1024
-"""Bytes that a connection reads at a time: two records of TLS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +49,6 @@ def client_context(
     if certificate is not None:
         _load(context, certificate)
     return context
-
-
-def limit_read_buffers() -> None:
-    """Let all TLS connections of this process have small read buffers.
-
-    asyncio fills a buffer of 256 KiB for each connection, and each watch has a connection.
-    """
-    sslproto.SSLProtocol.max_size = READ_BUFFER
 
 
 def _load(context: ssl.SSLContext, certificate: ClientCertificate) -> None:

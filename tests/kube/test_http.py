@@ -16,15 +16,10 @@ import trustme
 from controller.kube import errors
 from controller.kube.client import Client
 from controller.kube.credentials import ServerEndpoint, StaticCredentials
-from controller.kube.http import HttpTransport, Timeouts, _socket
+from controller.kube.http import READ_BUFFER, HttpTransport, Timeouts, _socket, limit_read_buffers
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
-from controller.kube.tls import (
-    READ_BUFFER,
-    ClientCertificate,
-    client_context,
-    limit_read_buffers,
-)
+from controller.kube.tls import ClientCertificate, client_context
 from controller.kube.transport import Request
 from informers import Disconnected, SourceError
 from informers.lines import LineSplitter

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube.tls import READ_BUFFER
+from controller.kube.http import READ_BUFFER
 
 if TYPE_CHECKING:
     from pathlib import Path
