@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from prometheus_client.core import Metric
     from prometheus_client.samples import Sample
@@ -43,6 +43,10 @@ class StateCollector(Collector, ABC, Generic[T]):
         return self.metrics(self._read())
 
 
+OBJECTS: Final = 25
+"""Objects whose metrics are computed before the event loop may run again."""
+
+
 class ObjectCollector(StateCollector[Iterable[T]]):
     """Metrics of all cached objects of a kind.
 
@@ -52,9 +56,16 @@ class ObjectCollector(StateCollector[Iterable[T]]):
         read: returns the objects.
     """
 
-    def collect(self) -> Iterable[Metric]:
-        """Return the metrics of the present objects."""
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics of the present objects: every family once for `OBJECTS` objects.
+
+        They are computed on demand, so a scrape can let others run between them.
+        """
         objects = list(self._read())
+        for start in range(0, max(1, len(objects)), OBJECTS):
+            yield from self._sound_metrics(objects[start : start + OBJECTS])
+
+    def _sound_metrics(self, objects: list[T]) -> list[Metric]:
         found = self._metrics(objects)
         if found is None:
             sound = [each for each in objects if self._metrics([each]) is not None]

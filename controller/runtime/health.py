@@ -15,6 +15,7 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from controller.runtime.errors import ManagerMisuse
+from controller.runtime.exposition import write_metrics
 from controller.runtime.http_listener import HttpListener
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class MonitoringServer(HttpListener):
     async def _metrics(self, request: web.Request) -> web.Response:
         assert self._registry is not None
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        body = encode(self._registry)
+        body = await write_metrics(self._registry, encode)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
 
