@@ -4,6 +4,7 @@ test whose name begins with it."""
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ IMPOSSIBLE = [*range(1, 36), *range(57, 72)]
 """Numbers that concern RayClusters and RayJobs; those of RayService follow with that kind."""
 
 
-def names() -> set[str]:
+@cache
+def names() -> frozenset[str]:
     found: set[str] = set()
     for path in TESTS.rglob("test_*.py"):
         found.update(re.findall(r"def (test_bug_\w+)\(", path.read_text()))
-    return found
+    return frozenset(found)
 
 
 @pytest.mark.parametrize("number", IMPOSSIBLE)

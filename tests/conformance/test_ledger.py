@@ -18,6 +18,7 @@ EXPECTATION_RULES = {f"EXP-{n}" for n in (4, *range(6, 13), 20, 21, 22, 24, 25, 
 LATER = {"webhooks"}
 
 
+@cache
 def entries() -> dict[str, str | dict[str, str]]:
     return tomllib.loads(LEDGER.read_text())["rows"]
 
