@@ -11,7 +11,7 @@ import copy
 import json
 import random
 import uuid
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -346,10 +346,10 @@ async def install_crds(world: World, *more: dict[str, Any]) -> None:
     """Have Manta's kinds served, and `more`, whoever installed them first."""
     definitions = (*custom_resource_definitions(), *more)
     for crd in definitions:
-        try:
+        if await _served(world, crd):
+            continue  # to have it refused costs as much as to store it
+        with suppress(AlreadyExists):
             await world.user.create(CRDS, "", crd)
-        except AlreadyExists:
-            continue
     for crd in definitions:
         await world.eventually(lambda crd=crd: _served(world, crd))
 
