@@ -75,7 +75,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(10_000, 50, 20)
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

@@ -24,9 +24,9 @@ class Moment(float):
         return moment
 
     def __lt__(self, other: float) -> bool:
-        if isinstance(other, Moment) and float(self) == float(other):
-            return self.place < other.place
-        return float(self) < float(other)
+        if self == other:
+            return isinstance(other, Moment) and self.place < other.place
+        return float.__lt__(self, other)
 
 
 class VirtualLoop(async_solipsism.EventLoop):

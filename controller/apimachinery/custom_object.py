@@ -118,8 +118,14 @@ def read_conditions(value: Any) -> list[dict[str, Any]] | None:
 
 
 def _with_texts(condition: dict[str, Any]) -> dict[str, Any]:
-    odd = [name for name in _TEXTS if not isinstance(condition.get(name, ""), str)]
-    return {name: each for name, each in condition.items() if name not in odd} if odd else condition
+    for name in _TEXTS:  # a loop, as each plan reads the conditions twenty times
+        if not isinstance(condition.get(name, ""), str):
+            return {
+                field: value
+                for field, value in condition.items()
+                if field not in _TEXTS or isinstance(value, str)
+            }
+    return condition
 
 
 def mapping(value: Any) -> dict[str, Any]:
