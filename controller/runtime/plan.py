@@ -26,7 +26,8 @@ class Event:
         action: `Create`, `Delete`, `Update`, `Validate`, `Reconcile`.
         note: one sentence, at most 1024 bytes; longer ones are cut when sent.
         aggregate_note: replaces the notes of many events that differ only in their notes;
-            `{count}` in it stands for their number. Empty: each event is recorded by itself.
+            `{count}` in it stands for their number. The notes of a few are joined. Empty: each
+            event is recorded by itself.
         quotes: the note quotes an error whose text may vary each time. Events that differ only in
             what varies are one series, with the first note.
     """

@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 
     from controller.runtime.plan import Event
 
-MAX_INDIVIDUAL = 4
-"""Similar events of one reconcile that are recorded individually, each with its own note."""
+MAX_JOINED = 4
+"""Similar events of one reconcile whose notes are joined; of more only the number is told."""
 
 
 def aggregate_events(events: Iterable[Event]) -> Iterator[Event]:
-    """The events of one reconcile in order; many similar ones become one with a count."""
+    """The events of one reconcile in order; similar ones become one, with all notes or a count."""
     like: dict[Event, list[Event]] = {}
     for event in events:
         kind = replace(event, note="") if event.aggregate_note else event
         like.setdefault(kind, []).append(event)
     for kind, members in like.items():
-        if kind.aggregate_note and len(members) > MAX_INDIVIDUAL:
+        if not kind.aggregate_note:
+            yield from members
+        elif len(members) > MAX_JOINED:
             yield replace(kind, note=kind.aggregate_note.replace("{count}", str(len(members))))
         else:
-            yield from members
+            yield replace(kind, note="; ".join(each.note for each in members))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
-from controller.runtime.events.aggregation import MAX_INDIVIDUAL, aggregate_events
+from controller.runtime.events.aggregation import MAX_JOINED, aggregate_events
 from controller.runtime.plan import Event, Plan
 from tests.runtime.kit import create
 from tests.runtime.reconcile.test_executor import Bench
@@ -18,10 +19,14 @@ def made(name: str, *, reason: str = "CreatedWorkerPod") -> Event:
     )
 
 
-@pytest.mark.parametrize("count", [1, MAX_INDIVIDUAL])
-def test_a_few_events_are_told_one_by_one(count: int):
-    events = [made(f"p{n}") for n in range(count)]
-    assert list(aggregate_events(events)) == events
+def test_an_event_that_has_no_like_stays_as_it_is():
+    assert list(aggregate_events([made("p")])) == [made("p")]
+
+
+def test_a_few_like_events_are_one_with_all_their_notes():
+    [told] = aggregate_events(made(f"p{n}") for n in range(MAX_JOINED))
+    assert told.note == "Created pod p0; Created pod p1; Created pod p2; Created pod p3"
+    assert replace(told, note="") == replace(made("p"), note="")
 
 
 def test_many_like_events_are_one_with_their_number_and_others_stay():

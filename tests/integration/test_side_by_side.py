@@ -1,0 +1,48 @@
+"""The tools of `benchmarks.side_by_side`; what it measures is nobody's business here."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from benchmarks.fake_kubelet import FakeKubelet
+from benchmarks.side_by_side import LABELS, Figures, main, parser, ray_cluster, table
+from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import embedded_world
+
+pytestmark = pytest.mark.embedded_only
+
+
+async def test_the_fake_kubelet_makes_a_cluster_of_the_benchmark_ready():
+    async with embedded_world(components=frozenset()) as world:
+        kubelet = asyncio.create_task(FakeKubelet(world.client("kubelet")).run())
+        world.start_operator()
+        await world.user.create(RAYCLUSTERS, world.namespace, ray_cluster("c1"))
+        await world.eventually(lambda: world.is_ready("c1"), seconds=60)
+        pods = (await world.user.list(PODS, world.namespace)).items
+        assert len({pod.status.pod_ip for pod in pods}) == 4
+        kubelet.cancel()
+        await asyncio.gather(kubelet, return_exceptions=True)
+
+
+def test_the_table_has_a_row_for_each_figure_and_ratios_of_two_operators():
+    ours, theirs = (Figures(*[value] * len(LABELS)) for value in (1.0, 4.0))
+    rows = table({"Manta": ours, "KubeRay": theirs}).splitlines()
+    assert rows[0].split() == ["Manta", "KubeRay", "ratio"]
+    assert [row.split()[-3:] for row in rows[1:]] == [["1.00", "4.00", "0.25"]] * len(LABELS)
+    assert table({"Manta": ours}).splitlines()[0].split() == ["Manta"]
+
+
+def test_a_figure_of_zero_has_no_ratio():
+    zero, one = (Figures(*[value] * len(LABELS)) for value in (0.0, 1.0))
+    assert table({"a": one, "b": zero}).splitlines()[1].split()[-2:] == ["1.00", "0.00"]
+
+
+def test_without_an_api_server_it_says_what_is_missing(monkeypatch: Any, capsys: Any):
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", "/nonexistent")
+    assert main(["--clusters", "1"]) == 2
+    assert "kube-apiserver" in capsys.readouterr().err
+    assert "KUBERAY_OPERATOR" in parser().format_help()
