@@ -58,6 +58,11 @@ def explains(definition: InstalledDefinition, cause: DeletionCause) -> bool:
     return all(cause not in RELIED_ON.get(path, ()) for path in definition.missing)
 
 
+def fields_that_make_pods(definition: InstalledDefinition) -> tuple[str, ...]:
+    """The missing fields from which all pods are made anew under `Recreate` when they change."""
+    return tuple(path for path in definition.missing if not path.startswith(FIELD))
+
+
 def explains_rolling(definition: InstalledDefinition) -> bool:
     """Return whether it has all settings of a rolling update, as far as it lets one through."""
     return not any(path.startswith(f"{FIELD}.") for path in definition.missing)

@@ -12,6 +12,9 @@ is deleted for a number in the specification only if that number is explained:
   may be a new one, or its edit newer than the schema and ask for less. If the definition that was
   read last lacks such a field, the deletions are held already then.
 
+A replacement of all pods under `Recreate` follows from the specification as a whole. It is held if
+nobody has edited that, or if the definition that has read the edit lacks a field of it.
+
 What a pod's own state or `workersToDelete` demands needs no explanation. What is held stays held
 while the generation is the same: a definition that is complete again does not bring back what was
 dropped before, the user does. Edits of an autoscaler change the generation too, so that they do not
@@ -35,7 +38,7 @@ from controller.ray.api.cluster_condition_types import (
 )
 from controller.ray.api.pod_state import group_of
 from controller.ray.cluster.confirmation import confirmation_of, is_confirmed
-from controller.ray.cluster.definition import explains
+from controller.ray.cluster.definition import explains, fields_that_make_pods
 from controller.ray.cluster.pod_to_delete import DeletionCause
 from controller.ray.cluster.rollout import Verdict
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
@@ -91,8 +94,8 @@ def held_deletions(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
 ) -> HeldDeletions | None:
     """The deletions that are held, of a replacement of all pods or of single workers."""
-    if is_recreation_unexplained(seen, desired):
-        doubt = "nobody has edited it since the status was written"
+    doubt = doubt_of_recreation(seen, desired)
+    if doubt:
         return _held(seen, seen.all_pods, "the specification has changed", doubt)
     if _is_rollout_unexplained(seen, desired):
         names = set(outdated_pods(seen, desired))
@@ -147,13 +150,16 @@ def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str
     return ""
 
 
-def is_recreation_unexplained(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    """Return whether all pods would be replaced although nobody has edited the specification."""
+def doubt_of_recreation(seen: ClusterObservation, desired: DesiredCluster) -> str:
+    """The reason not to replace all pods, empty if there is none, or if that is not due."""
     if not strategy_of(desired.spec).is_due(seen, desired) or is_confirmed(seen.cluster):
-        return False
-    under_way = find_condition(seen.conditions, PODS_UP_TO_DATE) or {}
-    is_recorded = _recorded_generation(seen) == seen.cluster.metadata.generation
-    return is_recorded and under_way.get("reason") != RECREATING
+        return ""
+    if (find_condition(seen.conditions, PODS_UP_TO_DATE) or {}).get("reason") == RECREATING:
+        return ""
+    if _recorded_generation(seen) == seen.cluster.metadata.generation:
+        return "nobody has edited it since the status was written"
+    lost = fields_that_make_pods(seen.definition)
+    return f"the installed definition lacks {', '.join(lost)}" if lost else ""
 
 
 def _is_rollout_unexplained(seen: ClusterObservation, desired: DesiredCluster) -> bool:

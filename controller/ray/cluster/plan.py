@@ -24,9 +24,9 @@ from controller.ray.cluster.heads import create_head, delete_heads, must_not_res
 from controller.ray.cluster.held_deletions import (
     awaits_definition,
     divide,
+    doubt_of_recreation,
     held_deletions,
     is_premature,
-    is_recreation_unexplained,
 )
 from controller.ray.cluster.losses import is_replacement_held, observe_losses
 from controller.ray.cluster.observation import DesiredCluster
@@ -143,7 +143,7 @@ def _build(
     if desired.spec.suspend or is_true(seen.conditions, SUSPENDED):
         return Plan(stages=stages_of([*children, *delete_latecomers(seen, desired)], bindings))
     step = strategy_of(desired.spec).next_step(seen, desired)
-    if step is not None and not is_recreation_unexplained(seen, desired):
+    if step is not None and not doubt_of_recreation(seen, desired):
         if step.lookups:
             return Plan(lookups=step.lookups)
         return Plan(stages=stages_of(children, bindings, *step.stages))
