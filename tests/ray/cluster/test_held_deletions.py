@@ -182,9 +182,9 @@ def test_a_restored_specification_ends_the_hold():
     assert find_condition(status["conditions"], "DeletionHeld") is None
 
 
-def recreated(obj: RayCluster, *conditions: dict[str, Any]) -> Plan:
+def recreated(obj: RayCluster, *conditions: dict[str, Any], **known: Any) -> Plan:
     """What a Recreate cluster whose head is of another specification does."""
-    settled = kept(observed(obj, 2, *conditions), *workers(2), listed=True)
+    settled = kept(observed(obj, 2, *conditions), *workers(2), listed=True, **known)
     settled.objects = {k: v for k, v in settled.objects.items() if "example-head-a" not in k[1]}
     return plan(settled.add(PODS, stamped(OLD)))
 
@@ -208,6 +208,47 @@ def test_an_edit_replaces_all_pods_however_long_it_takes():
     assert under_way is not None
     assert under_way["reason"] == "Recreating"
     assert len(deleted(recreated(upgraded(), dict(under_way)))) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [
+        ("spec.workerGroupSpecs", 0),
+        ("spec.workerGroupSpecs.numOfHosts", 0),
+        ("spec.enableInTreeAutoscaling", 0),
+        ("spec.upgradeStrategy.rollingUpdate", 3),
+    ],
+)
+def test_an_edit_that_an_incomplete_definition_has_read_replaces_nothing_and_this_is_said(
+    path: str, count: int
+):
+    """It would replace all pods by those of what is left of the specification."""
+    schemas = {RAYCLUSTERS: without(RAYCLUSTERS, path)}
+    made = recreated(with_meta(upgraded(), generation=2), schemas=schemas)
+    assert len(deleted(made)) == count
+    assert made.status is not None
+    conditions = made.status.wanted["conditions"]
+    held = find_condition(conditions, "DeletionHeld")
+    if count:
+        assert held is None
+        return
+    assert held is not None
+    assert f"but the installed definition lacks {path}" in held["message"]
+    known = [each for each in conditions if each["type"] in {"DeletionHeld", "PodsUpToDate"}]
+    counted = {"type": "HeadPodReady", "status": "True", "observedGeneration": 2}
+    later = recreated(with_meta(upgraded(), generation=2), counted, *known)
+    assert deleted(later) == [], "a complete definition does not bring back what was dropped"
+
+
+def test_a_person_confirms_a_replacement_that_is_held():
+    schemas = {RAYCLUSTERS: without(RAYCLUSTERS, "spec.workerGroupSpecs.numOfHosts")}
+    edit = with_meta(upgraded(), generation=2)
+    status = recreated(edit, schemas=schemas).status
+    assert status is not None
+    held = find_condition(status.wanted["conditions"], "DeletionHeld")
+    assert held is not None
+    value = held["message"].rpartition(f"{CONFIRM}=")[2]
+    assert len(deleted(recreated(confirmed(edit, value), schemas=schemas))) == 3
 
 
 def test_a_pod_that_drained_before_the_strategy_was_changed_holds_nothing():
