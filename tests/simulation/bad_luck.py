@@ -34,6 +34,7 @@ from tests.simulation.scenario import (
     Scenario,
     Step,
     Surroundings,
+    Suspend,
     SuspendJob,
     Webhook,
 )
@@ -377,6 +378,14 @@ BAD_LUCK = {
             Step(0.0, EndPod(0, "fail")),
             Step(2.5, Fault("lag", "pods", seconds=5.0, lasts=2.0)),
             Step(0.0, Restart("kill", pause=0.0)),
+        ),
+    ),
+    "a cluster that is recreated is edited while its definition lacks the groups": Scenario(
+        Surroundings(start=0.1, ready=0.1, termination=0.1),
+        (Cluster((Group(0, 0),), recreate=True),),
+        (
+            Step(5.0, Prune("spec.workerGroupSpecs", lasts=10.0)),
+            Step(2.0, Suspend(0, suspend=False)),
         ),
     ),
     "no gateway was made yet when the strategy of an upgrade changes": Scenario(
