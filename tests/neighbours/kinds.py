@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, labels
@@ -14,6 +15,7 @@ from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import example_cluster
+from tests.integration.inferencesets import set_manifest
 from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.rolling import rolling_manifest, set_variable
@@ -38,7 +40,7 @@ class Column:
         resource: of the objects that a tenant creates.
         manifest: an object of this name, created at this time, that becomes well by itself.
         creates: the resource of the objects that the operator creates for it.
-        cluster_spec: the part of a manifest that describes a cluster; of a Workspace all of it.
+        cluster_spec: the part of a manifest that describes a cluster; that of a Workspace.
         is_well: whether this object is ready, given all `ray.io` objects of its namespace.
         has_ended: whether it is over without having been well, so that its user creates another.
         speaks: kinds whose conditions and events may name the cause.
@@ -127,8 +129,7 @@ def _service_is_well(service: Manifest, _objects: Objects) -> bool:
 
 
 def _fleet_is_well(fleet: Manifest, _objects: Objects) -> bool:
-    conditions = fleet.get("status", {}).get("conditions", ())
-    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+    return _is_true("Ready", fleet)
 
 
 def _cron_job_is_well(cron: Manifest, objects: Objects) -> bool:
@@ -151,6 +152,18 @@ def _cron_job(name: str, now: datetime) -> Manifest:
 def _workspace_is_well(workspace: Manifest, _objects: Objects) -> bool:
     return workspace.get("status", {}).get("state") == "Ready"
 
+
+def _set_is_well(inference_set: Manifest, _objects: Objects) -> bool:
+    return _is_true("InferenceSetReady", inference_set)
+
+
+def _is_true(condition: str, found: Manifest) -> bool:
+    conditions = found.get("status", {}).get("conditions", ())
+    return any((each["type"], each["status"]) == (condition, "True") for each in conditions)
+
+
+CLOUD = frozenset({"nodeclaims.karpenter.sh", "nodes"})
+"""Resources of the cloud, which have no namespace."""
 
 KINDS = (
     Column(
@@ -216,6 +229,16 @@ KINDS = (
         is_well=_workspace_is_well,
         speaks=frozenset({"Workspace"}),
         has_own_reasons=False,
-        unshared=frozenset({"nodeclaims.karpenter.sh", "nodes"}),
+        unshared=CLOUD,
+    ),
+    Column(
+        INFERENCE_SETS,
+        creates="workspaces.kaito.sh",
+        manifest=lambda name, _now: set_manifest(name),
+        cluster_spec=lambda inference_set: inference_set["spec"]["template"],
+        is_well=_set_is_well,
+        speaks=frozenset({"InferenceSet", "Workspace"}),
+        has_own_reasons=False,
+        unshared=CLOUD,
     ),
 )

@@ -9,6 +9,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.command.kinds import KindSettings, kinds_of
+from controller.devcluster.karpenter.definitions import node_claim_definition
+from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups import WorkspaceLookups
 from controller.kube.errors import AlreadyExists, KubeError, NotFound
@@ -44,7 +47,8 @@ Objects: TypeAlias = "Callable[[Resource[Any]], list[Manifest]]"
 Reaction: TypeAlias = "Callable[[Client, StoredEvent], Awaitable[object]]"
 
 CORE_EVENTS = Resource("", "v1", "events", "Event", KubeObject)
-KINDS = (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS, RAYCLUSTERFLEETS, WORKSPACES)
+KAITO = (WORKSPACES, INFERENCE_SETS)
+KINDS = (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS, RAYCLUSTERFLEETS, *KAITO)
 SICK, WELL = "sick", "default"
 READS_OF_CACHES = frozenset({"list", "watch"})
 
@@ -291,16 +295,20 @@ class Neighbourhood:
             rng=random.Random(1),
         )
         self.actors = actors
-        gates = FeatureGates({CLUSTER_FLEET: True, WORKSPACE: self.has_workspaces})
+        gates = FeatureGates({CLUSTER_FLEET: True, WORKSPACE: self.has_kaito})
         hub: WebReader = self.hub  # type: ignore[assignment]
         lookups = WorkspaceLookups(self.world.client("lookups"), self.world.loop, hub)
         kinds = kinds_of(KindSettings.from_environment(gates, {}), actors, lookups)
         self.operator = self.world.start_operator(kinds=kinds, rules=rules, namespaces=())
 
     @property
-    def has_workspaces(self) -> bool:
-        """Whether Workspaces are served here."""
-        return self.column.resource is WORKSPACES
+    def has_kaito(self) -> bool:
+        """Whether Kaito's kinds are served here."""
+        return self.column.resource in KAITO
+
+    async def install_kaito(self) -> None:
+        """Have Kaito's kinds and claims served."""
+        await self.workspaces.install(*kaito_definitions(), node_claim_definition())
 
     def _rays_of(self, head: Head) -> Any:
         return self.sick.ray if head.namespace == self.sick.namespace else self.well.ray
@@ -340,8 +348,8 @@ async def neighbourhood(column: Column) -> AsyncIterator[Neighbourhood]:
         world = await stack.enter_async_context(embedded_world())
         beside = await stack.enter_async_context(neighbour(world, SICK))
         street = Neighbourhood(column, world, beside)
-        if street.has_workspaces:
-            await street.workspaces.install()
+        if street.has_kaito:
+            await street.install_kaito()
             await stack.enter_async_context(street.workspaces.provisioner())
             stack.enter_context(served(world))
         await street.open()

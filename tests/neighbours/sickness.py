@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 UPGRADES, FLEETS = frozenset({"RollingUpdate"}), frozenset({"RayClusterFleet"})
 WORKSPACES = frozenset({"Workspace"})
+KAITO = WORKSPACES | {"InferenceSet"}
+"""Kinds without pods of Ray."""
 
 
 def unless_it_serves(named: str) -> Mapping[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.neighbours.sickness import WORKSPACES
+from tests.neighbours.sickness import KAITO
 from tests.neighbours.sicknesses import (
     clouds,
     dashboards,
@@ -17,8 +17,7 @@ from tests.neighbours.sicknesses import (
 )
 
 _OF_RAYS = tuple(
-    replace(each, spares=each.spares | WORKSPACES)
-    for each in (*objects.SICKNESSES, *pods.SICKNESSES)
+    replace(each, spares=each.spares | KAITO) for each in (*objects.SICKNESSES, *pods.SICKNESSES)
 )
 """Rows that strike the description of a cluster, or its pods."""
 

@@ -104,7 +104,7 @@ async def without_claims(sick: Tenant) -> AsyncIterator[None]:
     """Somebody deletes the definition of claims, which go with it; at the end it is back."""
     await sick.street.workspaces.uninstall_claims()
     yield
-    await sick.street.workspaces.install()
+    await sick.street.install_kaito()
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from controller.kube.errors import NotFound
 from controller.kube.resources import NAMESPACES, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from tests.neighbours.sickness import UPGRADES, WORKSPACES, Sickness
+from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -150,7 +150,7 @@ SICKNESSES = (
     Sickness(
         name="another controller reverts services",
         course=reverted_service,
-        spares=UPGRADES | WORKSPACES,  # they touch no service once it is there
+        spares=UPGRADES | KAITO,  # they touch no service once it is there
         named=CONTESTED,
         requests=40,  # a RayService and its cluster have three services
     ),
@@ -184,7 +184,7 @@ SICKNESSES = (
     Sickness(
         name="5,000 events a second of foreign pods",
         course=foreign_pods,
-        spares=WORKSPACES,  # they watch none
+        spares=KAITO,  # they watch none
         lasts=STORM + 10,
         slow=True,
     ),

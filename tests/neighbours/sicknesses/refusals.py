@@ -9,7 +9,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse
-from tests.neighbours.sickness import UPGRADES, WORKSPACES, Sickness, unless_it_serves
+from tests.neighbours.sickness import KAITO, UPGRADES, Sickness, unless_it_serves
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -40,10 +40,11 @@ RIGHT = (
 
 
 def no_right_to(verb: str) -> Mapping[str, str]:
-    """What every kind must say; Workspaces quote the server alone."""
+    """What every kind must say; those of Kaito quote the server alone."""
     grant = f"Forbidden.*allow system:serviceaccount:manta:manta-operator the verb {verb}"
     kinds = ("RayCluster", "RayJob", "RayService", "RayCronJob", "RayClusterFleet")
-    return {**dict.fromkeys(kinds, grant), "Workspace": f"Forbidden.*cannot {verb} resource"}
+    quoted = f"Forbidden.*cannot {verb} resource"
+    return {**dict.fromkeys(kinds, grant), **dict.fromkeys(KAITO, quoted)}
 
 
 def refused(answer: ErrorResponse, resource: str, *verbs: str) -> Course:
@@ -98,7 +99,7 @@ SICKNESSES = (
     Sickness(
         name="a quota of one pod",
         course=quota,
-        spares=WORKSPACES,  # here and below: they create no pods
+        spares=KAITO,  # here and below: they create no pods
         named=unless_it_serves("exceeded quota: team.*lower replicas"),
     ),
     Sickness(
@@ -125,7 +126,7 @@ SICKNESSES = (
     Sickness(
         name="a webhook is down for pods",
         course=refused(IS_DOWN, "pods", "create"),
-        spares=WORKSPACES,
+        spares=KAITO,
         named=UNAVAILABLE,
     ),
     Sickness(

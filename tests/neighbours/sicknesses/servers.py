@@ -14,7 +14,7 @@ from tests.faults.faulty_transport import Cut, ErrorResponse, Gone, Lag, Refused
 from tests.faults.restored import Backup
 from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import install_crds
-from tests.neighbours.sickness import UPGRADES, WORKSPACES, Sickness
+from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -63,8 +63,8 @@ async def without_definition(sick: Tenant) -> AsyncIterator[None]:
     name = str(sick.column.resource)
     await sick.user.delete(CRDS, "", name)
     yield
-    if sick.street.has_workspaces:
-        await sick.street.workspaces.install()
+    if sick.street.has_kaito:
+        await sick.street.install_kaito()
     await install_crds(sick.world)
     await asyncio.sleep(5)
 
@@ -135,7 +135,7 @@ SICKNESSES = (
     Sickness(
         name="watches of pods are silent",
         course=for_all(Lag(10_000), "pods"),
-        spares=WORKSPACES,  # they watch none
+        spares=KAITO,  # they watch none
         everywhere="nobody hears of pods",
     ),
     Sickness(
@@ -208,7 +208,7 @@ SICKNESSES = (
     Sickness(
         name="the node is lost",
         course=lost_node,
-        spares=WORKSPACES,  # they have nodes of their own
+        spares=KAITO,  # they have nodes of their own
         late=True,
         everywhere="it is the only node",
         named={"RayCluster": "NodeLost.*manta-node-0"},
