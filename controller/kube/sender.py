@@ -4,7 +4,8 @@ In order: wait for the pause of the request's lane, take one of a bounded number
 read the whole response within a time limit, and retry only if that is safe (NET-1): at most ten
 attempts, after 429 or 5xx with `Retry-After`, and for reads also after a broken connection. Once
 they were in vain, further requests of the same flow and lane are sent once each until one is
-answered otherwise: what repeats them backs off. Only an attempt holds a slot, no wait does.
+answered otherwise, or none was sent for ten minutes: what repeats them backs off. Only an attempt
+holds a slot, no wait does.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from controller.kube import retry
 from controller.kube.errors import NotSent, OutcomeUnknown, Paused, UnexpectedResponse
 from controller.kube.fair_limiter import FairLimiter
+from controller.kube.futile import Futile
 from controller.kube.lanes import lane_of
 from controller.kube.metrics import NO_METRICS
 from controller.kube.pauses import Pauses
@@ -36,9 +38,6 @@ if TYPE_CHECKING:
 SILENCE = 12.0
 """Seconds without an answer after which a caller may be told: more than admission webhooks have by
 default, so that the server can first say itself which of them does not answer."""
-
-GIVEN_UP = 4096
-"""Flows and lanes at most of which it is known that repeating was in vain; the oldest goes."""
 
 
 class Sender:
@@ -74,7 +73,7 @@ class Sender:
         self._rate_limiter = rate_limiter
         self.pauses = Pauses(clock)
         self.limiter = FairLimiter(concurrency, clock)
-        self._given_up: dict[tuple[str, Lane], None] = {}
+        self._futile = Futile(clock)
 
     async def send(
         self,
@@ -102,7 +101,7 @@ class Sender:
         lane = lane_of(request)
         limit = self._timeout if timeout is None else timeout
         deadline = self._clock.time() + limit
-        repeat = repeat and (flow, lane) not in self._given_up
+        repeat = repeat and (flow, lane) not in self._futile
         attempts_left = retry.MAX_ATTEMPTS if repeat else 1
         while True:
             attempts_left -= 1
@@ -168,11 +167,10 @@ class Sender:
             await chunks.aclose()
 
     def _record(self, flow: str, lane: Lane, *, in_vain: bool) -> None:
-        self._given_up.pop((flow, lane), None)
         if flow and in_vain:
-            self._given_up[flow, lane] = None
-            if len(self._given_up) > GIVEN_UP:
-                del self._given_up[next(iter(self._given_up))]
+            self._futile.add((flow, lane))
+        else:
+            self._futile.discard((flow, lane))
 
     async def _try(
         self, request: Request, limit: float

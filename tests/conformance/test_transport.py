@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from controller.kube import errors, retry, sender
+from controller.kube import errors, futile, retry
 from controller.kube.credentials import StaticCredentials
 from controller.kube.http import HttpTransport, Timeouts
 from controller.kube.resources import PODS, SERVICES
@@ -154,7 +154,7 @@ async def test_NET1_requests_of_other_owners_and_of_other_lanes_are_repeated_nev
 
 
 async def test_NET1_no_more_is_remembered_than_four_thousand_owners(monkeypatch):
-    monkeypatch.setattr(sender, "GIVEN_UP", 1)
+    monkeypatch.setattr(futile, "MOST", 1)
     transport = FakeTransport(busy(429, "1"))
     api, sent = client(transport, timeout=1000), list[int]()
     for flow in ("a", "b", "b", "a"):
@@ -162,6 +162,25 @@ async def test_NET1_no_more_is_remembered_than_four_thousand_owners(monkeypatch)
             await api.for_flow(flow).get(PODS, "default", "a")
         sent.append(len(transport.requests))
     assert sent == [10, 20, 21, 31]
+
+
+async def test_NET1_an_owner_is_forgotten_ten_minutes_after_its_last_request():
+    transport = FakeTransport(busy(429, "1"))
+    api = client(transport, timeout=1000)
+
+    async def sent(flow: str) -> int:
+        before = len(transport.requests)
+        with suppress(errors.TooManyRequests):
+            await api.for_flow(flow).get(PODS, "default", "a")
+        return len(transport.requests) - before
+
+    assert [await sent("a"), await sent("b")] == [10, 10]
+    await asyncio.sleep(futile.FORGOTTEN_AFTER - 5)
+    assert await sent("b") == 1
+    await asyncio.sleep(10)
+    assert [await sent("a"), await sent("b")] == [10, 1]
+    await asyncio.sleep(futile.FORGOTTEN_AFTER + 10)
+    assert await sent("b") == 10
 
 
 async def test_T115_a_watch_start_is_left_to_the_back_off_of_the_reflector():

@@ -1,0 +1,59 @@
+"""Flows and lanes in which repeating a request was in vain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+    from controller.kube.lanes import Lane
+    from informers import Clock
+
+    Pair: TypeAlias = tuple[str, Lane]
+
+MOST = 4096
+"""Pairs at most that are remembered; the oldest goes."""
+
+FORGOTTEN_AFTER = 600.0
+"""Seconds without such a request after which a pair is forgotten: longer than any back-off."""
+
+
+class Futile:
+    """Remembers them for a while.
+
+    Args:
+        clock: for that while.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends: dict[Pair, float] = {}  # the one that ends first is the first
+        self._timer: TimerHandle | None = None
+
+    def __contains__(self, pair: Pair) -> bool:
+        """Whether repeating was in vain there."""
+        return pair in self._ends
+
+    def add(self, pair: Pair) -> None:
+        """Remember a pair, from now on anew."""
+        self.discard(pair)
+        self._ends[pair] = self._clock.time() + FORGOTTEN_AFTER
+        if len(self._ends) > MOST:
+            del self._ends[next(iter(self._ends))]
+        if self._timer is None:
+            self._wait()
+
+    def discard(self, pair: Pair) -> None:
+        """Forget a pair, which may not be remembered."""
+        self._ends.pop(pair, None)
+
+    def _wait(self) -> None:
+        """Wait for the first end, if there is one."""
+        first = next(iter(self._ends.values()), None)
+        self._timer = None if first is None else self._clock.call_at(first, self._forget, first)
+
+    def _forget(self, until: float) -> None:
+        for pair in [pair for pair, end in self._ends.items() if end <= until]:
+            del self._ends[pair]
+        self._wait()
