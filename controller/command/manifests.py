@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_documents
 from controller.kube.errors import ConfigurationError
-from controller.ray.api.user_yaml import InvalidYaml, Limits, read_yaml_documents
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource

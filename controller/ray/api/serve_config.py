@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import mapping
-from controller.ray.api.user_yaml import InvalidYaml, read_yaml_mapping
+from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_mapping
 
 MOST_BYTES: Final = 1024 * 1024
 """A RayService with a longer text would not fit into etcd."""
+
+_LIMITS: Final = Limits(MOST_BYTES, remedy="; put what is in it into the image or working_dir")
 
 _DEFAULT_ROUTE: Final = "/"
 
@@ -42,7 +44,7 @@ def read_serve_config(text: str) -> ServeConfig:
         InvalidServeConfig: see its message.
     """
     try:
-        body = read_yaml_mapping(text, MOST_BYTES)
+        body = read_yaml_mapping(text, _LIMITS)
     except InvalidYaml as error:
         raise InvalidServeConfig(str(error)) from error
     if "import_path" in body and "applications" not in body:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.apimachinery.user_yaml import InvalidYaml
 from controller.ray.api.runtime_env import MOST_BYTES, read_runtime_env
-from controller.ray.api.user_yaml import InvalidYaml
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 8)}]\n"

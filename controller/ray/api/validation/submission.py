@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import read_template
+from controller.apimachinery.user_yaml import InvalidYaml
 from controller.ray.api.entrypoint_resources import InvalidResources, read_entrypoint_resources
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.api.runtime_env import read_runtime_env
-from controller.ray.api.user_yaml import InvalidYaml
 from controller.ray.api.version import JOB_METADATA_SINCE, is_at_least
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Parses YAML that users put into a field as text, as KubeRay does.
+"""Parses YAML that users put into a field as text, as operators in Go do.
 
 User input must neither crash nor block the operator. Deeply nested YAML overflows libyaml's stack,
 and anchors and merged mappings (`<<`) expand a few lines to any amount of data, so size, depth and
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 MOST_VALUES: Final = 20_000
 MOST_LEVELS: Final = 64
 
-_REMEDY: Final = "; put what is in it into the image or working_dir"
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _ANYTHING_WRONG: Final = (
     yaml.YAMLError,
@@ -66,17 +65,17 @@ class Limits:
             raise InvalidYaml(f"has more than {self.bytes} bytes{self.remedy}")
 
 
-def read_yaml_mapping(text: str, most_bytes: int) -> dict[str, Any]:
+def read_yaml_mapping(text: str, limits: Limits) -> dict[str, Any]:
     """Parse the mapping; text without a value means an empty one.
 
     Args:
         text: YAML 1.1 with the types of Go's library.
-        most_bytes: length of the text in UTF-8 beyond which it is not read.
+        limits: what is read at most.
 
     Raises:
         InvalidYaml: the text is not valid; the message is a predicate without a subject.
     """
-    documents = read_yaml_documents(text, Limits(most_bytes, remedy=_REMEDY))
+    documents = read_yaml_documents(text, limits)
     if len(documents) > 1:
         raise InvalidYaml("is not YAML: expected a single document in the stream")
     value = documents[0] if documents else None
