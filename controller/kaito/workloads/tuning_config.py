@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from controller.apimachinery.custom_object import dig
-from controller.kaito.api.validation.config_maps import TRAINING_KEY
+from controller.apimachinery.user_yaml import InvalidYaml
+from controller.kaito.api.validation.config_maps import TRAINING_KEY, read_options
 from controller.kube.resources import CONFIG_MAPS
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ def results_folder(data: Mapping[str, str] | None) -> str:
     It is below `/mnt` always; what is not, or cannot be read, becomes the default.
     """
     try:
-        options: Any = yaml.load((data or {}).get(TRAINING_KEY, ""), Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        options = read_options((data or {}).get(TRAINING_KEY, ""))
+    except InvalidYaml:
         return _RESULTS
     folder = dig(options, "training_config", "TrainingArguments", "output_dir")
     if not isinstance(folder, str) or not folder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from controller.kaito.api.field_errors import message_of
@@ -14,6 +16,7 @@ from controller.kaito.api.validation.config_maps import (
 from controller.kaito.api.validation.image_reference import image_problem
 from controller.kaito.api.validation.sources import url_problem
 from controller.kaito.presets import find_model
+from controller.kaito.workloads import results_folder
 
 LOCAL = "data source URL must not target a local or metadata endpoint"
 INTERNAL = "data source URL must not target a loopback, private, or link-local address"
@@ -78,7 +81,8 @@ def test_images_are_references_as_docker_reads_them(image: str, problem: str):
         ("vllm:\n  max-model-len: 4096\n  swap-space: 4\n", ""),
         ("vllm: [1]", "Failed to parse inference_config.yaml: "),
         ("vllm: {a: [1]}", "Failed to parse inference_config.yaml: "),
-        ("a: b: c", "Failed to parse inference_config.yaml: mapping values are not allowed"),
+        ("a: b: c", "Failed to parse inference_config.yaml: it is not YAML: mapping values are"),
+        ("[1]", "Failed to parse inference_config.yaml: it must be a mapping"),
         (
             "vllm: {max-model-len: 20000}",
             (
@@ -119,6 +123,43 @@ def test_the_context_that_the_options_ask_for(text: str, context: int | None):
     assert longest_context({"inference_config.yaml": text}) == context
 
 
+def doubled(first: str, how: str) -> str:
+    """YAML of few lines, the last value of which is 2 to the power of 40 times as large."""
+    lines = [f"m0: &m0 {first}", *(f"m{n}: &m{n} {how}".replace("?", f"*m{n - 1}") for n in ROUNDS)]
+    return "\n".join(lines)
+
+
+ROUNDS = range(1, 41)
+MERGES = doubled("{a: 1}", "{<<: [?, ?]}")
+REPEATS = doubled("[a]", "[?, ?]")
+ODD = [
+    "vllm: {max-model-len: !!int ''}",
+    "vllm: {max-model-len: !!bool x}",
+    "vllm: {max-model-len: !!timestamp x}",
+    f"vllm: {{max-model-len: '{'9' * 5000}'}}",
+    f"vllm: {{max-model-len: {'9' * 5000}}}",
+    f"vllm: {{max-model-len: '{'9' * 400}'}}",
+    f"{MERGES}\nvllm: *m40",
+    f"{REPEATS}\nvllm: {{max-model-len: *m40}}",
+    "\n".join(f"k{n}: v" for n in range(80_000)),
+    f"vllm: {{max-model-len: '{'x' * 900_000}'}}",
+    f"vllm: {'[' * 60_000}",
+    "vllm: {max-model-len: \0}",
+    "vllm: &a {max-model-len: *a}",
+]
+
+
+@pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
+def test_whatever_a_config_map_says_is_read_or_refused_in_no_time(text: str):
+    began = time.process_time()
+    data = {"inference_config.yaml": text, "training_config.yaml": text}
+    assert longest_context(data) is None
+    assert list(inference_config_errors(data, find_model("phi-4")))
+    assert list(training_config_errors("c", "n", data, "lora"))
+    assert results_folder(data) == "/mnt/output"
+    assert time.process_time() - began < 1
+
+
 def options(sections: str) -> dict[str, str]:
     return {"training_config.yaml": f"training_config: {sections}"}
 
@@ -129,14 +170,14 @@ def options(sections: str) -> dict[str, str]:
         (options("{LoraConfig: {r: 8}}"), "lora", ""),
         (options("{QuantizationConfig: {load_in_4bit: true}}"), "qlora", ""),
         ({}, "lora", "missing field(s): training_config.yaml in ConfigMap"),
-        ({"training_config.yaml": "a: b: c"}, "lora", "invalid value: mapping values are not"),
+        ({"training_config.yaml": "a: b: c"}, "lora", "invalid value: it is not YAML: mapp"),
         (
             options("[]"),
             "lora",
             "invalid value: Expected 'training_config' key to contain a map: training_config.yaml",
         ),
         (options("{Other: {}}"), "lora", "invalid value: Unrecognized section: Other: training_c"),
-        (options("{1: {}}"), "lora", "invalid value: Section key must be a string: training_conf"),
+        (options("{1: {}}"), "lora", "invalid value: Unrecognized section: 1: training_config.ya"),
         (
             options("{QuantizationConfig: {load_in_4bit: true, load_in_8bit: true}}"),
             "qlora",
@@ -145,6 +186,11 @@ def options(sections: str) -> dict[str, str]:
         (
             options("{QuantizationConfig: {load_in_8bit: true}}"),
             "lora",
+            "For method 'lora', 'load_in_4bit' or 'load_in_8bit' in ConfigMap 'c' must not be",
+        ),
+        (
+            options("{QuantizationConfig: {load_in_8bit: true}}"),
+            "LoRA",
             "For method 'lora', 'load_in_4bit' or 'load_in_8bit' in ConfigMap 'c' must not be",
         ),
         (

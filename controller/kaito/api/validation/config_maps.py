@@ -1,13 +1,15 @@
-"""The options that a ConfigMap holds for a model server or a tuning."""
+"""The options that a ConfigMap holds for a model server or a tuning.
+
+Anybody who may write a ConfigMap writes them: their size is limited before they are read.
+"""
 
 from __future__ import annotations
 
 import posixpath
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import yaml
-
 from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_mapping
 from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field
 
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ _SECTIONS: Final = frozenset(
     }
 )
 _OUTPUT: Final = "/mnt"
+_LIMITS: Final = Limits(64 * 1024, values=5000, remedy="; shorten it")
+_MOST_DIGITS: Final = 18
+"""Digits of a number of tokens that is looked at."""
+
 _BITS: Final = ("load_in_4bit", "load_in_8bit")
 
 
@@ -39,12 +45,26 @@ def missing_config_error(name: str, namespace: str) -> FieldError:
     )
 
 
+def read_options(text: str) -> dict[str, Any]:
+    """The options in a text, as JSON has them.
+
+    Raises:
+        InvalidYaml: they cannot be read, or are too many; the message is a predicate.
+    """
+    return read_yaml_mapping(text, _LIMITS)
+
+
 def longest_context(data: Mapping[str, str]) -> int | None:
-    """The `max-model-len` that the options set, None if they set none."""
-    options = _read(data.get(INFERENCE_KEY, ""))
-    value = mapping(mapping(options).get("vllm")).get("max-model-len")
+    """The `max-model-len` that the options set, None if they set none that can be."""
+    try:
+        options = read_options(data.get(INFERENCE_KEY, ""))
+    except InvalidYaml:
+        return None
+    value = mapping(options.get("vllm")).get("max-model-len")
     text = str(value).strip()
-    return int(text) if text.isascii() and text.isdigit() and int(text[:9]) > 0 else None
+    if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text) or None
 
 
 def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Iterator[FieldError]:
@@ -58,11 +78,13 @@ def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Ite
     if text is None:
         yield missing_field(f"{INFERENCE_KEY} in ConfigMap")
         return
-    options = _read(text)
-    vllm = mapping(options).get("vllm", {})
-    if isinstance(options, _Unreadable) or not _are_words(vllm):
-        why = options.why if isinstance(options, _Unreadable) else "vllm must map names to words"
-        yield FieldError(f"Failed to parse {INFERENCE_KEY}: {why}", (INFERENCE_KEY,))
+    try:
+        vllm = read_options(text).get("vllm")
+    except InvalidYaml as error:
+        yield _unparsable(f"it {error}")
+        return
+    if not _are_words(vllm):
+        yield _unparsable("vllm must map names to words")
         return
     length = str(mapping(vllm).get("max-model-len", "")).strip()
     if length and model is not None:
@@ -78,32 +100,31 @@ def training_config_errors(
         name: of the ConfigMap.
         namespace: of the ConfigMap.
         data: of the ConfigMap.
-        method: `lora` or `qlora`.
+        method: `lora` or `qlora`, in any case.
     """
     text = data.get(TRAINING_KEY)
     if text is None:
         yield missing_field(f"{TRAINING_KEY} in ConfigMap")
         return
-    options = _read(text)
-    if isinstance(options, _Unreadable):
-        yield invalid_value(options.why, TRAINING_KEY)
+    try:
+        sections = read_options(text).get("training_config")
+    except InvalidYaml as error:
+        yield invalid_value(f"it {error}", TRAINING_KEY)
         return
-    sections = mapping(options).get("training_config")
     if not isinstance(sections, dict):
         yield invalid_value("Expected 'training_config' key to contain a map", TRAINING_KEY)
         return
-    sections = cast("dict[Any, Any]", sections)
+    sections = cast("dict[str, Any]", sections)
     yield from _section_errors(sections)
-    yield from _quantization_errors(name, mapping(sections.get("QuantizationConfig")), method)
+    quantization = mapping(sections.get("QuantizationConfig"))
+    yield from _quantization_errors(name, quantization, method.lower())
     where = f"in ConfigMap '{name}' in namespace '{namespace}'"
     yield from _output_errors(mapping(sections.get("TrainingArguments")), where)
 
 
-def _section_errors(sections: Mapping[Any, Any]) -> Iterator[FieldError]:
+def _section_errors(sections: Mapping[str, Any]) -> Iterator[FieldError]:
     for section in sections:
-        if not isinstance(section, str):
-            yield invalid_value("Section key must be a string", TRAINING_KEY)
-        elif section not in _SECTIONS:
+        if section not in _SECTIONS:
             yield invalid_value(f"Unrecognized section: {section}", TRAINING_KEY)
 
 
@@ -157,7 +178,7 @@ def _length_errors(length: str, limit: int) -> Iterator[FieldError]:
             f'max-model-len must be an integer: strconv.Atoi: parsing "{length}": invalid syntax',
             "max-model-len",
         )
-    elif len(digits) > 18 or int(length) > limit:
+    elif len(digits) > _MOST_DIGITS or int(length) > limit:
         yield invalid_value(
             f"max-model-len {length} exceeds model's maximum supported context window {limit} "
             "(ModelTokenLimit)",
@@ -165,18 +186,8 @@ def _length_errors(length: str, limit: int) -> Iterator[FieldError]:
         )
 
 
-class _Unreadable:
-    """A text that is no YAML."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-
-
-def _read(text: str) -> Any:
-    try:
-        return yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return _Unreadable(" ".join(str(error).split()))
+def _unparsable(why: str) -> FieldError:
+    return FieldError(f"Failed to parse {INFERENCE_KEY}: {why}", (INFERENCE_KEY,))
 
 
 def _are_words(value: Any) -> bool:
