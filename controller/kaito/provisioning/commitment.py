@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Container
     from datetime import datetime
 
+MOST_NODES: Final = 256
+"""Nodes of a Workspace: a set of so many fits into an annotation, whatever is said of each."""
+
+_MOST_SLOTS: Final = 4 * MOST_NODES
+"""Claims of a set: Kaito may have made more than are needed."""
+
 _ANY_TIME: Final = parse_rfc3339("2000-01-01T00:00:00Z")
 
 
@@ -133,7 +139,7 @@ def _new_slot(uid: str, place: int, generation: int, taken: Container[str]) -> S
 
 
 def read_commitment(text: str | None) -> Commitment | None:
-    """The set in an annotation; None if there is none, or nothing that can be read."""
+    """The set in an annotation; None if there is none, or nothing that can be right."""
     if not text:
         return None
     try:
@@ -143,7 +149,8 @@ def read_commitment(text: str | None) -> Commitment | None:
             slot.failures_when(_ANY_TIME, timedelta())
     except (msgspec.DecodeError, ValueError):
         return None
-    return found
+    is_possible = 0 < found.target <= MOST_NODES and len(found.slots) <= _MOST_SLOTS
+    return found if is_possible else None
 
 
 def write_commitment(commitment: Commitment) -> str:

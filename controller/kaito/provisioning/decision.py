@@ -311,15 +311,15 @@ def _steps(
     due = [slot for slot in unseen if slot.may_be_created(now)]
     room = max(len(commitment.slots) - _existing(commitment, facts), 0)
     created = frozenset(slot.name for slot in due[:room])
-    later = [_retry_at(slot) for slot in unseen if slot not in due]
-    wakes = [*later, *([held_until] if held_until else [])]
+    backing_off = [slot for slot in unseen if not slot.may_be_created(now)]
+    wakes = [*map(_retry_at, backing_off), *([held_until] if held_until else [])]
     known = {*(slot.name for slot in commitment.slots), *commitment.discarded}
     return ClaimDecision(
         commitment=_begun(commitment, created, facts.process),
         create=tuple(slot.name for slot in due[:room]),
         delete=tuple(_deleted(commitment, facts)),
         confirm=tuple(_unconfirmed(commitment, facts)),
-        waits=(*_waits(commitment, facts), *_held_back(due[room:]), *_backing_off(unseen, due)),
+        waits=(*_waits(commitment, facts), *_held_back(due[room:]), *_backing_off(backing_off)),
         wake_at=min(wakes, default=None),
         unexpected=tuple(sorted(claims.keys() - known)),
     )
@@ -384,10 +384,9 @@ def _held_back(slots: Iterable[Slot]) -> Iterable[Wait]:
         yield Wait(slot.name, Awaited.ROOM, None, slot.reason, slot.message)
 
 
-def _backing_off(unseen: Iterable[Slot], due: list[Slot]) -> Iterable[Wait]:
-    for slot in unseen:
-        if slot not in due:
-            yield Wait(slot.name, Awaited.BACK_OFF, _retry_at(slot), slot.reason, slot.message)
+def _backing_off(slots: Iterable[Slot]) -> Iterable[Wait]:
+    for slot in slots:
+        yield Wait(slot.name, Awaited.BACK_OFF, _retry_at(slot), slot.reason, slot.message)
 
 
 def _retry_at(slot: Slot) -> datetime:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from controller.kaito.provisioning.commitment import MOST_NODES
+
 
 class PoolCommitment(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
     """The size; defaults are left out of the annotation.
@@ -39,7 +41,7 @@ def read_pool_commitment(text: str | None) -> PoolCommitment | None:
         found = msgspec.json.decode(text, type=PoolCommitment)
     except (msgspec.DecodeError, ValueError):
         return None
-    return found if 0 <= found.replicas <= found.target else None
+    return found if 0 <= found.replicas <= found.target <= MOST_NODES else None
 
 
 def write_pool_commitment(commitment: PoolCommitment) -> str:

@@ -14,6 +14,7 @@ from controller.kaito.presets import (
     check_alike,
     estimate_nodes,
 )
+from controller.kaito.provisioning.commitment import MOST_NODES
 from controller.kaito.workloads import workload_gpus
 from controller.kaito.workspace.config import context_of
 from controller.kaito.workspace.memory import memory_errors
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN_GPUS: Final = "NodeNotReady"
 _DOES_NOT_FIT: Final = "ModelDoesNotFit"
+_TOO_MANY: Final = "TooManyNodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,18 @@ class NodeTarget:
 
 
 def node_target(seen: WorkspaceObservation) -> NodeTarget:
+    """The number of nodes; that of more than any Workspace gets is not believed."""
+    found = _decided(seen)
+    if found.count <= MOST_NODES:
+        return found
+    message = (
+        f"{found.count} nodes are asked for, and a workspace gets {MOST_NODES} at most: take "
+        "larger instances, or a smaller model"
+    )
+    return NodeTarget(reason=_TOO_MANY, message=message)
+
+
+def _decided(seen: WorkspaceObservation) -> NodeTarget:
     """The number that was committed, or that Kaito has stored; else what the model needs.
 
     It is estimated once (KAI-8): a model that serves does not lose its nodes because the estimate

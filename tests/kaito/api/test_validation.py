@@ -352,6 +352,7 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
             "Strength value for Adapter 'b' must be between 0 and 1: inference.adapter"
         ),
     ),
+    (asked(count=-1), DEFAULT, "invalid value: -1: resource.count\nmust be non-negative"),
     (workspace(name="7b"), DEFAULT, "must begin with a letter and have at most 54 characters"),
 ]
 

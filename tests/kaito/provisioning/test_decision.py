@@ -9,8 +9,10 @@ from random import Random
 import msgspec
 import pytest
 
+from controller.kaito.api.message import cut
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.commitment import (
+    MOST_NODES,
     Commitment,
     Slot,
     read_commitment,
@@ -80,10 +82,36 @@ def test_the_annotation_is_short():
         "[]",
         '{"target":"x"}',
         '{"target":1,"slots":[{"place":0,"name":"a","retryAt":"x"}]}',
+        '{"target":0}',
+        '{"target":-1}',
+        '{"target":257}',
+        write_commitment(Commitment(target=1, slots=(Slot(place=0, name="a"),) * 1025)),
     ],
 )
-def test_an_annotation_that_cannot_be_read_counts_as_none(text: str | None):
+def test_an_annotation_that_cannot_be_right_counts_as_none(text: str | None):
     assert read_commitment(text) is None
+
+
+def test_the_largest_set_fits_into_the_annotations_of_an_object():
+    times = "2026-01-01T00:00:00Z"
+    slots = tuple(
+        Slot(
+            place=place,
+            name="ws012345678",
+            attempt=1000,
+            begun_by="01234567",
+            seen=True,
+            ready_since=times,
+            failures=1000,
+            retry_at=times,
+            reason="InsufficientCapacityError",
+            message=cut('"' * 1000),
+        )
+        for place in range(MOST_NODES)
+    )
+    text = write_commitment(Commitment(target=MOST_NODES, template="t" * 1000, slots=slots))
+    assert len(text) < 220 * 1024
+    assert read_commitment(text) is not None
 
 
 def test_a_slow_claim_is_neither_deleted_nor_doubled():

@@ -14,7 +14,12 @@ from controller.kaito.api.node import NODES
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.presets import Cloud
-from controller.kaito.provisioning.commitment import read_commitment
+from controller.kaito.provisioning.commitment import (
+    MOST_NODES,
+    Commitment,
+    read_commitment,
+    write_commitment,
+)
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.watches import STORAGE_CLASSES
 from controller.kube.objects import KubeObject, ObjectMeta
@@ -25,6 +30,9 @@ from tests.kaito.workspace.given import INSTANCE, Given, claim, job, kinds, node
 
 OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
 TUNING: dict[str, Any] = {"tuning": tuning()}
+TEMPLATE: dict[str, Any] = {
+    "template": {"spec": {"containers": [{"name": "server", "image": "example.com/server"}]}}
+}
 CONFIG = "inference_config.yaml"
 LLAMA = "deepseek-ai/DeepSeek-R1-Distill-Llama-8B"
 
@@ -119,6 +127,26 @@ def test_a_longer_context_needs_more_nodes():
 
 def a10() -> dict[str, Any]:
     return {"resource": {"instanceType": "Standard_NV36ads_A10_v5"}}
+
+
+@pytest.mark.parametrize("count", [MOST_NODES + 1, 2**31])
+def test_more_nodes_than_any_workspace_gets_are_refused_at_once(count: int):
+    given = Given(workspace(inference=TEMPLATE, resource={"count": count}))
+    assert given.creates(given.plan(), "NodeClaim") == []
+    _, reason, message = given.condition("ResourceReady")
+    assert reason == "TooManyNodes"
+    assert message.startswith(f"{count} nodes are asked for, and a workspace gets 256 at most")
+
+
+def test_as_many_nodes_as_a_workspace_gets_fit_into_its_annotation():
+    given = Given(workspace(inference=TEMPLATE, resource={"count": MOST_NODES}))
+    assert len(given.creates(given.plan(), "NodeClaim")) == MOST_NODES
+
+
+def test_a_number_of_nodes_that_somebody_has_written_into_the_annotation_is_not_believed():
+    text = write_commitment(Commitment(target=10**9))
+    given = Given(workspace(annotations={labels.NODE_CLAIMS: text}))
+    assert len(given.creates(given.plan(), "NodeClaim")) == 1
 
 
 # nodes of one's own

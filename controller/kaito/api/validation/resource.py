@@ -51,6 +51,8 @@ def inference_resource_errors(
     resource: ResourceSpec, options: KaitoOptions
 ) -> Iterator[FieldError]:
     """Errors that do not depend on what nodes there are."""
+    if resource.count is not None and resource.count < 0:
+        yield invalid_value(resource.count, "count", "must be non-negative")
     error = selector_error(resource.label_selector)
     if error is not None:
         yield error
