@@ -16,7 +16,7 @@ from controller.kaito.presets import (
 )
 from controller.kaito.provisioning.commitment import MOST_NODES
 from controller.kaito.workloads import workload_gpus
-from controller.kaito.workspace.config import context_of
+from controller.kaito.workspace.config import config_problem, context_of
 from controller.kaito.workspace.memory import memory_errors
 from controller.kaito.workspace.model_metadata import missing_model
 
@@ -62,7 +62,7 @@ def _decided(seen: WorkspaceObservation) -> NodeTarget:
     """The number that was committed, or that Kaito has stored; else what the model needs.
 
     It is estimated once (KAI-8): a model that serves does not lose its nodes because the estimate
-    has changed.
+    has changed. So it is not before the options are there on which it depends.
     """
     commitment, request = _stored(seen), seen.valid_goal.request
     if commitment is not None and request is not None and commitment.template == request.template:
@@ -70,6 +70,11 @@ def _decided(seen: WorkspaceObservation) -> NodeTarget:
     stored = seen.status.get("targetNodeCount")
     if commitment is None and isinstance(stored, int) and stored > 0:
         return NodeTarget(stored)
+    problem = config_problem(
+        seen.valid_goal, seen.workload.config, seen.workspace.metadata.namespace
+    )
+    if problem is not None:
+        return NodeTarget(reason=problem.reason, message=problem.message)
     return _estimated(seen)
 
 

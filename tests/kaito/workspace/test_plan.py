@@ -337,16 +337,46 @@ def test_a_name_that_is_taken_is_said():
     assert "belongs to no controller" in message
 
 
-def test_options_that_are_missing_are_waited_for():
-    given = Given(workspace(inference=inference(config="options"))).with_nodes().with_revision()
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ({}, "ConfigMapNotFound"),
+        ({CONFIG: "["}, INVALID),
+        ({CONFIG: "vllm: {max-model-len: '200000'}"}, INVALID),
+    ],
+)
+@pytest.mark.parametrize("settings", [None, OWN_NODES], ids=["claims", "own nodes"])
+def test_without_its_options_a_model_gets_no_node(
+    data: dict[str, str], reason: str, settings: WorkspaceSettings | None
+):
+    found = {} if settings is None else {"resource": {"instanceType": None}}
+    given = Given(workspace(inference=inference(LLAMA, config="options"), **found), settings)
+    given.with_revision()
+    given.reads.add(NODES, *([node(**gpu_labels())] if settings else []))
+    if data:
+        given.with_config("options", **data)
+    plan = given.plan()
+    assert labels.NODE_CLAIMS not in str(plan.commit)
+    assert given.creates(plan, "NodeClaim") == given.creates(plan, "StatefulSet") == []
+    assert given.condition("ResourceReady")[:2] == ("False", reason)
+    given.with_config("options", **{CONFIG: "vllm: {max-model-len: '4096'}"})
+    wanted = "NodeClaim" if settings is None else "StatefulSet"
+    assert len(given.creates(given.plan(), wanted)) == 1
+
+
+def test_a_tuning_without_its_options_gets_no_node_either():
+    given = Given(workspace(tuning=tuning(config="options"))).with_revision()
+    assert given.creates(given.plan(), "NodeClaim") == []
+    assert given.condition("ResourceReady")[:2] == ("False", "ConfigMapNotFound")
+
+
+def test_options_that_go_once_there_are_nodes_are_waited_for():
+    text = write_commitment(Commitment(target=1, template=f"{INSTANCE} apps=phi"))
+    marks = {"annotations": {labels.NODE_CLAIMS: text}}
+    given = Given(workspace(inference=inference(config="options"), **marks)).with_nodes()
+    given.with_revision()
     assert given.creates(given.plan(), "StatefulSet") == []
     assert given.condition("InferenceReady")[:2] == ("False", "ConfigMapNotFound")
-    given.with_config("options", **{CONFIG: "vllm: {}"})
-    assert len(given.creates(given.plan(), "StatefulSet")) == 1
-
-
-def test_options_that_cannot_be_read_are_said():
-    given = Given(workspace(inference=inference(config="options"))).with_nodes().with_revision()
     given.with_config("options", **{CONFIG: "["})
     assert given.creates(given.plan(), "StatefulSet") == []
     assert given.condition("InferenceReady")[:2] == ("False", INVALID)
