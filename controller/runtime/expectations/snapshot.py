@@ -83,4 +83,4 @@ def _kept(each: Expectation[Any]) -> str:
         return "name is taken"
     if each.absent:
         return "looked up, not found"
-    return "outside of the selection" if each.live_only else ""
+    return "outside of the selection"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.plan import Create, Failure, LiveList, ReplicaMember
-from tests.runtime.kit import OWNER, Book, child, create, patch, target
+from tests.runtime.kit import OWNER, Book, child, create, delete, patch, target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +81,23 @@ def test_a_deletion_is_settled_by_an_object_that_terminates():
     book.show(child("a", 5, terminating=True))
     assert book.entries == 0
     assert settled(book) == {"uid": 1}
+
+
+def test_a_deletion_whose_answer_was_lost_is_settled_once_the_store_shows_it():
+    book = Book()
+    book.show(child("a", 2))
+    book.expectations.expect(OWNER, delete("a"))
+    book.expectations.mark_unknown(OWNER, delete("a"))
+    assert settled(book) == {}
+    book.show(child("a", 5, terminating=True))
+    assert settled(book) == {"uid": 1}
+
+
+def test_a_deletion_of_what_the_store_has_never_shown_is_not_settled_by_its_absence():
+    book = Book()
+    book.expectations.expect(OWNER, delete("a"))
+    book.expectations.mark_unknown(OWNER, delete("a"))
+    assert (settled(book), book.entries) == ({}, 1)
 
 
 def test_what_a_live_read_found_terminating_is_gone_once_the_store_has_passed_it():

@@ -174,6 +174,17 @@ def test_nothing_is_left_of_an_expectation_that_was_dropped():
     assert (made._expectations, made._indexed, made._values) == ({}, {}, {})
 
 
+def test_nothing_is_left_of_an_expectation_that_changed_and_was_dropped():
+    made = overlay()
+    expectation = expected("a", 10, "x")
+    made.put(expectation)
+    expectation.obj = child("a", 11, data={"z": ""})
+    made.put(expectation)
+    made.drop("default/a")
+    assert names(made.by_index("data", "x")) == []
+    assert (made._expectations, made._indexed, made._values) == ({}, {}, {})
+
+
 def test_there_is_one_overlay_for_each_resource():
     index = OverlayIndex()
     maps = index.get(CONFIG_MAPS)

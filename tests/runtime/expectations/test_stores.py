@@ -58,6 +58,19 @@ def test_EXP45_what_is_created_between_two_resets_is_shown_after_the_second():
     assert book.names() == ["a"]
 
 
+def test_EXP45_what_was_created_after_a_deletion_that_the_store_has_shown_stays_in_a_reset():
+    book = Book()
+    book.show(child("a", 2))
+    deletion, creation = delete("a"), create("a")
+    book.expectations.expect(OWNER, deletion)
+    book.expectations.confirm_gone(OWNER, deletion, deletion.uid)
+    book.expectations.expect(OWNER, creation)
+    book.remove(child("a", 2, terminating=True), 5)
+    book.expectations.confirm(OWNER, creation, child("a", 12, uid="another"))
+    book.expectations.observe_reset(CONFIG_MAPS)
+    assert book.names() == ["a"]
+
+
 def test_a_deletion_is_answered_with_the_deleted_object():
     book = Book()
     book.show(child("a", 2))
