@@ -15,7 +15,7 @@ from controller.kaito.workloads.changes import (
     template_changes,
 )
 from controller.kaito.workloads.gpus import workload_gpus
-from controller.kaito.workloads.history import HistoryStep, next_revision
+from controller.kaito.workloads.history import HistoryStep, next_revision, possible_names
 from controller.kaito.workloads.identity import headless_service_name
 from controller.kaito.workloads.images import base_image, engine_metadata
 from controller.kaito.workloads.preset import preset_stateful_set
@@ -48,6 +48,7 @@ __all__ = [
     "is_benchmarked",
     "is_on_local_disk",
     "next_revision",
+    "possible_names",
     "preset_changes",
     "preset_stateful_set",
     "results_folder",

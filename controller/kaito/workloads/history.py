@@ -12,15 +12,15 @@ from controller.kaito.workloads.revision import Revision
 from controller.kube.resources import CONTROLLER_REVISIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.workloads.pod_parts import Body
     from controller.kube.objects import ControllerRevision
 
 _DIGITS: Final = (5, 10, 20, 40)
-"""Digits of the hash in a name: Kaito's five, more where another hash begins with the same
-(KAI-27)."""
+"""Digits of the hash in a name: Kaito's five, more where that name is taken, such as by a hash that
+begins with the same (KAI-27)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,10 @@ class HistoryStep:
 
 
 def next_revision(
-    workspace: Workspace, hash_: str, existing: Sequence[ControllerRevision]
+    workspace: Workspace,
+    hash_: str,
+    existing: Sequence[ControllerRevision],
+    taken: Collection[str] = (),
 ) -> HistoryStep:
     """The revision of the present specification.
 
@@ -51,12 +54,14 @@ def next_revision(
         workspace: the object, whose specification is valid.
         hash_: of its specification.
         existing: the revisions that it controls.
+        taken: names of revisions of others.
     """
     by_name = {each.metadata.name: each for each in existing}
-    name = _name(workspace.metadata.name, hash_, by_name)
-    present = by_name.get(name)
+    names = possible_names(workspace.metadata.name, hash_)
+    present = next((by_name[n] for n in names if n in by_name and _has(by_name[n], hash_)), None)
     if present is not None:
-        return HistoryStep(Revision(present.revision, hash_), name)
+        return HistoryStep(Revision(present.revision, hash_), present.metadata.name)
+    name = next((n for n in names if n not in by_name and n not in taken), names[-1])
     ordered = sorted(existing, key=lambda each: (each.revision, each.metadata.name))
     number = ordered[-1].revision + 1 if ordered else 1
     return HistoryStep(
@@ -67,13 +72,13 @@ def next_revision(
     )
 
 
-def _name(workspace_name: str, hash_: str, by_name: dict[str, ControllerRevision]) -> str:
-    names = [revision_name(workspace_name, hash_, digits) for digits in _DIGITS]
-    return next((name for name in names if _is_free(by_name.get(name), hash_)), names[-1])
+def possible_names(workspace_name: str, hash_: str) -> tuple[str, ...]:
+    """The names that the revision of this hash may have, the shortest first."""
+    return tuple(revision_name(workspace_name, hash_, digits) for digits in _DIGITS)
 
 
-def _is_free(taken: ControllerRevision | None, hash_: str) -> bool:
-    return taken is None or (taken.metadata.annotations or {}).get(labels.HASH) == hash_
+def _has(revision: ControllerRevision, hash_: str) -> bool:
+    return (revision.metadata.annotations or {}).get(labels.HASH) == hash_
 
 
 def _body(workspace: Workspace, name: str, hash_: str, number: int) -> Body:

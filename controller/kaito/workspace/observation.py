@@ -86,6 +86,7 @@ class SeenWorkload:
 
     Attributes:
         revisions: that it controls.
+        foreign_revisions: names that its present revision cannot have.
         services: names of those of its services that exist.
         server: its StatefulSet.
         job: its Job.
@@ -99,6 +100,7 @@ class SeenWorkload:
     """
 
     revisions: tuple[WorkspaceRevision, ...] = ()
+    foreign_revisions: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
     server: StatefulSet | None = None
     job: Job | None = None

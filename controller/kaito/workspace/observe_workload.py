@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.kaito.api.options_map import OPTIONS_MAPS
-from controller.kaito.workloads import LOCAL_DISK_CLASS, headless_service_name
+from controller.kaito.workloads import LOCAL_DISK_CLASS, headless_service_name, possible_names
 from controller.kaito.workspace.benchmark import benchmark_log
 from controller.kaito.workspace.config import wanted_config
 from controller.kaito.workspace.observation import SeenWorkload
@@ -35,7 +35,7 @@ def observe_workload(
 ) -> SeenWorkload:
     """Read the revisions, the services, the server or the job, the options, and what was asked."""
     meta = workspace.metadata
-    names = (meta.name, headless_service_name(meta.name))
+    names = _services(meta.name)
     config = wanted_config(goal)
     options = reads.get(OPTIONS_MAPS, f"{meta.namespace}/{config}") if config else None
     server, job = _own(STATEFUL_SETS, meta, reads), _own(JOBS, meta, reads)
@@ -44,6 +44,7 @@ def observe_workload(
     has_classes = reads.serves(STORAGE_CLASSES)
     return SeenWorkload(
         revisions=tuple(reads.by_index(REVISIONS, OWNER_INDEX, meta.uid)),
+        foreign_revisions=frozenset(_foreign_revisions(meta, goal, reads)),
         services=frozenset(n for n in names if reads.get(SERVICES, f"{meta.namespace}/{n}")),
         server=server,
         job=job,
@@ -66,12 +67,48 @@ def _pods_of(workload: KubeObject | None, reads: CacheReader) -> Iterable[Pod]:
     return reads.by_index(PODS, OWNER_INDEX, workload.metadata.uid) if workload else ()
 
 
+def _foreign_revisions(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[str]:
+    """Names under which there is a ControllerRevision that the Workspace does not control."""
+    for name in possible_names(workspace.name, goal.hash):
+        if _is_taken(REVISIONS, workspace, name, reads):
+            yield name
+
+
 def _foreign(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[tuple[str, str]]:
-    """Workloads of others under the name of the Workspace; services may be anybody's."""
-    resource: Resource[Any] = JOBS if goal.spec.tuning is not None else STATEFUL_SETS
-    found = reads.get(resource, workspace.key)
-    taken = found is not None and not is_owned_by(found.metadata, workspace.uid)
-    if taken or (found is None and reads.has_name_conflict(resource, workspace.key)):
-        name = f"{resource.kind} {workspace.name}"
+    """Objects of others that have a name which the workload needs, each with a sentence."""
+    for resource, name in _wanted_names(workspace, goal, reads):
+        if not _is_taken(resource, workspace, name, reads):
+            continue
+        found = reads.get(resource, f"{workspace.namespace}/{name}")
+        title = f"{resource.kind} {name}"
         owner = ownership_text(found.metadata if found is not None else None)
-        yield name, f"there is a {name} that {owner}: delete or rename one of the two"
+        yield title, f"there is a {title} that {owner}: delete or rename one of the two"
+
+
+def _wanted_names(
+    workspace: ObjectMeta, goal: Goal, reads: CacheReader
+) -> Iterator[tuple[Resource[Any], str]]:
+    """The names that the workload needs for itself.
+
+    A service without a controller may be the user's own, as in Kaito. Another Workspace's leads to
+    another model: `a` and `a-headless` both need a service `a-headless`.
+    """
+    yield (JOBS if goal.spec.tuning is not None else STATEFUL_SETS), workspace.name
+    for name in () if goal.spec.tuning is not None else _services(workspace.name):
+        found = reads.get(SERVICES, f"{workspace.namespace}/{name}")
+        if found is not None and found.metadata.controller is not None:
+            yield SERVICES, name
+
+
+def _is_taken(
+    resource: Resource[Any], workspace: ObjectMeta, name: str, reads: CacheReader
+) -> bool:
+    key = f"{workspace.namespace}/{name}"
+    found = reads.get(resource, key)
+    if found is not None:
+        return not is_owned_by(found.metadata, workspace.uid)
+    return reads.has_name_conflict(resource, key)
+
+
+def _services(name: str) -> tuple[str, str]:
+    return name, headless_service_name(name)

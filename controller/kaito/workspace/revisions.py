@@ -21,7 +21,10 @@ SCOPE: Final = "history"
 
 def history_of(seen: WorkspaceObservation) -> HistoryStep:
     """The present revision of a valid Workspace."""
-    return next_revision(seen.workspace, seen.valid_goal.hash, seen.workload.revisions)
+    found = seen.workload
+    return next_revision(
+        seen.workspace, seen.valid_goal.hash, found.revisions, found.foreign_revisions
+    )
 
 
 def write_history(seen: WorkspaceObservation, history: HistoryStep) -> Iterator[Write]:

@@ -77,11 +77,11 @@ def workload_step(
     """The next step of a valid Workspace; nothing before its revision is stored."""
     if history.create is not None or seen.workload.has_pending_writes or not progress.target.count:
         return WorkloadStep()
-    foreign = next(iter(seen.workload.foreign.values()), None)
-    if foreign is not None:
-        return WorkloadStep(blocked=Blocked("NameTaken", foreign))
     goal, namespace = seen.valid_goal, seen.workspace.metadata.namespace
     exists = seen.workload.server is not None or seen.workload.job is not None
+    foreign = next(iter(seen.workload.foreign.values()), None)
+    if foreign is not None and not exists:
+        return WorkloadStep(blocked=Blocked("NameTaken", foreign))
     problem = config_problem(goal, seen.workload.config, namespace)
     if problem is not None and not exists:
         return WorkloadStep(blocked=problem)

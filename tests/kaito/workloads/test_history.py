@@ -73,3 +73,10 @@ def test_KAI27_another_hash_that_begins_the_same_gets_a_longer_name():
     assert step.name == f"phi-{HASH[:10]}"
     again = next_revision(WORKSPACE, HASH, [kept(1, other), kept(2, HASH, digits=10)])
     assert (again.revision.number, again.create) == (2, None)
+
+
+def test_a_revision_keeps_its_name_and_number_when_a_shorter_name_becomes_free():
+    step = next_revision(WORKSPACE, HASH, [], taken=[f"phi-{HASH[:5]}"])
+    assert step.name == f"phi-{HASH[:10]}"
+    again = next_revision(WORKSPACE, HASH, [kept(1, HASH, digits=10)])
+    assert (again.name, again.revision.number, again.create) == (f"phi-{HASH[:10]}", 1, None)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
 from controller.kaito.api import labels
@@ -13,6 +14,8 @@ from controller.kaito.api.field_errors import INVALID
 from controller.kaito.api.node import NODES
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.options import KaitoOptions, Provisioner
+from controller.kaito.api.revision import revision_name
+from controller.kaito.api.stored_revision import WorkspaceRevision
 from controller.kaito.presets import Cloud
 from controller.kaito.provisioning.commitment import (
     MOST_NODES,
@@ -21,12 +24,23 @@ from controller.kaito.provisioning.commitment import (
     write_commitment,
 )
 from controller.kaito.workspace import WorkspaceSettings
-from controller.kaito.workspace.watches import STORAGE_CLASSES
-from controller.kube.objects import KubeObject, ObjectMeta
-from controller.kube.resources import STATEFUL_SETS
+from controller.kaito.workspace.watches import REVISIONS, STORAGE_CLASSES
+from controller.kube.objects import KubeObject, ObjectMeta, Service
+from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.plan import Create, Delete
 from tests.kaito.support import inference, tuning, workspace
-from tests.kaito.workspace.given import INSTANCE, Given, claim, job, kinds, node, server, writes
+from tests.kaito.workspace.given import (
+    INSTANCE,
+    OWNER,
+    Given,
+    claim,
+    job,
+    kinds,
+    node,
+    own,
+    server,
+    writes,
+)
 
 OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
 TUNING: dict[str, Any] = {"tuning": tuning()}
@@ -335,6 +349,39 @@ def test_a_name_that_is_taken_is_said():
     status, reason, message = given.condition("InferenceReady")
     assert (status, reason) == ("False", "NameTaken")
     assert "belongs to no controller" in message
+
+
+@pytest.mark.parametrize("name", ["phi", "phi-headless"])
+def test_a_service_of_another_workspace_is_not_taken_for_its_own(name: str):
+    given = Given().with_nodes().with_revision()
+    other = [{**OWNER, "name": "phi-headless", "uid": "u-2", "controller": True}]
+    given.reads.add(SERVICES, convert({"metadata": own(name, ownerReferences=other)}, Service))
+    assert given.creates(given.plan(), "StatefulSet") == []
+    status, reason, message = given.condition("InferenceReady")
+    assert (status, reason) == ("False", "NameTaken")
+    assert message.startswith(f"there is a Service {name} that belongs to Workspace phi-headless")
+    given.with_server(server())
+    assert given.condition("InferenceReady")[0] == "True"
+
+
+def test_a_service_of_the_users_own_is_used_as_in_kaito():
+    given = Given().with_nodes().with_revision()
+    given.reads.add(SERVICES, convert({"metadata": own(ownerReferences=[])}, Service))
+    plan = given.plan()
+    assert [each.target.name for each in given.creates(plan, "Service")] == ["phi-headless"]
+    assert len(given.creates(plan, "StatefulSet")) == 1
+
+
+@pytest.mark.parametrize("owner", [{}, {"uid": "u-0"}], ids=["nobody", "the one before"])
+def test_a_revision_of_somebody_else_under_its_name_is_left_alone(owner: dict[str, str]):
+    given = Given().with_nodes()
+    (create,) = given.creates(given.plan(), "ControllerRevision")
+    references = [{**OWNER, **owner, "controller": True}] if owner else []
+    metadata = {**create.body["metadata"], "uid": "x", "ownerReferences": references}
+    given.reads.add(REVISIONS, convert({"metadata": metadata, "revision": 7}, WorkspaceRevision))
+    (create,) = given.creates(given.plan(), "ControllerRevision")
+    assert create.target.name == revision_name("phi", given.observe().valid_goal.hash, 10)
+    assert create.body["revision"] == 1
 
 
 @pytest.mark.parametrize(
