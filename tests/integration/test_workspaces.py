@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -11,8 +12,11 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.node import NODES
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.workspace import WorkspaceSettings
 from controller.ray.api import FeatureGates
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
@@ -175,6 +179,53 @@ async def test_KAI4_a_refused_claim_is_tried_again_with_back_off(spaces: Workspa
 def is_commit(entry: object) -> bool:
     about = entry.attributes  # type: ignore[attr-defined]
     return about.resource == str(WORKSPACES) and about.subresource != "status"
+
+
+@embedded_only
+async def test_KAI18_a_refusal_in_other_words_each_time_does_not_end_the_back_off(
+    spaces: Workspaces,
+):
+    refusal = ErrorResponse(403, "Forbidden", "request {n} was refused")
+    operator = spaces.start_operator(rules=[Rule(refusal, str(NODE_CLAIMS), frozenset({"create"}))])
+    await spaces.create()
+    await spaces.world.settle(3600)
+    attempts = [each.attributes.resource for each in operator.transport.journal.writes]
+    assert 60 < attempts.count(str(NODE_CLAIMS)) < 90  # one a minute in the end
+    assert attempts.count(str(WORKSPACES)) < 80  # at most one for each attempt
+    assert re.search(r"request \d+ was refused", (await spaces.condition("NodeClaimReady"))[2])
+
+
+@embedded_only
+async def test_KAI15_with_own_nodes_events_of_nodes_wake_a_workspace_and_nothing_polls(
+    spaces: Workspaces,
+):
+    settings = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
+    operator = spaces.start_operator(settings)
+    await spaces.create(resource={"labelSelector": {"matchLabels": {"apps": "phi"}}})
+    await spaces.reaches("ResourceReady", "False", "NodeNotReady")
+    await spaces.world.settle(10)
+    begun = len(operator.transport.journal.entries)
+    await spaces.world.settle(1800)
+    asked = [each.attributes for each in operator.transport.journal.entries[begun:]]
+    assert [each for each in asked if each.resource and each.verb != "watch"] == []
+    await spaces.world.user.create(NODES, "", own_node())
+    await spaces.world.settle(1)
+    assert (await spaces.server()).metadata.name == "phi"
+    assert (await spaces.condition("ResourceReady"))[0] == "True"
+    await spaces.world.user.merge_patch(NODES, "", "mine", {"metadata": {"labels": {"apps": "x"}}})
+    await spaces.world.settle(1)
+    assert (await spaces.condition("NodesReady"))[:2] == ("False", "NodeNotReady")
+
+
+def own_node() -> dict[str, Any]:
+    gpus = {"product": "NVIDIA-A100-SXM4-80GB", "count": "1", "memory": "81920"}
+    own_labels = {"apps": "phi", **{f"nvidia.com/gpu.{key}": gpus[key] for key in gpus}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "mine", "labels": own_labels},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
 
 
 @embedded_only
