@@ -40,11 +40,12 @@ class VirtualLoop(async_solipsism.EventLoop):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self._places = count()
+        self._tick = self._clock_resolution
+        self._clock_resolution = self._tick / 2  # asyncio runs timers early by as much
 
     def call_at(self, when, callback, *args, context=None):
-        resolution = self._clock_resolution
-        ticks = math.ceil(when / resolution)
-        while ticks * resolution < when:
+        ticks = math.ceil(when / self._tick)
+        while ticks * self._tick < when:
             ticks += 1
-        moment = Moment(ticks * resolution, next(self._places))
+        moment = Moment(ticks * self._tick, next(self._places))
         return super().call_at(moment, callback, *args, context=context)

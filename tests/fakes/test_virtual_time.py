@@ -21,3 +21,12 @@ def test_of_timers_at_the_same_time_the_one_set_first_is_due_first_whatever_was_
     loop.run_until_complete(play())
     loop.close()
     assert due == list(range(200))
+
+
+async def test_a_timer_one_tick_after_another_is_not_early_either():
+    """Whoever waits for the rest of his delay would do so for ever: the clock stands still."""
+    loop, seen = asyncio.get_running_loop(), list[bool]()
+    for ticks in range(1, 100):
+        loop.call_at(ticks * 1e-6, lambda due=ticks * 1e-6: seen.append(loop.time() >= due))
+    await asyncio.sleep(1)
+    assert seen == [True] * 99

@@ -25,7 +25,7 @@ WARM, MORE = 2, 3
 """Rounds after which every metric has its labels and every pool its size, and those that follow."""
 
 BEFORE, SICK, REST = 15.0, 20.0, 60.0
-"""Seconds of a round before the sickness, in it, and after it and the deletion."""
+"""Seconds of a round before the sickness, in it, and after the deletion."""
 
 QUIET = SILENCE + FORGOTTEN_AFTER
 """Seconds within which everything is forgotten: repairs, and the events that told of them."""
@@ -80,5 +80,6 @@ class _Cell:
                 await (sick.edit if edits else sick.create)(column, name)
             await asyncio.sleep(SICK)
             self._uids |= sick.uids()
+        await asyncio.sleep(sickness.lingers)
         await sick.delete(column, name)
         await asyncio.sleep(REST)

@@ -22,6 +22,7 @@ STORM = 29.5
 """Seconds after which the storm of foreign pods begins: shortly before the healthy object does."""
 
 CLUSTERS = frozenset({"RayCluster"})
+HOLD = "example.com/hold"
 
 
 @asynccontextmanager
@@ -133,17 +134,21 @@ async def foreign_pods(sick: Tenant) -> AsyncIterator[None]:
 @asynccontextmanager
 async def terminating_namespace(sick: Tenant) -> AsyncIterator[None]:
     """The namespace is deleted while somebody's finalizer holds the objects; then it is back."""
-    resource, hold = sick.column.resource, {"metadata": {"finalizers": ["example.com/hold"]}}
-    names = [each["metadata"]["name"] for each in sick.objects(resource)]
-    for name in names:
-        await sick.user.merge_patch(resource, sick.namespace, name, hold)
+    await _hold(sick, (HOLD,))
     await sick.user.delete(NAMESPACES, "", sick.namespace)
     yield
-    for name in names:
-        with suppress(NotFound):
-            release = {"metadata": {"finalizers": None}}
-            await sick.user.merge_patch(resource, sick.namespace, name, release)
+    await _hold(sick, ())
     await sick.create_namespace()
+
+
+async def _hold(sick: Tenant, holds: tuple[str, ...]) -> None:
+    """Have the objects of the kind held by these finalizers, besides those of others."""
+    resource = sick.column.resource
+    for each in sick.objects(resource):
+        meta = each["metadata"]
+        others = [name for name in meta.get("finalizers", ()) if name != HOLD]
+        patch = {"metadata": {"finalizers": [*others, *holds]}}
+        await sick.user.merge_patch(resource, sick.namespace, meta["name"], patch)
 
 
 SICKNESSES = (
