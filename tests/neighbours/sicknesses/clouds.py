@@ -11,10 +11,11 @@ from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.provisioner import node_name
 from controller.kaito.api import labels
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.validation.config_maps import INFERENCE_KEY
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups.http import Document
 from controller.kaito.provisioning.names import claim_name
-from controller.kube.resources import NODES
+from controller.kube.resources import CONFIG_MAPS, NODES
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.neighbours.sickness import WORKSPACES as ONLY
 from tests.neighbours.sickness import Sickness
@@ -162,6 +163,34 @@ def nest(workspace: Manifest) -> None:
     template(workspace)["odd"] = inner
 
 
+def many(workspace: Manifest) -> None:
+    """Ask for two billion nodes."""
+    template(workspace)
+    workspace["resource"]["count"] = 2_000_000_000
+
+
+DOUBLED = "\n".join([
+    "m0: &m0 {a: 1}",
+    *(f"m{n}: &m{n} {{<<: [*m{n - 1}, *m{n - 1}]}}" for n in range(1, 41)),
+    "vllm: *m40",
+])  # fmt: skip
+"""Forty lines that stand for a trillion values."""
+
+
+@asynccontextmanager
+async def expanding_options(sick: Tenant) -> AsyncIterator[None]:
+    """The options of the tenant's models are YAML that no memory can hold."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "options"},
+        "data": {INFERENCE_KEY: DOUBLED},
+    }
+    await sick.user.create(CONFIG_MAPS, sick.namespace, body)
+    async with odd(lambda workspace: workspace["inference"].update(config="options"))(sick):
+        yield
+
+
 SICKNESSES = tuple(
     replace(row, only=ONLY)
     for row in (
@@ -288,6 +317,18 @@ SICKNESSES = tuple(
                 )
             ),
             named="characters, at most",
+            slow=True,
+        ),
+        Sickness(
+            name="two billion nodes for one Workspace",
+            course=odd(many),
+            named="TooManyNodes.*256 at most",
+            slow=True,
+        ),
+        Sickness(
+            name="options that expand without end",
+            course=expanding_options,
+            named="Failed to parse inference_config.yaml: it has more than 5000 values",
             slow=True,
         ),
     )
