@@ -27,8 +27,19 @@ _ZEROS: Final[dict[str, Any]] = {
     "intOrString": 0,
     "quantity": "0",
 }
-_TAKEN_AS_IT_IS: Final = re.compile(r"[+-]?\d{0,17}[1-9]\.?([numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
-"""Decimal quantities without a fraction and without zeros at the end of the number."""
+_QUANTITY: Final = re.compile(
+    r"[+-]?0*(?P<whole>\d*)\.?(?P<fraction>\d*)"
+    r"(?:(?P<binary>[KMGTPE])i|(?P<decimal>[numkMGTPE])|[eE](?P<exponent>[+-]?\d{1,9}))?",
+    re.ASCII,
+)
+_POWERS: Final = {
+    "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
+_MOST_DIGITS: Final = 18
+"""Digits of a number that Go reads as an integer."""
+
+_MOST_BINARY_DIGITS: Final = 15
+"""The same of a number in units of 1024, those of the unit included."""
 
 _EMPTY_IS_LEFT_OUT: Final = frozenset({"string", "int", "bool"})
 
@@ -127,7 +138,23 @@ def _quantity(value: Any) -> str:
         return str(ZERO)
     quantity = parse_quantity(value)
     text = value if isinstance(value, str) else repr(value)
-    return text if _TAKEN_AS_IT_IS.fullmatch(text) else str(quantity)
+    return text if _is_taken_as_it_is(text) else str(quantity)
+
+
+def _is_taken_as_it_is(text: str) -> bool:
+    """Return whether Go takes a quantity to be canonical, which it judges by its digits."""
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        return False
+    whole, fraction = found["whole"] or "0", found["fraction"]
+    if found["binary"]:
+        digits_of_unit = 3 * "KMGTPE".index(found["binary"]) + 3
+        fits = len(whole) + digits_of_unit < _MOST_BINARY_DIGITS
+        return fits and not fraction and int(whole) % 8 != 0
+    power = _POWERS[found["decimal"]] if found["decimal"] else int(found["exponent"] or 0)
+    scale, digits = power - len(fraction), whole + fraction
+    is_short = len(digits) <= _MOST_DIGITS and scale >= _POWERS["n"]
+    return is_short and scale % 3 == 0 and digits[0] != "0" and not digits.endswith("000")
 
 
 def _is_left_out(type_name: str, member: Any) -> bool:
