@@ -148,12 +148,21 @@ class ExpectationTracker:
             state.observe_revision(expectation.reference.resource, obj.metadata.resource_version)
 
     def observe_revision(self, resource: Resource[Any], scope: str, revision: str) -> None:
-        """The store of this scope has reached `revision`: check what was expected by then."""
+        """The store of this scope has reached `revision`: check what was expected by then.
+
+        Of an object that came and went without having been shown, no event says that it is gone.
+        """
         overlay = self._overlays.get(resource)
         for key in self._awaited.reached(resource, scope, revision):
             expectation = overlay.get_expectation(key)
-            if expectation is not None:
-                self.update(expectation)
+            if expectation is None:
+                continue
+            unseen = expectation.obj is not None and self._passed_unseen(
+                expectation, expectation.obj
+            )
+            self.update(expectation)
+            if unseen and expectation.satisfied:
+                self._hooks.enqueue_owners(expectation)
 
     def mark_deleted(self, expectation: Expectation[Any], uid: str, *, gone: bool) -> None:
         """The deletion of `uid` was accepted; `gone` if it certainly does not exist any more."""

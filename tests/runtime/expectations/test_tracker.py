@@ -236,6 +236,16 @@ def test_nothing_is_kept_of_what_the_store_shows():
     assert state.expectations == {}
 
 
+def test_the_end_of_an_object_that_no_event_ever_showed_wakes_its_owner():
+    book = Book()
+    book.make("a", 10)
+    book.unmake("a")
+    book.woken.clear()
+    book.relist([], 12)
+    assert book.names() == []
+    assert book.woken == [OWNER]
+
+
 def test_a_deletion_that_a_namesake_follows_is_over():
     book = Book()
     book.show(child("a", 2))
