@@ -164,7 +164,7 @@ def _end_attempt(
 
 def _clean_up(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> Plan:
     """After the last attempt, delete what the deletion rules name."""
-    due = next_deletion(seen, settings, deadlines.now)
+    due = next_deletion(seen, settings, deadlines)
     delay = due.requeue_after.total_seconds() if due.requeue_after is not None else None
     writes = [*deletion_writes(seen, due.action), *delete_stale_clusters(seen)]
     if seen.state is State.FAILED:

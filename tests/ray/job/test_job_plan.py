@@ -674,6 +674,22 @@ def test_a_job_that_has_ended_writes_nothing_and_wakes_for_its_time_to_live():
     assert Scene("Complete", status=ended, **spec).plan(seconds=60).requeue_after is None
 
 
+def test_a_time_to_live_that_a_jump_has_put_into_the_future_begins_at_the_jump():
+    ended = {"endTime": rfc3339(NOW + HOUR), "jobStatus": "SUCCEEDED"}
+    spec: dict[str, Any] = {"shutdownAfterJobFinishes": True, "ttlSecondsAfterFinished": 60}
+    scene = Scene("Complete", status=ended, **spec).with_cluster().jumped(20)
+    assert scene.plan().requeue_after == 40
+    assert writes(scene.plan(seconds=40)) == [f"delete RayCluster {CLUSTER}"]
+    assert Scene("Complete", status=ended, **spec).with_cluster().plan().requeue_after == 3660
+
+
+def test_a_deadline_that_a_jump_has_put_into_the_future_begins_at_the_jump():
+    started = {"startTime": rfc3339(NOW + HOUR)}
+    scene = running(status=started, activeDeadlineSeconds=60).says(JobStatus.RUNNING).jumped(20)
+    assert scene.plan().requeue_after == 40
+    assert scene.plan(seconds=40).commit is not None
+
+
 def test_workers_are_suspended_under_the_revision_that_was_seen():
     condition = {"jobStatus": "SUCCEEDED", "ttlSeconds": 0}
     rules = {"deletionRules": [{"policy": "DeleteWorkers", "condition": condition}]}

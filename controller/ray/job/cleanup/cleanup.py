@@ -25,20 +25,21 @@ if TYPE_CHECKING:
 
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
+    from controller.ray.job.state_machine.deadlines import Deadlines
     from controller.runtime.plan import Write
 
 
-def next_deletion(seen: JobObservation, settings: JobSettings, now: datetime) -> DueDeletion:
+def next_deletion(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> DueDeletion:
     """The object to delete now, and the time to look again."""
     if isinstance(seen.spec, Problem):
         return DueDeletion()
     ended = FinishedJob(
-        at=_end_of(seen) or now,
+        at=deadlines.counted_from(_end_of(seen) or deadlines.now),
         job_status=seen.status.get("jobStatus", ""),
         deployment_status=seen.state.value,
         cluster=RemainingCluster.of(seen.cluster if seen.owns_cluster else None),
     )
-    return due_deletion(seen.spec, ended, now, settings)
+    return due_deletion(seen.spec, ended, deadlines.now, settings)
 
 
 def _end_of(seen: JobObservation) -> datetime | None:

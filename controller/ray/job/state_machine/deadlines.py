@@ -32,7 +32,12 @@ class Deadlines:
 
     def passed(self, start: datetime | None, span: timedelta) -> bool:
         """Return whether `span` has passed since `start`; False if there is no start."""
-        return start is not None and self.reached(start + span)
+        return start is not None and self.reached(self.counted_from(start) + span)
+
+    def counted_from(self, start: datetime) -> datetime:
+        """`start`; the last jump of the clock if that has put it into the future."""
+        jump = self._clock_jumped_at
+        return start if jump is None or start <= self.now else min(jump, self.now)
 
     def waited(self, start: datetime | None, span: timedelta) -> bool:
         """Return whether it was waited for `span` since `start`; False if there is no start.
