@@ -92,9 +92,9 @@ class GroupUpgrade:
         return len(self.group.units) + self.moves.create
 
     @property
-    def is_leaving(self) -> bool:
-        """True if any unit is draining."""
-        return any(unit.is_leaving for unit in self.group.units)
+    def leaving(self) -> tuple[str, ...]:
+        """Names of the units that are draining."""
+        return tuple(unit.name for unit in self.group.units if unit.is_leaving)
 
     def pods_of(self, names: Iterable[str]) -> Iterator[Pod]:
         """The pods of these units that are not being deleted."""
@@ -135,7 +135,7 @@ class Rollout:
     @property
     def is_leaving(self) -> bool:
         """True if any pod is draining."""
-        return any(each.is_leaving for each in self.groups.values())
+        return any(each.leaving for each in self.groups.values())
 
     @property
     def takes_away(self) -> bool:
@@ -146,9 +146,7 @@ class Rollout:
     def leaving_pods(self) -> frozenset[str]:
         """Uids of the pods that are draining."""
         return frozenset(
-            pod.metadata.uid
-            for each in self.groups.values()
-            for pod in each.pods_of(unit.name for unit in each.group.units if unit.is_leaving)
+            pod.metadata.uid for each in self.groups.values() for pod in each.pods_of(each.leaving)
         )
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.cluster.drain_memory import DrainMemory
@@ -66,6 +67,17 @@ def test_the_time_of_a_drain_stands_on_the_pod_before_ray_is_told():
     assert isinstance(patch, MergePatch)
     assert list(patch.patch["metadata"]["annotations"]) == [labels.DRAINING_SINCE]
     assert with_ray(Plan(), seen).commands == ()
+
+
+def test_a_drain_that_has_begun_in_the_future_begins_now_and_no_event_says_so():
+    leaving = old("a", annotations=draining(-36000))
+    (patch,) = patches(seen_with(leaving))
+    assert isinstance(patch, MergePatch)
+    assert patch.patch["metadata"]["annotations"] == {labels.DRAINING_SINCE: rfc3339(NOW)}
+    assert patch.on_success is None
+    pending = frozenset({worker_scope("workers")})
+    assert patches(seen_with(leaving, pending_scopes=pending)) == []
+    assert patches(seen_with(old("a", annotations=draining(0)))) == []
 
 
 def test_no_drain_is_written_while_a_write_of_the_group_has_no_outcome():

@@ -33,14 +33,20 @@ if TYPE_CHECKING:
 
 
 def drain_writes(seen: ClusterObservation, now: datetime) -> Iterator[Write]:
-    """Record on pods since when they are draining."""
+    """Record on pods since when they are draining.
+
+    A time in the future was written by a clock that has gone back since: it is written anew.
+    """
     if seen.rollout is None:
         return
     for each in seen.rollout.groups.values():
         for pod in each.pods_of(each.moves.drain):
-            scope = scope_of(pod)
-            if scope not in seen.pending_scopes:
-                yield _drain(seen, pod, scope, now)
+            if scope_of(pod) not in seen.pending_scopes:
+                yield _stamp(seen, pod, now, _begins(pod))
+        for pod in each.pods_of(each.leaving):
+            since = draining_since((pod,))
+            if since is not None and since > now and scope_of(pod) not in seen.pending_scopes:
+                yield _stamp(seen, pod, now)
 
 
 def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
@@ -79,25 +85,26 @@ def _untold(
     """The living nodes of draining pods that Ray was not told of, and since when they drain."""
     found: dict[str, datetime] = {}
     for each in rollout.groups.values():
-        leaving = (unit.name for unit in each.group.units if unit.is_leaving)
-        for pod in each.pods_of(leaving):
+        for pod in each.pods_of(each.leaving):
             node, since = seen.ray.node_of(pod), draining_since((pod,))
             if node is not None and node.alive and since is not None and node.id not in told:
                 found[node.id] = since
     return found
 
 
-def _drain(seen: ClusterObservation, pod: Pod, scope: str, now: datetime) -> MergePatch:
-    meta = pod.metadata
-    return MergePatch(
-        pod_target(seen, meta.name, scope),
-        meta.uid,
-        {"metadata": {"annotations": {labels.DRAINING_SINCE: rfc3339(now)}}},
-        on_success=Event(
-            "Normal",
-            "DrainingWorkerPod",
-            "Update",
-            f"Draining pod {meta.name}, which was made from an older template",
-            aggregate_note="Draining {count} pods that were made from an older template",
-        ),
+def _stamp(
+    seen: ClusterObservation, pod: Pod, now: datetime, event: Event | None = None
+) -> MergePatch:
+    meta, stamp = pod.metadata, {labels.DRAINING_SINCE: rfc3339(now)}
+    target = pod_target(seen, meta.name, scope_of(pod))
+    return MergePatch(target, meta.uid, {"metadata": {"annotations": stamp}}, on_success=event)
+
+
+def _begins(pod: Pod) -> Event:
+    return Event(
+        "Normal",
+        "DrainingWorkerPod",
+        "Update",
+        f"Draining pod {pod.metadata.name}, which was made from an older template",
+        aggregate_note="Draining {count} pods that were made from an older template",
     )
