@@ -14,6 +14,8 @@ from tests.simulation.scenario import (
     ClockJump,
     Cluster,
     Compact,
+    CreateJob,
+    Delete,
     DeleteRayServiceCluster,
     EditPods,
     EditRayService,
@@ -397,6 +399,79 @@ BAD_LUCK = {
             Step(1.0, EditRayService(0, RayService(config=1, image=1))),
         ),
         services=(RayService(),),
+    ),
+    "one host of a drained replica goes before the others, and the next group begins": Scenario(
+        Surroundings(start=1.0, ready=1.0, termination=1.0),
+        (
+            Cluster(
+                (Group(0, 1, hosts=3), Group(1, 3)),
+                rolling=Rolling(surge="50%", unavailable=1, drain=5),
+            ),
+        ),
+        (
+            Step(15.0, EditPods(0, -2, 3)),
+            Step(0.05, Fault("lost answer", seconds=0.1, lasts=30.0)),
+        ),
+    ),
+    "a pod has come and gone with its cluster when its create is repeated": Scenario(
+        Surroundings(seed=24, start=1.0, ready=1.0, termination=12.0, past=5, streaming=False),
+        (
+            Cluster((Group(0, 4, hosts=2), Group(1, 2, hosts=2)), autoscaler="v1", recreate=True),
+            Cluster((Group(0, 4),), autoscaler="v2", storage="rocksdb"),
+            Cluster(autoscaler="v1", storage="redis"),
+        ),
+        (
+            Step(0.0, LoseNode(0)),
+            Step(0.0, Fault("gone", "pods", every=3, seconds=31.0, lasts=10.0)),
+            Step(0.0, LoseNode(1)),
+            Step(15.0, Fault("lag", "pods", seconds=15.0, lasts=10.0)),
+            Step(0.0, Fault("lost answer", "pods", seconds=5.0, lasts=2.0)),
+            Step(0.0, Scale(1, 2, 5)),
+            Step(1.0, Delete(1, "Background")),
+        ),
+    ),
+    "a list shows neither that a cluster came nor that it went, and its job waits for its end": (
+        Scenario(
+            Surroundings(start=4.0, ready=4.0, streaming=False),
+            (),
+            (
+                Step(1.0, Fault("503", "rayjobs.ray.io", seconds=31.0, lasts=10.0)),
+                Step(
+                    0.0,
+                    CreateJob(
+                        1,
+                        Job(
+                            "SidecarMode",
+                            backoff=1,
+                            fates=(Fate("endless", pending=10.0), Fate("stuck", pending=10.0)),
+                            deadline=30,
+                            pre_running=5,
+                        ),
+                    ),
+                ),
+                Step(0.0, Fault("lag", "rayclusters.ray.io", seconds=31.0, lasts=30.0)),
+                Step(6.0, Prune("spec.workerGroupSpecs.numOfHosts", lasts=30.0)),
+            ),
+        )
+    ),
+    "a job ends while the clock is ahead, and its cluster has a time to live": Scenario(
+        Surroundings(start=1.0, ready=4.0),
+        (),
+        (Step(0.3, ClockJump(36000.0)), Step(15.0, RayFault("loses answers", lasts=70.0))),
+        jobs=(Job("HTTPMode", fates=(Fate("endless"),), shutdown=True, ttl=20, deadline=60),),
+    ),
+    "a job begins while the clock is ahead, and has a deadline": Scenario(
+        Surroundings(),
+        (),
+        (Step(0.0, ClockJump(36000.0)), Step(15.0, Compact())),
+        jobs=(Job("HTTPMode", fates=(Fate("endless"),), deadline=60),),
+    ),
+    "a worker begins to drain while the clock is ahead, and its work has no end": Scenario(
+        Surroundings(start=1.0, ready=1.0),
+        (Cluster((Group(0, 1),), rolling=Rolling(drain=30)),),
+        (Step(10.0, ClockJump(36000.0)), Step(0.0, EditPods(0, -2, 1)), Step(10.0, Compact())),
+        drains=Fate("endless"),
+        work=36000.0,
     ),
 }
 """By the sentence that says what happens."""

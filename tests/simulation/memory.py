@@ -23,11 +23,13 @@ class Truth:
     """When each pod came and went, as the store has it, by name.
 
     Operators never use a name twice. `replaced` are those that a user has used again: what is known
-    by such a name is held against nobody.
+    by such a name is held against nobody. `known` are the names of pods of which an operator has
+    ever heard: the create of another may be repeated when that pod has come and gone.
     """
 
     def __init__(self) -> None:
         self.replaced: set[str] = set()
+        self.known: set[str] = set()
         self.came: dict[str, float] = {}
         self.went: dict[str, float] = {}
 
@@ -53,6 +55,7 @@ class Memory:
         about = entry.attributes
         if about.resource == "pods" and about.verb in self._told and entry.outcome in SUCCESS:
             self._told[about.verb].setdefault(about.name, self._loop.time())
+            self._truth.known.add(about.name)
 
     def lapses(
         self, owner: str, present: Mapping[str, str], view: Mapping[str, Pod]
@@ -65,6 +68,7 @@ class Memory:
             view: the cluster's pods as the operator sees them, by name.
         """
         before = self._loop.time()
+        self._truth.known |= view.keys()
         for name in present.keys() - view.keys() - self._truth.replaced:
             if present[name] != owner:
                 continue

@@ -179,7 +179,7 @@ class Referee:
         """Judge what a rolling update does, by the pods that the operator sees."""
         owner, now = seen.cluster.metadata.uid, self._loop.time()
         workers = {
-            group: [self._worker(pod, doomed, stamped, wishes) for pod in pods]
+            group: [self._worker(seen, pod, doomed, stamped, wishes) for pod in pods]
             for group, pods in seen.workers.items()
         }
         for group, members in workers.items():
@@ -192,15 +192,22 @@ class Referee:
         edition = heads[0].edition if heads else ""
         sentences = [*lapses(wishes, workers, edition)]
         going = [head for head in heads if head.uid in doomed and not head.dead]
-        if not all(self._has_other_reason(head, wishes) for head in going):
+        if not all(self._has_other_reason(seen, head, wishes) for head in going):
             sentences += head_lapses(wishes, workers)
         for sentence in sentences:
             self._blame(sentence)
 
-    def _worker(self, pod: Pod, doomed: set[str], stamped: set[str], wishes: list[Wish]) -> Worker:
+    def _worker(
+        self,
+        seen: ClusterObservation,
+        pod: Pod,
+        doomed: set[str],
+        stamped: set[str],
+        wishes: list[Wish],
+    ) -> Worker:
         meta = pod.metadata
         truth = self.pods.get(meta.uid)
-        goes = meta.uid in doomed and truth is not None and not truth.dead
+        lost = truth is None or truth.dead or self._has_other_reason(seen, truth, wishes)
         return Worker(
             meta.name,
             (meta.labels or {}).get(REPLICA, meta.name),
@@ -210,12 +217,14 @@ class Referee:
             terminating=meta.terminating,
             taken=meta.uid in self._deleted or (truth is not None and truth.draining),
             drains=meta.uid in stamped,
-            goes=goes and not self._has_other_reason(truth, wishes),
+            goes=meta.uid in doomed and not lost,
+            lost=lost,
         )
 
-    def _has_other_reason(self, pod: Seen, wishes: list[Wish]) -> bool:
-        """Whether the planned deletion is called for by something else than a rolling update."""
-        intent, history = self._deletes[pod.uid], self.clusters[pod.owner]
+    def _has_other_reason(self, seen: ClusterObservation, pod: Seen, wishes: list[Wish]) -> bool:
+        """Whether a deletion is called for by something else than a rolling update."""
+        now = Intent(seen.cluster.metadata.generation, self._loop.time())
+        intent, history = self._deletes.get(pod.uid, now), self.clusters[pod.owner]
         return self._is_called_for(pod, intent, history, wishes)
 
     def _ghosts(self, pods: Iterable[Pod]) -> int:
@@ -284,14 +293,13 @@ class Referee:
             self._judge_deletion(pod)
 
     def _appeared(self, pod: Seen) -> None:
-        history = self.clusters[pod.owner]
+        history, late = self.clusters[pod.owner], ACTOR.get().endswith(LATE)
         self._truth.came[pod.name] = self._loop.time()
         if not ACTOR.get():
             self._replaced(pod, history)
             return
-        if ACTOR.get().endswith(LATE) and (pod.owner, pod.name) in self._names:
-            return
-        if (pod.owner, pod.name) in self._names:
+        again = (pod.owner, pod.name) in self._names
+        if again and not late and pod.name in self._truth.known:
             self._blame(f"the name {pod.name} was used twice")
         self._names.add((pod.owner, pod.name))
         intent = self._creates[pod.name]
@@ -301,7 +309,7 @@ class Referee:
             if self.pruned:
                 history.cut_heads.add(pod.uid)
         self._members[pod.owner, pod.slice].add(pod.uid)
-        if self._strict:
+        if self._strict and not (again and late):
             self._judge_creation(pod, history, intent)
 
     def _replaced(self, pod: Seen, history: History) -> None:

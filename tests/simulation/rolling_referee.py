@@ -28,6 +28,7 @@ class Worker:
         taken: an operator has begun to drain it, or deleted it, whether the view shows it or not.
         drains: the plan begins to drain it.
         goes: the plan deletes it, and nothing but an update calls for that.
+        lost: it has ended, or something else than an update calls for its end.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Worker:
     taken: bool = False
     drains: bool = False
     goes: bool = False
+    lost: bool = False
 
     @property
     def stays(self) -> bool:
@@ -147,7 +149,7 @@ def _too_many_groups(
     leaving = {
         group
         for group, members in workers.items()
-        if any(worker.draining and not worker.terminating for worker in members)
+        if any(map(_is_leaving, _units(members).values()))
     }
     begun = {group for group, members in workers.items() if any(w.drains for w in members)}
     if begun and len(begun | leaving) > max(most, len(leaving)):
@@ -159,10 +161,20 @@ def _whole_units(
 ) -> list[list[Worker]]:
     """The units all of whose hosts are ready."""
     hosts = min(w.groups[group].hosts for w in wishes if group in w.groups)
+    units = _units(members).values()
+    return [u for u in units if len(u) >= hosts and all(w.ready for w in u)]
+
+
+def _units(members: Sequence[Worker]) -> Mapping[str, list[Worker]]:
     units: defaultdict[str, list[Worker]] = defaultdict(list)
     for worker in members:
         units[worker.unit].append(worker)
-    return [u for u in units.values() if len(u) >= hosts and all(w.ready for w in u)]
+    return units
+
+
+def _is_leaving(unit: Sequence[Worker]) -> bool:
+    """Whether it is being drained; when one host goes, all of it does."""
+    return any(w.draining for w in unit) and not any(w.terminating or w.lost for w in unit)
 
 
 def _editions(wishes: Sequence[Wish], group: str) -> set[str]:

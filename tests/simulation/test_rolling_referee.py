@@ -163,6 +163,18 @@ def test_groups_are_replaced_one_after_the_other():
     assert list(lapses([wish(1, 1, parallel=2)], groups, OLD)) == []
 
 
+@pytest.mark.parametrize("going", ["terminating", "lost"])
+def test_a_replica_that_goes_holds_up_no_other_group(going: str):
+    first, second = (replace(old(f"a{n}", draining=True), unit="a") for n in (0, 1))
+    following = {"g1": [old("c", drains=True), new("d")]}
+    wanted = wish(1, 1, hosts=2)
+    told = list(lapses([wanted], {"g0": [first, second], **following}, OLD))
+    assert "groups ['g0', 'g1'] are replaced at a time, not 1" in told
+    gone = replace(second, **{going: True})
+    told = list(lapses([wanted], {"g0": [first, gone], **following}, OLD))
+    assert not any("at a time" in each for each in told)
+
+
 def test_an_edit_that_the_operator_has_not_seen_excuses_what_was_right_before():
     groups = {"g0": [old("a", drains=True), old("b")]}
     assert list(lapses([wish(1), wish(2, edition=1)], groups, OLD)) == []
