@@ -163,9 +163,8 @@ class ContainerProcess:
                 code = await process.wait()
         except TimeoutError:
             return ActionResult(is_good=False, text=f"command timed out after {seconds:g}s")
-        finally:
-            if process.returncode is None:
-                await self.kill_other(process)
+        finally:  # what it has started may hold its output, even if it has ended itself
+            await self.kill_other(process)
         if code == 0:
             return ActionResult(is_good=True, text=text)
         return ActionResult(is_good=False, text=text.strip() or f"command exited with code {code}")
@@ -196,12 +195,18 @@ async def _kill(process: Process, kill_signal: signal.Signals | int) -> None:
 
 
 async def _closes_within(process: Process, seconds: float) -> bool:
-    """Wait for so long until a command has ended and its output is closed; False if it is not."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await process.communicate()
-        return True
-    return False
+    """Wait for so long until a command has ended and its output is closed; False if it is not.
+
+    Up to Python 3.11.3 `asyncio.timeout` expires with CancelledError where a task cleans up after a
+    cancellation, as here.
+    """
+    closing = asyncio.create_task(process.communicate())
+    try:
+        await asyncio.wait({closing}, timeout=seconds)
+    finally:
+        closing.cancel()
+        await asyncio.wait({closing})
+    return not closing.cancelled()
 
 
 async def _read(process: Process) -> str:

@@ -27,7 +27,11 @@ async def port():
     """A server on a free port: good with the right header at /good."""
 
     async def answer(reader, writer):
-        request = await reader.readuntil(b"\r\n\r\n")
+        try:
+            request = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:  # a TCP probe
+            writer.close()
+            return
         is_good = request.startswith(b"GET /good ") and b"\r\nX-Who: kubelet\r\n" in request
         status = b"302 Found\r\nLocation: /bad" if is_good else b"503 Busy"
         writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n")
