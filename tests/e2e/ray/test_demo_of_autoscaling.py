@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(2400)]
 EXAMPLE = (ROOT / "examples" / "autoscaling.yaml").read_text()
 
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("version", [pytest.param("v1", marks=pytest.mark.rare), "v2"])
 def test_real_ray_grows_for_a_job_and_shrinks_when_it_is_idle(version: str, tmp_path: Path):
     assert "version: v2" in EXAMPLE
     manifest = tmp_path / "autoscaling.yaml"

@@ -61,6 +61,7 @@ def test_a_job_fails_on_purpose_is_retried_on_a_fresh_cluster_and_goes_on(tmp_pa
     traces.go()
 
 
+@pytest.mark.rare
 def test_a_demo_that_is_interrupted_cleans_up(tmp_path: Path):
     with manta(tmp_path, *DEMO) as demo:
         traces = traces_of(demo.popen.pid)
@@ -72,6 +73,7 @@ def test_a_demo_that_is_interrupted_cleans_up(tmp_path: Path):
     traces.go()
 
 
+@pytest.mark.rare
 def test_of_a_demo_that_is_killed_nothing_is_left(tmp_path: Path):
     with manta(tmp_path, *DEMO) as demo:
         traces = traces_of(demo.popen.pid)
@@ -82,6 +84,7 @@ def test_of_a_demo_that_is_killed_nothing_is_left(tmp_path: Path):
     traces.go()
 
 
+@pytest.mark.rare
 def test_a_job_that_fails_for_good_makes_the_demo_fail_and_nothing_is_left(tmp_path: Path):
     documents = list(yaml.safe_load_all((ROOT / "examples" / "rayjob.yaml").read_text()))
     job = documents[0]

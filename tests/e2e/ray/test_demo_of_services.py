@@ -41,6 +41,7 @@ def test_image_and_config_are_changed_together_without_a_failed_request(tmp_path
     traces.go()
 
 
+@pytest.mark.rare
 def test_a_demo_that_is_interrupted_ends_the_operator_too(tmp_path: Path):
     with manta(tmp_path, *DEMO) as demo:
         traces = traces_of(demo.popen.pid)
@@ -52,6 +53,7 @@ def test_a_demo_that_is_interrupted_ends_the_operator_too(tmp_path: Path):
     traces.go()
 
 
+@pytest.mark.rare
 def test_of_a_demo_that_is_killed_no_operator_is_left(tmp_path: Path):
     with manta(tmp_path, *DEMO) as demo:
         traces = traces_of(demo.popen.pid)

@@ -14,7 +14,13 @@ from tests.e2e.ray.machine import needs_ray
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.slow, needs_ray, needs_kubectl, pytest.mark.timeout(2400)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.rare,
+    needs_ray,
+    needs_kubectl,
+    pytest.mark.timeout(2400),
+]
 
 
 def test_the_commands_of_the_pages_for_laptops_work_with_real_ray(tmp_path: Path):
