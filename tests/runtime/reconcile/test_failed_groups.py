@@ -115,3 +115,12 @@ def test_what_could_not_be_deleted_is_forgotten_once_nobody_plans_to_delete_it()
     a, b, c = delete("a"), delete("b"), delete("c")
     groups = after(a, b, c, plan=Plan(stages=((b,),), independent=(c,)))
     assert groups.undeleted == [b.target, c.target]
+
+
+def test_what_could_not_be_deleted_comes_last_and_the_one_tried_longest_ago_first_of_these():
+    a, b, c, d = delete("a"), delete("b"), delete("c"), delete("d")
+    groups = after(c, a, plan=Plan(independent=(a, b, c, d)))
+    assert groups.in_order((a, b, c, d)) == [b, d, c, a]
+    groups.failed(failure(c))
+    assert groups.in_order((a, b, c, d)) == [b, d, a, c]
+    assert groups.in_order((c, d)) == [d, c]
