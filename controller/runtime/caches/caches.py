@@ -132,6 +132,7 @@ class Caches:
                 owned,
                 partial(self._uid_of, kind.primary),
                 partial(self._referring, kind.primary),
+                self._is_served,
             )
             handlers.append((owned.resource, EnqueueHandler(controller.queue, keys)))
         for resource, handler in handlers:
@@ -377,6 +378,10 @@ class Caches:
         for subscribed, handler, name in self._subscribers:
             if subscribed == resource:
                 self._subscribe(resource, handler, name)
+
+    def _is_served(self, key: str) -> bool:
+        """Return whether the namespace of a key is among those that are watched."""
+        return not self._namespaces or key.rpartition("/")[0] in {"", *self._namespaces}
 
     def _uid_of(self, resource: Resource[Any], key: str) -> str | None:
         """Uid of a primary; None if it is not cached, or its resource is not, or not yet."""

@@ -75,6 +75,7 @@ def owner_keys(
     owned: Owned[T],
     uid_of: Callable[[str], str | None],
     referring: Callable[[str, str], Iterable[KubeObject]] = lambda _index, _key: (),
+    is_served: Callable[[str], bool] = lambda _key: True,
 ) -> Callable[[T, bool], list[str]]:
     """Keys of an object's controller owner and of those that `also_enqueues` and `references` give.
 
@@ -87,6 +88,8 @@ def owner_keys(
         owned: what is watched.
         uid_of: uid of the cached owner with that key, None if there is none.
         referring: cached owners that have a key in an index.
+        is_served: whether the owner of a key is watched, if it exists. Labels of an object in no
+            namespace may name an owner in any.
     """
 
     def keys(obj: T, existing: bool) -> list[str]:
@@ -98,7 +101,7 @@ def owner_keys(
             if not existing or uid_of(key) in {None, controller.uid}:
                 found.append(key)
         if owned.also_enqueues is not None:
-            found.extend(owned.also_enqueues(obj))
+            found.extend(filter(is_served, owned.also_enqueues(obj)))
         if (references := owned.references) is not None:
             for key in references.of_object(obj):
                 found.extend(each.metadata.key for each in referring(references.index, key))
