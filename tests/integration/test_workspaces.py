@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
@@ -17,6 +18,8 @@ from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace import WorkspaceSettings
+from controller.kaito.workspace.watches import DEPLOYMENTS
+from controller.kube.errors import NotFound
 from controller.ray.api import FeatureGates
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
@@ -71,6 +74,7 @@ async def test_while_a_claim_is_pending_the_condition_says_for_what_it_waits(spa
     )
 
 
+@pytest.mark.timeout(180)  # in wall time the back-off takes half a minute
 async def test_a_stock_out_is_the_first_cause_and_the_claim_is_replaced_later(spaces: Workspaces):
     def first_is_out(_workspace: str, number: int) -> ClaimBehaviour | None:
         return ClaimBehaviour(node_after=2, stock_out=True) if number == 0 else None
@@ -251,6 +255,59 @@ async def test_a_workspace_goes_on_when_the_definition_of_claims_is_installed(wo
     await spaces.install()
     async with spaces.provisioner():
         await spaces.has_nodes()
+
+
+async def test_the_deployment_of_an_older_kaito_is_replaced_by_a_server(spaces: Workspaces):
+    meta = (await spaces.create()).metadata
+    await spaces.world.user.create(DEPLOYMENTS, spaces.world.namespace, old_deployment(meta.uid))
+    spaces.start_operator()
+    await spaces.world.eventually(lambda: has_server(spaces))
+    with pytest.raises(NotFound):
+        await spaces.world.user.get(DEPLOYMENTS, spaces.world.namespace, "phi")
+    await spaces.world.settle(5)
+    events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
+    assert events[-2:] == ["WorkloadMigration", "CreatedStatefulSet"]
+
+
+async def has_server(spaces: Workspaces) -> bool:
+    try:
+        return bool(await spaces.server())
+    except NotFound:
+        return False
+
+
+def old_deployment(owner: str) -> dict[str, Any]:
+    """What Kaito made until 0.7; without labels of its own."""
+    own_labels = {labels.WORKSPACE: "phi"}
+    reference = {"apiVersion": "kaito.sh/v1beta1", "kind": "Workspace", "name": "phi", "uid": owner}
+    container = {"name": "phi", "image": "example.com/server:1"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "phi", "ownerReferences": [{**reference, "controller": True}]},
+        "spec": {
+            "selector": {"matchLabels": own_labels},
+            "template": {"metadata": {"labels": own_labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+@embedded_only
+async def test_nodes_and_claims_of_a_namespace_that_is_not_served_concern_nobody(
+    spaces: Workspaces,
+):
+    spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    registry = CollectorRegistry()
+    spaces.start_operator(namespaces=["elsewhere"], registry=registry)
+    await spaces.world.settle(60)
+    await spaces.delete()
+    await spaces.world.eventually(spaces.is_gone)
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    found = [each.value for each in samples if each.name == "controller_runtime_reconcile_total"]
+    assert found
+    assert sum(found) == 0
 
 
 @embedded_only

@@ -22,6 +22,7 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
     "nodes": _WATCH | {"patch"},
     "controllerrevisions.apps": _WATCH | {"create", "delete"},
     "statefulsets.apps": _WATCH | {"create", "patch"},
+    "deployments.apps": _WATCH | {"delete"},  # servers of Kaito before 0.8
     "pods": _WATCH,
     "pods/log": frozenset({"get"}),  # the result of a benchmark
     "secrets": frozenset({"get"}),  # the token for a gated model

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.pool_commitment import PoolCommitment
     from controller.kaito.provisioning.pools import ObservedPool
     from controller.kaito.workspace.goal import Goal
-    from controller.kube.objects import Job, Pod, StatefulSet
+    from controller.kube.objects import Job, KubeObject, Pod, StatefulSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,7 @@ class SeenWorkload:
         foreign_revisions: names that its present revision cannot have.
         services: names of those of its services that exist.
         server: its StatefulSet.
+        deployment: the server that a Kaito before 0.8 has made.
         job: its Job.
         pods: of its StatefulSet or its Job.
         benchmark_log: the log that has a result of the benchmark which is not recorded yet.
@@ -103,6 +104,7 @@ class SeenWorkload:
     foreign_revisions: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
     server: StatefulSet | None = None
+    deployment: KubeObject | None = None
     job: Job | None = None
     pods: tuple[Pod, ...] = ()
     benchmark_log: BenchmarkLog | None = None

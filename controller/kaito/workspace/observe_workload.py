@@ -11,7 +11,13 @@ from controller.kaito.workloads import LOCAL_DISK_CLASS, headless_service_name, 
 from controller.kaito.workspace.benchmark import benchmark_log
 from controller.kaito.workspace.config import wanted_config
 from controller.kaito.workspace.observation import SeenWorkload
-from controller.kaito.workspace.watches import JOBS, PODS, REVISIONS, STORAGE_CLASSES
+from controller.kaito.workspace.watches import (
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    REVISIONS,
+    STORAGE_CLASSES,
+)
 from controller.kaito.workspace.workload import SCOPE
 from controller.kube.objects import KubeObject
 from controller.kube.resources import SERVICES, STATEFUL_SETS
@@ -47,6 +53,7 @@ def observe_workload(
         foreign_revisions=frozenset(_foreign_revisions(meta, goal, reads)),
         services=frozenset(n for n in names if reads.get(SERVICES, f"{meta.namespace}/{n}")),
         server=server,
+        deployment=_own(DEPLOYMENTS, meta, reads),
         job=job,
         pods=pods,
         benchmark_log=log,

@@ -49,6 +49,9 @@ PODS: Final = replace(resources.PODS, part="workspaces")
 REVISIONS: Final = Resource(
     "apps", "v1", "controllerrevisions", "ControllerRevision", WorkspaceRevision, part="workspaces"
 )
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", KubeObject)
+"""The servers of Kaito before 0.8; they have no labels either (KAI-16)."""
+
 STORAGE_CLASSES: Final = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", KubeObject, namespaced=False
 )
@@ -138,6 +141,7 @@ _WORKLOADS: Final[tuple[Owned[Any], ...]] = (
     Owned(REVISIONS, label_selector=labels.REVISION_OF),
     Owned(SERVICES),
     Owned(STATEFUL_SETS),
+    Owned(DEPLOYMENTS),
     Owned(JOBS, label_selector=labels.WORKSPACE),
     Owned(PODS, label_selector=labels.WORKSPACE, also_enqueues=_named_workspace),
     Owned(OPTIONS_MAPS, references=References(_BY_CONFIG, config_keys, _own_key)),

@@ -26,7 +26,7 @@ from controller.kaito.workloads import (
 )
 from controller.kaito.workspace.config import Blocked, config_problem
 from controller.kaito.workspace.model_metadata import missing_model
-from controller.kaito.workspace.watches import JOBS
+from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.plan import (
     Create,
@@ -52,6 +52,10 @@ SCOPE: Final = "workload"
 """While the outcome of a write to the workload is unknown, nothing of it is written."""
 
 _UNKNOWN_GPUS: Final = "NodeNotReady"
+_MIGRATION: Final = Blocked(
+    "WorkloadMigration",
+    "a StatefulSet takes the place of the Deployment of an older Kaito, once its pods are gone",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def _inference(
     if present is not None:
         missing = tuple(_missing_services(seen))
         upgrade, operations = _changes(seen, progress, history)
-        changes = tuple(_patch(seen, present, upgrade or operations))
+        changes = (*_patch(seen, present, upgrade or operations), *_end_of_deployment(seen))
         return WorkloadStep((missing,) if missing else (), changes, upgrades=bool(upgrade))
     if seen.valid_goal.lacks_model:
         missing = missing_model(seen.valid_goal, seen.found_model, seen.settings.options)
@@ -112,6 +116,8 @@ def _inference(
     body = _server_body(seen, progress, history)
     if body is None:
         return WorkloadStep()
+    if seen.workload.deployment is not None:
+        return WorkloadStep(changes=tuple(_end_of_deployment(seen)), blocked=_MIGRATION)
     note = f"created StatefulSet {seen.workspace.metadata.name}"
     create = Create(
         _target(seen, STATEFUL_SETS, seen.workspace.metadata.name),
@@ -119,6 +125,18 @@ def _inference(
         on_success=Event("Normal", "CreatedStatefulSet", "Create", note),
     )
     return WorkloadStep((tuple(_missing_services(seen)), (create,)))
+
+
+def _end_of_deployment(seen: WorkspaceObservation) -> Iterator[Delete]:
+    """The deletion of a server of Kaito before 0.8, whose pods hold the GPUs while they exist."""
+    found = seen.workload.deployment
+    if found is None or found.metadata.terminating:
+        return
+    meta = found.metadata
+    note = f"deleted Deployment {meta.name} of an older Kaito: a StatefulSet takes its place"
+    event = Event("Warning", _MIGRATION.reason, "Delete", note)
+    target = _target(seen, DEPLOYMENTS, meta.name)
+    yield Delete(target, meta.uid, propagation="Foreground", on_success=event)
 
 
 def _missing_services(seen: WorkspaceObservation) -> Iterator[Create]:

@@ -14,8 +14,8 @@ from controller.kaito.api.options_map import OPTIONS_MAPS, OptionsMap
 from controller.kaito.api.stored_revision import WorkspaceRevision
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
-from controller.kaito.workspace.watches import JOBS, REVISIONS
-from controller.kube.objects import Job, Service, StatefulSet
+from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, REVISIONS
+from controller.kube.objects import Job, KubeObject, Service, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch
 from tests.fakes.reads import FakeReads
@@ -134,6 +134,11 @@ class Given:
 
     def with_server(self, found: StatefulSet) -> Given:
         self.reads.add(STATEFUL_SETS, found)
+        return self
+
+    def with_deployment(self, **metadata: Any) -> Given:
+        """The server of a Kaito before 0.8."""
+        self.reads.add(DEPLOYMENTS, msgspec.convert({"metadata": own(**metadata)}, KubeObject))
         return self
 
     def with_job(self, found: Job) -> Given:

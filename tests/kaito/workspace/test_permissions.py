@@ -60,6 +60,7 @@ def plans() -> list[Plan]:
         history.plan(),
         Given().with_nodes().with_revision().plan(),
         Given().with_nodes().with_revision(2).with_server(server()).plan(),
+        Given().with_nodes().with_revision().with_deployment().plan(),
         relabelled().plan(),
         tuning.plan(),
         tuning.with_job(job(active=1)).plan(),

@@ -24,7 +24,7 @@ from controller.kaito.provisioning.commitment import (
     write_commitment,
 )
 from controller.kaito.workspace import WorkspaceSettings
-from controller.kaito.workspace.watches import REVISIONS, STORAGE_CLASSES
+from controller.kaito.workspace.watches import DEPLOYMENTS, REVISIONS, STORAGE_CLASSES
 from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.plan import Create, Delete
@@ -39,6 +39,7 @@ from tests.kaito.workspace.given import (
     node,
     own,
     server,
+    verb,
     writes,
 )
 
@@ -349,6 +350,48 @@ def test_a_name_that_is_taken_is_said():
     status, reason, message = given.condition("InferenceReady")
     assert (status, reason) == ("False", "NameTaken")
     assert "belongs to no controller" in message
+
+
+# the Deployments of Kaito before 0.8
+
+
+def test_a_deployment_of_an_older_kaito_goes_before_the_server_comes():
+    given = Given().with_nodes().with_revision().with_deployment()
+    (delete,) = writes(given.plan())
+    assert isinstance(delete, Delete)
+    assert (delete.target.resource, delete.uid) == (DEPLOYMENTS, "uid-phi")
+    assert delete.propagation == "Foreground"
+    assert delete.on_success is not None
+    assert delete.on_success.reason == "WorkloadMigration"
+    given.with_deployment(deletionTimestamp="2026-01-01T00:00:00Z")
+    assert writes(given.plan()) == []
+    assert given.condition("InferenceReady")[:2] == ("False", "WorkloadMigration")
+    given.reads.objects.pop((DEPLOYMENTS.plural, "default/phi"))
+    assert len(given.creates(given.plan(), "StatefulSet")) == 1
+
+
+@pytest.mark.parametrize("lacking", ["nodes", "options", "model"])
+def test_a_deployment_stays_until_its_successor_can_be_created(lacking: str):
+    changes = {
+        "nodes": {},
+        "options": {"inference": inference(config="options")},
+        "model": {"inference": inference("somebody/some-model")},
+    }[lacking]
+    found = workspace(status={"targetNodeCount": 1}, **changes)
+    given = Given(found).with_revision().with_deployment()
+    if lacking != "nodes":
+        given.with_nodes()
+    assert [each for each in writes(given.plan()) if isinstance(each, Delete)] == []
+
+
+def test_a_deployment_beside_the_server_goes_too_and_one_of_somebody_else_stays():
+    given = Given().with_nodes().with_revision().with_services().with_server(server())
+    assert writes(given.plan()) == []
+    given.with_deployment(ownerReferences=[])
+    assert writes(given.plan()) == []
+    given.with_deployment()
+    (delete,) = writes(given.plan())
+    assert (verb(delete), delete.target.resource) == ("delete", DEPLOYMENTS)
 
 
 @pytest.mark.parametrize("name", ["phi", "phi-headless"])
