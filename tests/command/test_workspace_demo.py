@@ -19,7 +19,7 @@ from controller.command.development.demos.workspace_cloud import (
 from controller.command.development.demos.workspace_referee import WorkspaceReferee
 from controller.command.development.demos.workspace_summary import WorkspaceDemoSummary
 from controller.command.development.demos.workspace_waits import Wait, Waits
-from controller.devcluster.apiserver.store import Stored, StoredEvent
+from controller.devcluster.apiserver.storage.store import Stored, StoredEvent
 from controller.devcluster.karpenter.objects import ProvisionedClaim
 from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError, Status, StatusError

@@ -8,8 +8,8 @@ import zlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.spdy.dictionary import DICTIONARY
-from controller.devcluster.apiserver.spdy.frames import (
+from controller.devcluster.apiserver.streams.spdy.dictionary import DICTIONARY
+from controller.devcluster.apiserver.streams.spdy.frames import (
     DATA,
     FIN,
     SYN_STREAM,

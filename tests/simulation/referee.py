@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from controller.devcluster.apiserver.store import StoredEvent
+    from controller.devcluster.apiserver.storage.store import StoredEvent
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
     from controller.runtime.plan import Plan, Write

@@ -58,7 +58,7 @@ from tests.virtual_time import VirtualLoop
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from controller.devcluster.apiserver.store import StoredEvent
+    from controller.devcluster.apiserver.storage.store import StoredEvent
     from controller.runtime.kind import Kind
     from tests.integration.harness import RunningOperator, World
     from tests.simulation.scenario import AnyAction

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from controller.devcluster.apiserver.store import StoredEvent
+    from controller.devcluster.apiserver.storage.store import StoredEvent
     from controller.devcluster.karpenter.objects import ProvisionedClaim
     from tests.integration.harness import World
     from tests.simulation.scenario import ClaimFate, WorkspaceAction

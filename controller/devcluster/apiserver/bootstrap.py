@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.write_options import WriteOptions
+from controller.devcluster.apiserver.options.write_options import WriteOptions
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.object_writer import ObjectWriter
     from controller.devcluster.apiserver.registry import Registry
+    from controller.devcluster.apiserver.writing.object_writer import ObjectWriter
 
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 NAMESPACES = ("kube-system", "default", "kube-node-lease", "kube-public")

@@ -17,7 +17,7 @@ from controller.devcluster.apiserver.access import Refused
 from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.messages import ApiRequest, lower_case
 from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.apiserver.upgrades import is_upgrade, serve_session
+from controller.devcluster.apiserver.streams.upgrades import is_upgrade, serve_session
 
 if TYPE_CHECKING:
     import ssl

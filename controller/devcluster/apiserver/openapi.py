@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.type_schemas import kind_schema, referred_schemas
+from controller.devcluster.apiserver.fields.type_schemas import kind_schema, referred_schemas
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json

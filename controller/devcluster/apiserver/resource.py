@@ -14,7 +14,7 @@ from controller.devcluster.apiserver.strategy import Strategy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from controller.devcluster.apiserver.column import Column
+    from controller.devcluster.apiserver.columns.column import Column
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.scale_paths import ScalePaths
 

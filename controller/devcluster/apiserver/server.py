@@ -8,7 +8,6 @@ from controller.devcluster.apiserver.audit import Audit
 from controller.devcluster.apiserver.bootstrap import create_initial_objects
 from controller.devcluster.apiserver.crd import Definitions
 from controller.devcluster.apiserver.discovery import Discovery
-from controller.devcluster.apiserver.handler import ResourceHandler
 from controller.devcluster.apiserver.kinds import builtin_resources
 from controller.devcluster.apiserver.messages import (
     ApiRequest,
@@ -20,10 +19,11 @@ from controller.devcluster.apiserver.messages import (
 )
 from controller.devcluster.apiserver.paths import parse_resource_path
 from controller.devcluster.apiserver.registry import Registry
+from controller.devcluster.apiserver.requests.handler import ResourceHandler
+from controller.devcluster.apiserver.requests.subresources import Hooks
 from controller.devcluster.apiserver.reviews import review
 from controller.devcluster.apiserver.status import ApiError, path_not_found
-from controller.devcluster.apiserver.store import ObjectStore
-from controller.devcluster.apiserver.subresources import Hooks
+from controller.devcluster.apiserver.storage.store import ObjectStore
 
 if TYPE_CHECKING:
     import random
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.access import User
     from controller.devcluster.apiserver.audit import RequestKey
-    from controller.devcluster.apiserver.connections import Session
     from controller.devcluster.apiserver.messages import ReceivedRequest
-    from controller.devcluster.apiserver.port_forward import PortForward
-    from controller.devcluster.apiserver.store import StoredEvent
-    from controller.devcluster.apiserver.watch import Clock
+    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.storage.watch import Clock
+    from controller.devcluster.apiserver.streams.connections import Session
+    from controller.devcluster.apiserver.streams.port_forward import PortForward
 
 
 class ApiServer:

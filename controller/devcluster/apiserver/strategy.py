@@ -8,12 +8,12 @@ import msgspec
 
 from controller.devcluster.apiserver.apply.list_keys import invalid_list_keys
 from controller.devcluster.apiserver.apply.structure import TypedStructure
+from controller.devcluster.apiserver.fields.typed import DecodeError, decode_kind
 from controller.devcluster.apiserver.meta import (
     is_subdomain,
     validate_core_finalizers,
     validate_metadata,
 )
-from controller.devcluster.apiserver.typed import DecodeError, decode_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,11 @@ import zlib
 
 import pytest
 
-from controller.devcluster.apiserver.connections import ERROR, RESIZE, STDIN, STDOUT
-from controller.devcluster.apiserver.spdy import SpdyConnection, SpdyError, connection
-from controller.devcluster.apiserver.spdy.connection import _PING, _WAITING
-from controller.devcluster.apiserver.spdy.dictionary import DICTIONARY
-from controller.devcluster.apiserver.spdy.frames import (
+from controller.devcluster.apiserver.streams.connections import ERROR, RESIZE, STDIN, STDOUT
+from controller.devcluster.apiserver.streams.spdy import SpdyConnection, SpdyError, connection
+from controller.devcluster.apiserver.streams.spdy.connection import _PING, _WAITING
+from controller.devcluster.apiserver.streams.spdy.dictionary import DICTIONARY
+from controller.devcluster.apiserver.streams.spdy.frames import (
     DATA,
     FIN,
     GOAWAY,
@@ -23,7 +23,7 @@ from controller.devcluster.apiserver.spdy.frames import (
     SYN_STREAM,
     Frame,
 )
-from controller.devcluster.apiserver.spdy_channels import (
+from controller.devcluster.apiserver.streams.spdy_channels import (
     _LINE,
     _OPENING,
     SpdyChannels,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.audit import Attributes
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.store import ObjectStore
+    from controller.devcluster.apiserver.storage.store import ObjectStore
 
 
 class Rbac:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.access.users import User
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.store import ObjectStore
+    from controller.devcluster.apiserver.storage.store import ObjectStore
 
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 _ISSUER = "https://kubernetes.default.svc"

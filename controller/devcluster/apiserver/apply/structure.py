@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from controller.devcluster.apiserver.field_table import table
+from controller.devcluster.apiserver.fields.field_table import table
 
 _ATOMIC_TYPES = frozenset(
     {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.column import AGE, NAME, Column, name_of, since
 from controller.devcluster.apiserver.columns import pods, services
 from controller.devcluster.apiserver.columns.cells import (
     NONE,
@@ -18,6 +17,7 @@ from controller.devcluster.apiserver.columns.cells import (
     label_selector,
     template_columns,
 )
+from controller.devcluster.apiserver.columns.column import AGE, NAME, Column, name_of, since
 from controller.devcluster.apiserver.jsondata import child, entries
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from controller.devcluster.apiserver.column import Column, duration, parse_time
+from controller.devcluster.apiserver.columns.column import Column, duration, parse_time
 from controller.devcluster.apiserver.jsondata import child, entries
 
 if TYPE_CHECKING:

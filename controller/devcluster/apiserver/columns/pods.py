@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from controller.devcluster.apiserver.column import AGE, NAME, Column, since
 from controller.devcluster.apiserver.columns.cells import NONE, at, column, joined
+from controller.devcluster.apiserver.columns.column import AGE, NAME, Column, since
 from controller.devcluster.apiserver.jsondata import child, entries
 
 if TYPE_CHECKING:

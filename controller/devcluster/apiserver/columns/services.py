@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.column import AGE, NAME
 from controller.devcluster.apiserver.columns.cells import (
     NONE,
     UNSET,
@@ -13,6 +12,7 @@ from controller.devcluster.apiserver.columns.cells import (
     joined,
     selector,
 )
+from controller.devcluster.apiserver.columns.column import AGE, NAME
 from controller.devcluster.apiserver.jsondata import child, entries
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.apiserver.column import Column, age_of, since
+from controller.devcluster.apiserver.columns.column import Column, age_of, since
 from controller.devcluster.apiserver.crd.jsonpath import find, parse
 from controller.devcluster.apiserver.jsondata import Json, entries
 

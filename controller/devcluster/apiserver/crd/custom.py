@@ -10,10 +10,10 @@ from controller.devcluster.apiserver.crd.pruning import prune
 from controller.devcluster.apiserver.crd.schema import compile_schema
 from controller.devcluster.apiserver.crd.structure import ObjectStructure, SchemaStructure
 from controller.devcluster.apiserver.crd.validation import validate
+from controller.devcluster.apiserver.fields.typed import decode_metadata
 from controller.devcluster.apiserver.jsondata import entries
 from controller.devcluster.apiserver.meta import STANDARD_FINALIZERS
 from controller.devcluster.apiserver.strategy import Strategy
-from controller.devcluster.apiserver.typed import decode_metadata
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.apply.structure import Structure

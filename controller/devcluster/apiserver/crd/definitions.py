@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.column import NAME
+from controller.devcluster.apiserver.columns.column import NAME
 from controller.devcluster.apiserver.crd.columns import DATE, custom_columns
 from controller.devcluster.apiserver.crd.custom import CustomStrategy
 from controller.devcluster.apiserver.crd.jsonpath import PathError
 from controller.devcluster.apiserver.crd.schema import SchemaError, compile_schema
-from controller.devcluster.apiserver.delete_options import DeleteOptions
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.meta import timestamp
+from controller.devcluster.apiserver.options.delete_options import DeleteOptions
 from controller.devcluster.apiserver.resource import ApiResource
 from controller.devcluster.apiserver.scale_paths import ScalePaths
 from controller.devcluster.apiserver.status import StatusCause, invalid_value, required
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from controller.devcluster.apiserver.deletion import Deleter
     from controller.devcluster.apiserver.registry import Registry
-    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
+    from controller.devcluster.apiserver.storage.deletion import Deleter
+    from controller.devcluster.apiserver.storage.store import ObjectStore, StoredEvent
 
 TABLE = "customresourcedefinitions.apiextensions.k8s.io"
 CUSTOM_VERBS = (

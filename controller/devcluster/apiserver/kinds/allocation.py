@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import random
 
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
+    from controller.devcluster.apiserver.storage.store import ObjectStore, StoredEvent
 
 SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)

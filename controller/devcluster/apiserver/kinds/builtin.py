@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from controller.devcluster.apiserver.column import DEFAULT_COLUMNS
 from controller.devcluster.apiserver.columns import BUILTIN_COLUMNS
-from controller.devcluster.apiserver.connections import CONNECTIONS
+from controller.devcluster.apiserver.columns.column import DEFAULT_COLUMNS
 from controller.devcluster.apiserver.crd import CrdStrategy
+from controller.devcluster.apiserver.fields.typed import blank_object
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds.allocation import Allocations
 from controller.devcluster.apiserver.kinds.events import from_stored_event, to_stored_event
@@ -40,7 +40,7 @@ from controller.devcluster.apiserver.kinds.workloads import (
     STATEFUL_SETS,
 )
 from controller.devcluster.apiserver.resource import METADATA_FIELDS, ApiResource
-from controller.devcluster.apiserver.typed import blank_object
+from controller.devcluster.apiserver.streams.connections import CONNECTIONS
 
 if TYPE_CHECKING:
     import random
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.store import ObjectStore
+    from controller.devcluster.apiserver.storage.store import ObjectStore
     from controller.devcluster.apiserver.strategy import Strategy
 
 

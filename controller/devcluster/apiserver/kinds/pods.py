@@ -13,7 +13,7 @@ from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.status import StatusCause
-    from controller.devcluster.apiserver.store import ObjectStore
+    from controller.devcluster.apiserver.storage.store import ObjectStore
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 EVICTION_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controller.devcluster.apiserver.resource import ApiResource
-    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
+    from controller.devcluster.apiserver.storage.store import ObjectStore, StoredEvent
 
 TABLE = "resourcequotas"
 _PLAIN_COUNTS = frozenset(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from controller.devcluster.apiserver.field_table import Field, table
+from controller.devcluster.apiserver.fields.field_table import Field, table
 from controller.devcluster.apiserver.jsondata import entries
 from controller.devcluster.apiserver.status import ApiError
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from controller.devcluster.apiserver.field_table import table
+from controller.devcluster.apiserver.fields.field_table import table
 from controller.devcluster.apiserver.protobuf.messages import read_message, write_message
 from controller.devcluster.apiserver.protobuf.scalars import bytes_of
 from controller.devcluster.apiserver.protobuf.wire import ProtobufError, bytes_field, read_fields

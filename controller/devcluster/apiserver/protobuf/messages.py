@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from controller.devcluster.apiserver.field_table import table
+from controller.devcluster.apiserver.fields.field_table import table
 from controller.devcluster.apiserver.protobuf.scalars import (
     INTEGERS,
     READERS,
@@ -28,7 +28,7 @@ from controller.devcluster.apiserver.protobuf.wire import (
 )
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.field_table import Field
+    from controller.devcluster.apiserver.fields.field_table import Field
     from controller.devcluster.apiserver.jsondata import Json
 
 _KEY, _VALUE = 1, 2

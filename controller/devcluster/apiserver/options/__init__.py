@@ -1,0 +1,1 @@
+"""Parameters of requests: of lists, of writes and of deletions, and selectors."""

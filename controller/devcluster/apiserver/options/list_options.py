@@ -1,0 +1,152 @@
+"""Parameters of list, watch and deletecollection, with the combinations that upstream refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.devcluster.apiserver.options.query import flag, number, revision
+from controller.devcluster.apiserver.options.selectors import (
+    parse_label_selector,
+    split_field_selector,
+)
+from controller.devcluster.apiserver.status import (
+    ResourceName,
+    StatusCause,
+    forbidden_field,
+    invalid,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Parameters of list, watch and deletecollection.
+
+    Attributes:
+        since: `resourceVersion` as it came, empty for unset.
+        match: `resourceVersionMatch`, empty for unset.
+        limit: page size, 0 for none.
+        continue_token: where the next page starts.
+        watch: whether a stream is asked for.
+        bookmarks: whether the stream shall have bookmarks.
+        initial_events: `sendInitialEvents`, None for unset.
+        timeout: seconds after which a watch ends, None for the server's choice.
+    """
+
+    since: str = ""
+    match: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    initial_events: bool | None = None
+    timeout: int | None = None
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> ListOptions:
+        """Read the parameters and refuse combinations that make no sense.
+
+        Selectors are only checked: what can be selected by depends on the resource.
+
+        Raises:
+            ApiError: 400 or 422.
+        """
+        options = cls(
+            since=query.get("resourceVersion", ""),
+            match=query.get("resourceVersionMatch", ""),
+            limit=number(query, "limit") or 0,
+            continue_token=query.get("continue", ""),
+            watch=bool(flag(query, "watch")),
+            bookmarks=bool(flag(query, "allowWatchBookmarks")),
+            initial_events=flag(query, "sendInitialEvents"),
+            timeout=number(query, "timeoutSeconds"),
+        )
+        parse_label_selector(query.get("labelSelector", ""))
+        split_field_selector(query.get("fieldSelector", ""))
+        causes = options._watch_causes() if options.watch else options._list_causes()
+        if causes:
+            raise invalid(ResourceName("meta.k8s.io", "", "ListOptions"), "", causes)
+        return options
+
+    @property
+    def revision(self) -> int | None:
+        """`resourceVersion` as a number, None for unset.
+
+        Raises:
+            ApiError: 400, or 500 for a watch: it is no revision.
+        """
+        return revision({"resourceVersion": self.since, "watch": str(self.watch)})
+
+    def _list_causes(self) -> list[StatusCause]:
+        causes: list[StatusCause] = []
+        if self.initial_events is not None:
+            causes.append(
+                forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
+            )
+        if not self.match:
+            return causes
+        match_field = "resourceVersionMatch"
+        if not self.since:
+            causes.append(
+                forbidden_field(
+                    match_field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                )
+            )
+        if self.continue_token:
+            causes.append(
+                forbidden_field(
+                    match_field, "resourceVersionMatch is forbidden when continue is provided"
+                )
+            )
+        if self.match not in {"Exact", "NotOlderThan"}:
+            causes.append(_unsupported_match(self.match, '"Exact", "NotOlderThan", ""'))
+        if self.match == "Exact" and self.since == "0":
+            causes.append(
+                forbidden_field(
+                    match_field,
+                    'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+                )
+            )
+        return causes
+
+    def _watch_causes(self) -> list[StatusCause]:
+        match_field = "resourceVersionMatch"
+        if self.initial_events is None:
+            if self.match:
+                return [
+                    forbidden_field(
+                        match_field,
+                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents "
+                        "is provided",
+                    )
+                ]
+            return []
+        causes: list[StatusCause] = []
+        if self.match != "NotOlderThan":
+            causes.append(
+                forbidden_field(
+                    match_field,
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                )
+            )
+            if self.match:
+                causes.append(_unsupported_match(self.match, '"NotOlderThan"'))
+        if self.continue_token:
+            causes.append(
+                forbidden_field(
+                    match_field, "resourceVersionMatch is forbidden when continue is provided"
+                )
+            )
+        return causes
+
+
+def _unsupported_match(match: str, choices: str) -> StatusCause:
+    return StatusCause(
+        "FieldValueNotSupported",
+        "resourceVersionMatch",
+        f'Unsupported value: "{match}": supported values: {choices}',
+    )

@@ -1,0 +1,1 @@
+"""Answers a request for a resource, by its verb."""

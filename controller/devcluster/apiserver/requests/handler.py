@@ -1,0 +1,154 @@
+"""The verbs on resources: maps method and path to an operation and its response."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.devcluster.apiserver.access.escalation import EscalationCheck
+from controller.devcluster.apiserver.access.rbac import Rbac
+from controller.devcluster.apiserver.audit import Attributes
+from controller.devcluster.apiserver.kinds import Quotas
+from controller.devcluster.apiserver.messages import error_response, in_protobuf, plain_not_found
+from controller.devcluster.apiserver.negotiation import prefers_protobuf
+from controller.devcluster.apiserver.requests.reads import Reads
+from controller.devcluster.apiserver.requests.resource_call import ResourceCall
+from controller.devcluster.apiserver.requests.subresources import Subresources
+from controller.devcluster.apiserver.requests.verbs import WRITES, verb_of
+from controller.devcluster.apiserver.requests.writes import Writes
+from controller.devcluster.apiserver.status import (
+    ApiError,
+    method_not_allowed,
+    not_found,
+    path_not_found,
+)
+from controller.devcluster.apiserver.storage.deletion import Deleter
+from controller.devcluster.apiserver.streams.connections import CONNECTIONS
+from controller.devcluster.apiserver.writing.object_writer import ObjectWriter
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from controller.devcluster.apiserver.audit import Audit
+    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
+    from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.apiserver.requests.subresources import Hooks
+    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.storage.store import ObjectStore
+    from controller.devcluster.apiserver.storage.watch import Clock
+    from controller.devcluster.apiserver.streams.connections import Session
+    from controller.devcluster.apiserver.streams.port_forward import PortForward
+
+
+class ResourceHandler:
+    """Answers requests about resources.
+
+    Attributes:
+        writer: creates and updates.
+        deleter: deletes.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        audit: Audit,
+        hooks: Hooks,
+        *,
+        wall: Callable[[], datetime],
+        clock: Clock,
+        rng: random.Random,
+        tracks_all_writers: bool,
+    ) -> None:
+        self.writer = ObjectWriter(
+            store, Quotas(store), wall=wall, rng=rng, tracks_all_writers=tracks_all_writers
+        )
+        self.deleter = Deleter(store, wall=wall)
+        self._reads = Reads(store, clock=clock, rng=rng)
+        self._writes = Writes(store, self.writer, self.deleter)
+        self._audit = audit
+        self._subresources = Subresources(store, self.writer, self.deleter, hooks, wall)
+        self._wall = wall
+
+    def stop(self) -> None:
+        """End all watches."""
+        self._reads.stop()
+
+    async def answer(
+        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
+    ) -> ApiResponse:
+        """Answer one request, in protobuf if the client prefers it and the kind is built in.
+
+        Raises:
+            ApiError: the request fails.
+        """
+        is_served = not where.subresource or where.subresource in resource.subresources
+        accept = request.headers.get("accept", "")
+        if resource.custom or not is_served or not prefers_protobuf(accept):
+            return await self._answer(request, where, resource)
+        try:
+            answer = await self._answer(request, where, resource)
+        except ApiError as error:
+            answer = error_response(error)
+        return await in_protobuf(answer)
+
+    async def _answer(
+        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
+    ) -> ApiResponse:
+        call = ResourceCall(request, where, resource, self._wall)
+        verb = verb_of(request, where, custom=resource.custom)
+        self._authorise(request, where, verb)
+        if where.subresource and where.subresource not in resource.subresources:
+            if resource.custom:
+                raise not_found(resource.name, where.name)
+            raise path_not_found()
+        if where.subresource not in {"", "status"}:
+            return await self._subresources.answer(call)
+        if verb not in resource.verbs or (verb == "create" and where.subresource):
+            raise method_not_allowed()
+        if resource.namespaced and not where.namespace and verb not in {"list", "watch"}:
+            return plain_not_found() if resource.custom else error_response(method_not_allowed())
+        if verb in WRITES.values():
+            return self._writes.write(verb, call, self._admission(call))
+        reads = {"get": self._reads.get, "list": self._reads.list, "watch": self._reads.watch}
+        return reads.get(verb, self._writes.delete)(call)
+
+    def _admission(self, call: ResourceCall) -> EscalationCheck | None:
+        rbac, where = self._audit.authorizer, call.where
+        if not isinstance(rbac, Rbac):
+            return None
+        return EscalationCheck(rbac, call.request.user, where.namespace, where.name)
+
+    def connect(
+        self,
+        request: ApiRequest,
+        where: ResourcePath,
+        resource: ApiResource,
+        command: Sequence[str],
+    ) -> Session | PortForward:
+        """Prepare a two-way connection; it takes the verb `create`, whatever the method.
+
+        Raises:
+            ApiError: it is forbidden or not possible.
+        """
+        self._authorise(request, where, "create")
+        if where.subresource not in CONNECTIONS & resource.subresources:
+            raise path_not_found()
+        call = ResourceCall(request, where, resource, self._wall)
+        return self._subresources.connect(call, command)
+
+    def _authorise(self, request: ApiRequest, where: ResourcePath, verb: str) -> None:
+        name = f"{where.plural}/{where.subresource}" if where.subresource else where.plural
+        user = request.user
+        self._audit.admit(
+            Attributes(
+                user.name,
+                request.user_agent,
+                verb,
+                where.group,
+                name,
+                where.namespace,
+                where.name,
+                user.groups,
+            )
+        )

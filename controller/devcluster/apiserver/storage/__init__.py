@@ -1,0 +1,1 @@
+"""Stored objects: their transitions, watches, lists and deletion."""

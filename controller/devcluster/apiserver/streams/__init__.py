@@ -1,0 +1,1 @@
+"""Connections that are no single request and response: WebSockets, SPDY, port forwarding."""

@@ -1,0 +1,9 @@
+"""SPDY/3.1 as far as Kubernetes' clients speak it: streams with headers, without windows.
+
+Their Go library neither sends nor heeds window updates; TCP makes either side wait for the other.
+"""
+
+from controller.devcluster.apiserver.streams.spdy.connection import SpdyConnection, SpdyStream
+from controller.devcluster.apiserver.streams.spdy.frames import SpdyError
+
+__all__ = ["SpdyConnection", "SpdyError", "SpdyStream"]

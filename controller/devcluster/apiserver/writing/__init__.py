@@ -1,0 +1,1 @@
+"""Makes the object that a create or an update stores."""
