@@ -32,7 +32,7 @@ class Futile:
         self._timer: TimerHandle | None = None
 
     def __contains__(self, pair: Pair) -> bool:
-        """Whether repeating was in vain there."""
+        """True where repeating was in vain."""
         return pair in self._ends
 
     def add(self, pair: Pair) -> None:

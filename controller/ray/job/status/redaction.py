@@ -14,9 +14,13 @@ _WORDS: Final = (
     r"passw(?:or)?d|passwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|"
     r"credential|authorization|\bauth\b|signature|session[_-]?id|connection[_-]?string"
 )
-_NAME: Final = rf"(?<![\w.-])(?:(?!{_WORDS})[\w.-])*+(?:{_WORDS})[\w.-]*+"
-"""A name that contains one of these words. It starts at a word boundary and never backtracks, so
-the time for a text grows linearly with its length."""
+_NAME: Final = rf"(?<![\w.-])(?=(?P<name>[\w.-]+))(?=[\w.-]*?(?:{_WORDS}))(?P=name)"
+"""A whole name that contains one of these words.
+
+It starts at a word boundary, and lookaheads never backtrack, so the time for a text grows linearly
+with its length. Possessive quantifiers would say the same, but do not match in Python before 3.11.5
+where what they repeat may backtrack.
+"""
 
 _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (
@@ -27,13 +31,13 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
         HIDDEN,
     ),
     (re.compile(r"\A.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL), HIDDEN),
-    (re.compile(r"(?i)\b(bearer|basic)\s++[\w.~+/=:-]{8,}"), rf"\1 {HIDDEN}"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=:-]{8,}"), rf"\1 {HIDDEN}"),
     (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), rf"\1{HIDDEN}@"),
     (
-        re.compile(rf"""(?i)({_NAME}["']?\s*+[:=]\s*+)("[^"\n]*"|'[^'\n]*'|[^\s,;&"']+)"""),
+        re.compile(rf"""(?i)({_NAME}["']?\s*[:=]\s*)("[^"\n]*"|'[^'\n]*'|[^\s,;&"']+)"""),
         rf"\1{HIDDEN}",
     ),
-    (re.compile(rf"(?i)((?=--){_NAME}\s++)(\S+)"), rf"\1{HIDDEN}"),
+    (re.compile(rf"(?i)((?=--){_NAME}\s+)(\S+)"), rf"\1{HIDDEN}"),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), HIDDEN),
     (re.compile(r"\b(?:gh[pousr]|github_pat|glpat|hf|xox[abprs])[_-][A-Za-z0-9_-]{10,}"), HIDDEN),
     (re.compile(r"\bsk-[A-Za-z0-9_-]{16,}"), HIDDEN),
