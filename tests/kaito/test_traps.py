@@ -19,7 +19,7 @@ from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kaito.workspace.watches import JOBS, PODS, REVISIONS
 from controller.kube.resources import SECRETS, SERVICES, STATEFUL_SETS
 from tests.kaito.permissions import PERMISSIONS
-from tests.kaito.support import tuning, workspace
+from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import Given, node
 
 if TYPE_CHECKING:
@@ -46,6 +46,45 @@ def test_KAI10_names_whose_services_can_never_be_created_are_refused(name: str):
     assert problem.field == "metadata.name"
     for given in (workspace(name="a" * 54), workspace(name=name, tuning=tuning())):
         assert not isinstance(validate_workspace(given, KaitoOptions()), Problem)
+
+
+SECRETS_OF_IMAGES = {"image": "example.com/a:1", "imagePullSecrets": ["pull"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("a.b", {"image": "example.com/a:1"}),
+        ("a" * 57, {"image": "example.com/a:1"}),
+        ("a" * 32, SECRETS_OF_IMAGES),
+        ("a" * 49, {"volumeSource": {"emptyDir": {}}}),
+    ],
+)
+def test_KAI10_adapters_with_which_no_pod_can_be_created_are_refused(
+    name: str, source: dict[str, Any]
+):
+    def judged(name: str) -> Any:
+        adapter = {"source": {"name": name, **source}}
+        found = workspace(inference=inference(adapters=[adapter]))
+        return validate_workspace(found, KaitoOptions())
+
+    problem = judged(name)
+    assert isinstance(problem, Problem)
+    assert f"{name} leads to a part of the pod with the name " in problem.message
+    assert not isinstance(judged(name.replace(".", "")[:-1]), Problem)
+
+
+@pytest.mark.parametrize("name", ["a" * 37, "My data"])
+def test_KAI10_data_with_which_no_pod_can_be_created_are_refused(name: str):
+    def judged(name: str, source: dict[str, Any]) -> Any:
+        found = workspace(tuning=tuning(input={"name": name, **source}))
+        return validate_workspace(found, KaitoOptions())
+
+    problem = judged(name, SECRETS_OF_IMAGES)
+    assert isinstance(problem, Problem)
+    assert problem.field == "tuning.Input.Name"
+    assert not isinstance(judged("a" * 36, SECRETS_OF_IMAGES), Problem)
+    assert not isinstance(judged(name, {"urls": ["https://example.com/d"]}), Problem)
 
 
 def test_KAI14_expressions_select_no_nodes():

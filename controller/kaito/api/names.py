@@ -29,6 +29,14 @@ def subdomain_problem(name: str) -> str:
     return _problem(name, 253, _SUBDOMAIN, _SUBDOMAIN_SYNTAX)
 
 
+def derived_problem(name: str, derived: str) -> str:
+    """The reason for which a part of a pod cannot have the name that follows from a user's."""
+    problem = label_problem(derived)
+    return (
+        f"{name} leads to a part of the pod with the name {derived}: {problem}" if problem else ""
+    )
+
+
 def _problem(name: str, limit: int, form: re.Pattern[str], syntax: str) -> str:
     problems: list[str] = []
     if len(name) > limit:

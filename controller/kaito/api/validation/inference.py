@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field, via
-from controller.kaito.api.names import subdomain_problem
+from controller.kaito.api.names import derived_problem, subdomain_problem
 from controller.kaito.api.options import Runtime
 from controller.kaito.api.validation.sources import source_errors
 from controller.kaito.presets import (
@@ -19,7 +19,7 @@ from controller.kaito.presets import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from controller.kaito.api.workspace import Adapter, InferenceSpec
+    from controller.kaito.api.workspace import Adapter, DataSource, InferenceSpec
     from controller.kaito.presets import Model
 
 MAX_ADAPTERS: Final = 10
@@ -91,7 +91,7 @@ def _adapter_errors(adapter: Adapter) -> Iterator[FieldError]:
     yield from via("Adapters", source_errors(source))
     if not source.name:
         yield missing_field("Name of Adapter field must be specified")
-    elif problem := subdomain_problem(source.name):
+    elif problem := subdomain_problem(source.name) or _part_problem(source):
         yield invalid_value(problem, "adapters.source.name")
     if not source.image and source.volume is None:
         yield FieldError(
@@ -100,6 +100,17 @@ def _adapter_errors(adapter: Adapter) -> Iterator[FieldError]:
     if source.urls:
         yield FieldError("URLs are not supported as adapter source", ("adapters.source.urls",))
     yield from _strength_errors(source.name, adapter.strength)
+
+
+def _part_problem(source: DataSource) -> str:
+    """The reason for which no pod can have this adapter, which Kaito admits (KAI-10)."""
+    name = source.name
+    if source.volume is not None:
+        return derived_problem(name, f"adapter-volume-{name}")
+    problem = derived_problem(name, f"puller-{name}")
+    if problem or not source.image_pull_secrets:
+        return problem
+    return derived_problem(name, f"docker-config-{name}-inference-adapter")
 
 
 def _strength_errors(name: str, strength: str | None) -> Iterator[FieldError]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field, via
+from controller.kaito.api.names import derived_problem
 from controller.kaito.api.validation.sources import (
     destination_errors,
     source_errors,
@@ -14,7 +15,7 @@ from controller.kaito.presets import find_tunable_model, is_preset_name, tunable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.kaito.api.workspace import TuningSpec
+    from controller.kaito.api.workspace import DataSource, TuningSpec
 
 METHODS: Final = ("lora", "qlora")
 
@@ -27,6 +28,7 @@ def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
         yield missing_field("Input")
     else:
         yield from via("Input", source_errors(tuning.input))
+        yield from via("Input", _part_errors(tuning.input))
     if tuning.output is None:
         yield missing_field("Output")
     else:
@@ -37,6 +39,14 @@ def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
         yield invalid_value(f"Unsupported tuning preset name {tuning.preset.name}", "presetName")
     elif find_tunable_model(tuning.preset.name) is None:
         yield _not_tunable(tuning.preset.name)
+
+
+def _part_errors(source: DataSource) -> Iterator[FieldError]:
+    """The error of a name with which no pod can be created, and which Kaito admits (KAI-10)."""
+    if source.image and source.image_pull_secrets:
+        problem = derived_problem(source.name, f"docker-config-{source.name}-tuning-input")
+        if problem:
+            yield invalid_value(problem, "Name")
 
 
 def _not_tunable(name: str) -> FieldError:
