@@ -5,13 +5,17 @@ Most creates are in `test_failing_keys`, what only RayServices write in `test_fa
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controller.apimachinery.ownership import owner_reference
-from controller.kube.resources import CONTROLLER_REVISIONS, SERVICES
+from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kube.resources import CONTROLLER_REVISIONS, SERVICES, STATEFUL_SETS
 from controller.ray.api import RAYCLUSTERS, FeatureGates, labels
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -19,6 +23,8 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
 from tests.integration.fleets import NEW, Fleets
+from tests.integration.harness import install_crds
+from tests.integration.inferencesets import InferenceSets
 from tests.integration.rays import Rays, forever
 from tests.integration.rayservices import Services, service_manifest
 from tests.integration.rolling import RollingWorld, rolling_manifest
@@ -31,6 +37,8 @@ from tests.integration.test_failing_keys import (
     requests,
 )
 from tests.integration.test_failing_rayservices import CLUSTERS, CREATE, DELETE, PATCH
+from tests.integration.workspaces import Workspaces
+from tests.integration.workspaces import served as serving
 from tests.ray.dashboard.simulated import Course
 
 if TYPE_CHECKING:
@@ -147,6 +155,39 @@ async def has_upgraded(world: World) -> bool:
     return seen and conditions["Upgrading"] == "Complete"
 
 
+async def a_set(world: World) -> RunningOperator:
+    """Of two Workspaces that serve."""
+    await install_crds(world, *kaito_definitions())
+    sets = InferenceSets(world)
+    world.background(sets.serve())
+    operator = sets.start_operator()
+    await sets.create("it")
+
+    async def serves() -> bool:
+        return (await sets.condition("it"))[0] == "True"
+
+    await world.eventually(serves, seconds=120)
+    return operator
+
+
+async def a_workspace(world: World) -> RunningOperator:
+    """One that serves."""
+    spaces = Workspaces(world)
+    await spaces.install()
+    world.background(provisioned(spaces))
+    operator = spaces.start_operator()
+    await spaces.create("it")
+    await spaces.reaches("WorkspaceSucceeded", "True", "workspaceSucceeded", "it")
+    return operator
+
+
+async def provisioned(spaces: Workspaces) -> None:
+    """Have its claims become nodes, and its server ready."""
+    with serving(spaces.world):
+        async with spaces.provisioner():
+            await asyncio.Event().wait()
+
+
 async def aim_elsewhere(world: World) -> None:
     """As a user does who edits a Service by hand."""
     patch = {"spec": {"selector": {"ray.io/cluster": "elsewhere"}}}
@@ -192,6 +233,38 @@ async def have_one_cluster(world: World) -> None:
 
 async def suspend_clusters(world: World) -> None:
     await Fleets(world).patch("it", template={"spec": {"suspend": True}})
+
+
+async def have_one_workspace(world: World) -> None:
+    await InferenceSets(world).scale(1, "it")
+
+
+async def have_three_workspaces(world: World) -> None:
+    await InferenceSets(world).scale(3, "it")
+
+
+async def label_workspaces(world: World) -> None:
+    patch = {"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}}
+    await world.user.merge_patch(INFERENCE_SETS, world.namespace, "it", patch)
+
+
+async def delete_workspace(world: World) -> None:
+    await Workspaces(world).delete("it")
+
+
+async def delete_server(world: World) -> None:
+    await world.user.delete(STATEFUL_SETS, world.namespace, "it")
+
+
+async def other_adapter(world: World) -> None:
+    adapter = {"source": {"name": "a", "image": "example.com/a:1"}}
+    patch = {"inference": {"adapters": [adapter]}}
+    await world.user.merge_patch(WORKSPACES, world.namespace, "it", patch)
+
+
+async def refused_edit(world: World) -> None:
+    patch = {"resource": {"instanceType": "Standard_ND96asr_v4"}}
+    await world.user.merge_patch(WORKSPACES, world.namespace, "it", patch)
 
 
 async def new_template(world: World, value: str = "new") -> None:
@@ -276,6 +349,28 @@ ROWS = {
     "a fleet": Row(
         RAYCLUSTERFLEETS, a_fleet, have_one_cluster, str(RAYCLUSTERFLEETS), PATCH, told_by="events"
     ),
+    "the new workspaces of a set": Row(
+        INFERENCE_SETS, a_set, have_three_workspaces, str(WORKSPACES), CREATE
+    ),
+    "the workspaces of a set": Row(INFERENCE_SETS, a_set, label_workspaces, str(WORKSPACES), PATCH),
+    "a surplus workspace of a set": Row(
+        INFERENCE_SETS, a_set, have_one_workspace, str(WORKSPACES), DELETE
+    ),
+    "an inference set": Row(
+        INFERENCE_SETS, a_set, have_one_workspace, str(INFERENCE_SETS), PATCH, told_by="events"
+    ),
+    "the new server of a workspace": Row(
+        WORKSPACES, a_workspace, delete_server, str(STATEFUL_SETS), CREATE
+    ),
+    "the server of a workspace": Row(
+        WORKSPACES, a_workspace, other_adapter, str(STATEFUL_SETS), PATCH
+    ),
+    "a workspace": Row(
+        WORKSPACES, a_workspace, refused_edit, str(WORKSPACES), PATCH, told_by="events"
+    ),
+    "a deleted workspace": Row(
+        WORKSPACES, a_workspace, delete_workspace, str(WORKSPACES), PATCH, told_by="events"
+    ),
     "the pods of an upgrade": Row(
         RAYCLUSTERS, a_rolling_cluster, new_template, "pods", PATCH, "example"
     ),
@@ -296,7 +391,11 @@ ROWS = {
     ),
 }
 THOROUGH = ("the Service of a cluster", "the pods of a cluster", "a cluster")
-QUICK = {("the Service of a cluster", "failing"), ("the cluster of a job", "failing")}
+QUICK = {
+    ("the Service of a cluster", "failing"),
+    ("the cluster of a job", "failing"),
+    ("the server of a workspace", "failing"),
+}
 
 
 async def said(world: World, row: Row) -> str:

@@ -101,7 +101,8 @@ def test_the_goal_of_an_edit_that_is_held_is_its_problem():
 def test_a_plan_remembers_the_generations_that_were_read_if_they_have_changed():
     plan, read = Plan(requeue_after=3.0), ReadGenerations(whole=7)
     assert remember(plan, InstalledDefinition()) is plan
-    assert remember(plan, InstalledDefinition(read=read)) == Plan(requeue_after=3.0, memory=read)
+    remembering = remember(plan, InstalledDefinition(read=read))
+    assert (remembering.requeue_after, remembering.memory) == (3.0, read)
 
 
 def test_the_event_says_which_generation_waits():

@@ -35,15 +35,15 @@ def inference_conditions(
 
     Args:
         is_ready: whether all pods of the server are ready, on nodes that are.
-        reason: why not, in one word; empty while it is merely waited for.
-        message: the same in words.
+        reason: why it gets no further, in one word; empty while it is merely waited for.
+        message: the same in words. What serves may get no further too, after an edit.
     """
     if is_ready:
         yield ConditionFacts(
             INFERENCE_READY,
             is_true=True,
             reason="WorkspaceInferenceStatusSuccess",
-            message="Inference has been deployed successfully",
+            message=_because("Inference has been deployed successfully", message),
         )
         yield _succeeded()
         return
