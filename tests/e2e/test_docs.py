@@ -44,6 +44,7 @@ RUN_ELSEWHERE = {
     "manta dev": "test_kubectl.py",
     "manta dev --workspaces": "test_dev_with_workspaces.py",
     "docker build -t manta-operator .": "test_image.py reads what it builds from",
+    "scripts/draw-flame-graph stacks": "tests/docs/test_performance_page.py",
     "manta plan --all": "test_takeover.py, in the command",
     "manta plan -f examples/raycluster.yaml": "test_plan.py",
     "manta take-over -n ray-system --image registry.example/manta-operator:0.1.0": (
