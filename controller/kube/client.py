@@ -236,8 +236,7 @@ class Client:
         `metadata.resourceVersion` and `metadata.uid` in the patch are preconditions.
         """
         target = _Target(resource, namespace, _non_empty(name), subresource)
-        request = _with_body("PATCH", target.path, patch, content_types.MERGE_PATCH)
-        return await self._write(request, resource)
+        return await self._patch(target, patch, content_types.MERGE_PATCH)
 
     async def json_patch(
         self,
@@ -250,8 +249,7 @@ class Client:
     ) -> T:
         """Apply operations (RFC 6902). A failed `test` raises `Invalid`."""
         target = _Target(resource, namespace, _non_empty(name), subresource)
-        request = _with_body("PATCH", target.path, list(operations), content_types.JSON_PATCH)
-        return await self._write(request, resource)
+        return await self._patch(target, list(operations), content_types.JSON_PATCH)
 
     async def replace(
         self,
@@ -416,6 +414,12 @@ class Client:
         if not answer.ok:
             raise responses.error_from_response(answer)
         return answer
+
+    async def _patch(
+        self, target: _Target[T], patch: Any, content_type: content_types.ContentType
+    ) -> T:
+        request = _with_body("PATCH", target.path, patch, content_type)
+        return await self._write(request, target.resource)
 
     async def _write(self, request: Request, resource: Resource[T]) -> T:
         return _confirmed(await self._send(request), resource)

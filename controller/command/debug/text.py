@@ -98,17 +98,17 @@ def _controllers(page: Page) -> Iterator[str]:
 
 
 def _expectations(page: Page) -> Iterator[str]:
-    ledger = page.expectations
-    if ledger is None:
+    expectations = page.expectations
+    if expectations is None:
         return
     yield ""
     yield (
-        f"expectations: {ledger.entries.total} for {ledger.owners} objects, {ledger.pending} "
-        f"pending, {ledger.unknown} of unknown outcome"
+        f"expectations: {expectations.entries.total} for {expectations.owners} objects, "
+        f"{expectations.pending} pending, {expectations.unknown} of unknown outcome"
     )
     yield from _table(
         "EXPECTATION|AWAITED|KEPT|FOR|LIVE READS|OWNERS|CAUSE",
-        ledger.entries,
+        expectations.entries,
         lambda each: (
             (
                 each.object,
@@ -124,8 +124,6 @@ def _expectations(page: Page) -> Iterator[str]:
 
 
 def _informers(page: Page) -> Iterator[str]:
-    if page.informers is None:
-        return
     yield from _table(
         "INFORMER|NAMESPACE|OBJECTS|STATE|REVISION|BYTE|EVENT|LIST|RELISTS|CAUSE",
         page.informers,
@@ -147,8 +145,6 @@ def _informers(page: Page) -> Iterator[str]:
 
 
 def _probes(page: Page) -> Iterator[str]:
-    if page.probes is None:
-        return
     yield from _table(
         "DASHBOARD|PROBE|ANSWER|ANSWERED|CHANGED|FAILURES|OBJECTS|CAUSE",
         page.probes,
@@ -168,18 +164,16 @@ def _probes(page: Page) -> Iterator[str]:
 
 
 def _tasks(page: Page) -> Iterator[str]:
-    if page.tasks is None:
-        return
     yield from _table(
         "TASKS|COUNT|PLACE", page.tasks, lambda each: (each.name, each.count, each.place)
     )
 
 
 def _table(
-    heading: str, shown: Listing[Any], cells: Callable[[Any], Sequence[object]]
+    heading: str, shown: Listing[Any] | None, cells: Callable[[Any], Sequence[object]]
 ) -> Iterator[str]:
     """An empty line and the table; nothing if there is nothing to show."""
-    if not shown.total:
+    if shown is None or not shown.total:
         return
     names = heading.split("|")
     rows = [names, *([str(cell) or "-" for cell in cells(item)] for item in shown.items)]
