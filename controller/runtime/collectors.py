@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
     from prometheus_client.samples import Sample
+
+    from controller.kube.objects import ObjectMeta
 
 T = TypeVar("T")
 
@@ -41,6 +44,20 @@ class StateCollector(Collector, ABC, Generic[T]):
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of the present value."""
         return self.metrics(self._read())
+
+
+_IDENTITY: Final = ("name", "namespace", "uid")
+"""Labels of a metric about one object, as KubeRay names them."""
+
+
+def object_gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    """A gauge with a sample for each object, labelled with `identity` and these labels."""
+    return GaugeMetricFamily(name, text, labels=[*_IDENTITY, *labels])
+
+
+def identity(meta: ObjectMeta) -> list[str]:
+    """The values of the labels that tell an object from any other."""
+    return [meta.name, meta.namespace, meta.uid]
 
 
 OBJECTS: Final = 25

@@ -6,6 +6,7 @@ All are registered in the registry that is passed in; nothing is global.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from prometheus_client import Counter, Gauge, Histogram, Info
@@ -36,6 +37,7 @@ RECONCILE_BUCKETS = (
     25.0, 30.0, 40.0, 50.0, 60.0,
 )
 # fmt: on
+_BY_CONTROLLER = ("controller",)
 PHASE_BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 PAUSE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -49,111 +51,111 @@ class RuntimeMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
-        by_controller = ("controller",)
-        self._reconciles = Counter(
+        self._register_reconciles(registry)
+        self._register_plans(registry)
+        self._register_loop(registry)
+        build = Info("manta_build", "Version of Manta and of Python", registry=registry)
+        build.info({"version": version, "python": sys.version.split()[0]})
+
+    def _register_reconciles(self, registry: CollectorRegistry) -> None:
+        """Reconciles by result, their duration, and the workers that are in use."""
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self._reconciles = counter(
             "controller_runtime_reconcile_total",
             "Total number of reconciliations per controller",
             ("controller", "result"),
-            registry=registry,
         )
-        self._errors = Counter(
+        self._errors = counter(
             "controller_runtime_reconcile_errors_total",
             "Total number of reconciliation errors per controller",
-            by_controller,
-            registry=registry,
+            _BY_CONTROLLER,
         )
-        self._terminal_errors = Counter(
+        self._terminal_errors = counter(
             "controller_runtime_terminal_reconcile_errors_total",
             "Total number of terminal reconciliation errors per controller",
-            by_controller,
-            registry=registry,
+            _BY_CONTROLLER,
         )
-        self._panics = Counter(
+        self._panics = counter(
             "controller_runtime_reconcile_panics_total",
             "Total number of unexpected exceptions per controller",
-            by_controller,
-            registry=registry,
+            _BY_CONTROLLER,
         )
-        self._timeouts = Counter(
+        self._timeouts = counter(
             "controller_runtime_reconcile_timeouts_total",
             "Total number of reconciliations that exceeded their time limit per controller",
-            by_controller,
-            registry=registry,
+            _BY_CONTROLLER,
         )
-        self._seconds = Histogram(
+        self._seconds = histogram(
             "controller_runtime_reconcile_time_seconds",
             "Length of time per reconciliation per controller",
-            by_controller,
-            registry=registry,
+            _BY_CONTROLLER,
             buckets=RECONCILE_BUCKETS,
         )
-        self._workers = Gauge(
+        self._workers = gauge(
             "controller_runtime_max_concurrent_reconciles",
             "Maximum number of concurrent reconciles per controller",
-            by_controller,
-            registry=registry,
+            _BY_CONTROLLER,
         )
-        self._active = Gauge(
+        self._active = gauge(
             "controller_runtime_active_workers",
             "Number of currently used workers per controller",
-            by_controller,
-            registry=registry,
+            _BY_CONTROLLER,
         )
-        self._slow = Gauge(
+        self._slow = gauge(
             "manta_slow_reconciles",
             "Reconciles whose requests take so long that they no longer use a worker",
-            by_controller,
-            registry=registry,
+            _BY_CONTROLLER,
         )
-        self._planning = Histogram(
+
+    def _register_plans(self, registry: CollectorRegistry) -> None:
+        """Plans, the writes that follow from them, and the phases that these bring about."""
+        counter = partial(Counter, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self._planning = histogram(
             "manta_plan_seconds",
             "Time in seconds to observe and plan, during which nothing else runs",
-            by_controller,
-            registry=registry,
+            _BY_CONTROLLER,
             buckets=PAUSE_BUCKETS,
         )
-        self._first_write = Histogram(
+        self._first_write = histogram(
             "manta_first_write_seconds",
             "Time in seconds from an event or deadline until the first write of the reconcile was "
             "sent, for reconciles that write",
-            by_controller,
-            registry=registry,
+            _BY_CONTROLLER,
             buckets=RECONCILE_BUCKETS,
         )
-        self._phases = Histogram(
+        self._phases = histogram(
             "manta_phase_seconds",
             "Time in seconds that a phase in the life of an object took, once it ended",
             ("controller", "phase"),
-            registry=registry,
             buckets=PHASE_BUCKETS,
         )
-        self._writes = Counter(
+        self._writes = counter(
             "manta_writes_total",
             "Writes made by reconciles, by verb",
             ("controller", "verb"),
-            registry=registry,
         )
-        self._stale = Counter(
+        self._stale = counter(
             "stale_sync_skips_total",
             "Reconciles in which a write of unknown outcome kept part of an object from changing",
             ("controller", "group", "resource"),
-            registry=registry,
         )
-        self.loop_lag = Histogram(
+
+    def _register_loop(self, registry: CollectorRegistry) -> None:
+        """Delays of everything that runs in the process."""
+        histogram = partial(Histogram, registry=registry)
+        self.loop_lag = histogram(
             "manta_event_loop_lag_seconds",
             "Delay in seconds of scheduled calls of the event loop",
-            registry=registry,
             buckets=PAUSE_BUCKETS,
         )
-        self.gc_pauses = Histogram(
+        self.gc_pauses = histogram(
             "manta_gc_pause_seconds",
             "Duration in seconds of a run of the garbage collector",
             ("generation",),
-            registry=registry,
             buckets=PAUSE_BUCKETS,
         )
-        build = Info("manta_build", "Version of Manta and of Python", registry=registry)
-        build.info({"version": version, "python": sys.version.split()[0]})
 
     def controller(self, name: str, workers: int) -> ControllerMetrics:
         """Metrics of one controller; its series exist from now on, at 0."""

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import GaugeMetricFamily
-
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import PROVISIONED
 from controller.ray.cluster.status.upgrade_metrics import upgrade_metrics
-from controller.runtime.collectors import ObjectCollector
+from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from prometheus_client.core import Metric
+    from prometheus_client.core import GaugeMetricFamily, Metric
 
     from controller.ray.api.raycluster import RayCluster
-
-_IDENTITY = ("name", "namespace", "uid")
 
 
 class ClusterCollector(ObjectCollector["RayCluster"]):
@@ -35,40 +31,38 @@ class ClusterCollector(ObjectCollector["RayCluster"]):
         current = list(current)
         info, provisioned, duration, not_ready = families = _families()
         for cluster in current:
-            meta = cluster.metadata
-            identity = [meta.name, meta.namespace, meta.uid]
-            info.add_metric([*identity, _owner_kind(cluster)], 1)
+            own = identity(cluster.metadata)
+            info.add_metric([*own, _owner_kind(cluster)], 1)
             is_provisioned = is_true(conditions_of(cluster), PROVISIONED)
-            provisioned.add_metric([*identity, str(is_provisioned).lower()], 1)
+            provisioned.add_metric([*own, str(is_provisioned).lower()], 1)
             seconds = _provisioning_seconds(cluster) if is_provisioned else None
             if seconds is not None:
-                duration.add_metric(identity, seconds)
+                duration.add_metric(own, seconds)
             if (reason := _not_ready_reason(cluster)) is not None:
-                not_ready.add_metric([*identity, reason], 1)
+                not_ready.add_metric([*own, reason], 1)
         return [*families, *upgrade_metrics(current)]
 
 
 def _families() -> tuple[GaugeMetricFamily, ...]:
     return (
-        GaugeMetricFamily(
+        object_gauge(
             "kuberay_cluster_info",
             "Metadata information about RayCluster custom resources",
-            labels=[*_IDENTITY, "owner_kind"],
+            "owner_kind",
         ),
-        GaugeMetricFamily(
+        object_gauge(
             "kuberay_cluster_condition_provisioned",
             "Whether the RayCluster was provisioned",
-            labels=[*_IDENTITY, "condition"],
+            "condition",
         ),
-        GaugeMetricFamily(
+        object_gauge(
             "kuberay_cluster_provisioned_duration_seconds",
             "Seconds from the creation of a RayCluster until all of its pods were ready",
-            labels=list(_IDENTITY),
         ),
-        GaugeMetricFamily(
+        object_gauge(
             "manta_cluster_not_ready",
             "1 for a RayCluster that is not ready, by the reason of its condition Ready",
-            labels=[*_IDENTITY, "reason"],
+            "reason",
         ),
     )
 

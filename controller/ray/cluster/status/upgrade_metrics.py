@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from prometheus_client.core import GaugeMetricFamily
-
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import conditions_of, dig, mapping
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api.cluster_condition_types import UPGRADING
+from controller.runtime.collectors import identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from prometheus_client.core import GaugeMetricFamily
+
     from controller.ray.api.raycluster import RayCluster
 
-_IDENTITY: Final = ("name", "namespace", "uid")
 _STATES: Final = ("desired", "updated", "ready", "outdated")
 
 
@@ -25,33 +25,32 @@ def upgrade_metrics(clusters: Iterable[RayCluster]) -> Iterator[GaugeMetricFamil
 
     With KubeRay's definition, which drops `status.upgrade`, there are no numbers of pods.
     """
-    under_way = GaugeMetricFamily(
+    under_way = object_gauge(
         "manta_upgrade_in_progress",
         "1 for a RayCluster that is being upgraded, with the reason of its condition Upgrading",
-        labels=[*_IDENTITY, "reason"],
+        "reason",
     )
-    started = GaugeMetricFamily(
+    started = object_gauge(
         "manta_upgrade_start_time_seconds",
         "When the upgrade of a RayCluster began, or was resumed, in seconds since 1970",
-        labels=list(_IDENTITY),
     )
-    pods = GaugeMetricFamily(
+    pods = object_gauge(
         "manta_upgrade_pods",
         "Worker pods of a RayCluster that is being upgraded, by group and state",
-        labels=[*_IDENTITY, "group", "state"],
+        "group",
+        "state",
     )
     for cluster in clusters:
         condition = find_condition(conditions_of(cluster), UPGRADING) or {}
         if condition.get("status") != "True":
             continue
-        meta = cluster.metadata
-        identity = [meta.name, meta.namespace, meta.uid]
-        under_way.add_metric([*identity, str(condition.get("reason"))], 1)
+        own = identity(cluster.metadata)
+        under_way.add_metric([*own, str(condition.get("reason"))], 1)
         began = time_of(condition.get("lastTransitionTime"))
         if began is not None:
-            started.add_metric(identity, began.timestamp())
+            started.add_metric(own, began.timestamp())
         for group, state, count in _counts(dig(cluster.status, "upgrade", "groups")):
-            pods.add_metric([*identity, group, state], count)
+            pods.add_metric([*own, group, state], count)
     yield from (under_way, started, pods)
 
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client.core import GaugeMetricFamily
-
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.ray.fleet.condition_types import UP_TO_DATE, UPGRADING
-from controller.runtime.collectors import ObjectCollector
+from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
     from controller.ray.api.rayclusterfleet import RayClusterFleet
 
-_IDENTITY: Final = ("name", "namespace", "uid")
 _COUNTS: Final = {
     "replicas": ("manta_fleet_replicas", "Copies of a RayClusterFleet that exist and stay"),
     "readyReplicas": ("manta_fleet_ready_replicas", "Indexes of a RayClusterFleet that are ready"),
@@ -37,28 +34,25 @@ class FleetCollector(ObjectCollector["RayClusterFleet"]):
 
     def metrics(self, current: Iterable[RayClusterFleet], /) -> Iterable[Metric]:
         """The samples of every fleet."""
-        counts = {field: _family(*described) for field, described in _COUNTS.items()}
-        desired = _family("manta_fleet_desired_replicas", "Copies that a RayClusterFleet asks for")
-        upgrade = _family(
+        counts = {field: object_gauge(*described) for field, described in _COUNTS.items()}
+        desired = object_gauge(
+            "manta_fleet_desired_replicas", "Copies that a RayClusterFleet asks for"
+        )
+        upgrade = object_gauge(
             "manta_fleet_upgrade",
             "1 while outdated copies of a RayClusterFleet are left, by the reason of its condition "
             "Upgrading: Rolling, Paused or ProgressDeadlineExceeded",
             "reason",
         )
         for fleet in current:
-            meta, status = fleet.metadata, status_of(fleet)
-            identity = [meta.name, meta.namespace, meta.uid]
+            own, status = identity(fleet.metadata), status_of(fleet)
             wanted = mapping(fleet.spec).get("replicas", 1)
             if isinstance(wanted, int):
-                desired.add_metric(identity, wanted)
+                desired.add_metric(own, wanted)
             for field, family in counts.items():
-                family.add_metric(identity, status.get(field) or 0)
+                family.add_metric(own, status.get(field) or 0)
             found = find_condition(status.get("conditions", ()), UPGRADING) or {}
             reason = found.get("reason", UP_TO_DATE)
             if reason != UP_TO_DATE:
-                upgrade.add_metric([*identity, reason], 1)
+                upgrade.add_metric([*own, reason], 1)
         return (desired, *counts.values(), upgrade)
-
-
-def _family(name: str, text: str, *more: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, labels=[*_IDENTITY, *more])

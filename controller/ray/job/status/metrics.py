@@ -7,21 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client.core import GaugeMetricFamily
-
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.timestamps import time_of
 from controller.ray.job.states import State
-from controller.runtime.collectors import ObjectCollector
+from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from prometheus_client.core import Metric
+    from prometheus_client.core import GaugeMetricFamily, Metric
 
     from controller.ray.api.rayjob import RayJob
-
-_IDENTITY = ("name", "namespace", "uid")
 
 
 class JobCollector(ObjectCollector["RayJob"]):
@@ -31,14 +27,13 @@ class JobCollector(ObjectCollector["RayJob"]):
         """The samples of every job."""
         info, states, durations, failed = families = _families()
         for job in current:
-            meta, status = job.metadata, status_of(job)
-            identity = [meta.name, meta.namespace, meta.uid]
+            own, status = identity(job.metadata), status_of(job)
             state = status.get("jobDeploymentStatus", "")
-            info.add_metric(identity, 1)
-            states.add_metric([*identity, state], 1)
-            failed.add_metric(identity, status.get("failed", 0))
+            info.add_metric(own, 1)
+            states.add_metric([*own, state], 1)
+            failed.add_metric(own, status.get("failed", 0))
             for name, retries, seconds in _durations(state, status):
-                durations.add_metric([*identity, name, str(retries)], seconds)
+                durations.add_metric([*own, name, str(retries)], seconds)
         return families
 
 
@@ -68,24 +63,23 @@ def _seconds(times: Mapping[str, Any]) -> float | None:
 
 def _families() -> tuple[GaugeMetricFamily, ...]:
     return (
-        GaugeMetricFamily(
+        object_gauge(
             "kuberay_job_info",
             "Metadata information about RayJob custom resources",
-            labels=list(_IDENTITY),
         ),
-        GaugeMetricFamily(
+        object_gauge(
             "kuberay_job_deployment_status",
             "The RayJob's current deployment status",
-            labels=[*_IDENTITY, "deployment_status"],
+            "deployment_status",
         ),
-        GaugeMetricFamily(
+        object_gauge(
             "kuberay_job_execution_duration_seconds",
             "Seconds from the start of an attempt of a RayJob until it ended or was retried",
-            labels=[*_IDENTITY, "job_deployment_status", "retry_count"],
+            "job_deployment_status",
+            "retry_count",
         ),
-        GaugeMetricFamily(
+        object_gauge(
             "manta_job_failed_attempts",
             "Attempts of a RayJob that have failed",
-            labels=list(_IDENTITY),
         ),
     )

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from prometheus_client.core import GaugeMetricFamily
-
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.timestamps import time_of
@@ -19,17 +17,16 @@ from controller.ray.service.condition_types import (
     UPGRADE_IN_PROGRESS,
 )
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.runtime.collectors import ObjectCollector
+from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from prometheus_client.core import Metric
+    from prometheus_client.core import GaugeMetricFamily, Metric
 
     from controller.ray.api.rayservice import RayService
 
-_IDENTITY: Final = ("name", "namespace", "uid")
 _ROLES: Final = {ACTIVE: "active", PENDING: "pending"}
 _FULL: Final = 100
 _STATES: Final = {
@@ -61,18 +58,17 @@ class ServiceCollector(ObjectCollector["RayService"]):
             _families()
         )
         for service in current:
-            meta, status = service.metadata, status_of(service)
-            identity = [meta.name, meta.namespace, meta.uid]
-            info.add_metric(identity, 1)
-            states.add_metric([*identity, _state(status)], 1)
-            endpoints.add_metric(identity, status.get("numServeEndpoints") or 0)
+            own, status = identity(service.metadata), status_of(service)
+            info.add_metric(own, 1)
+            states.add_metric([*own, _state(status)], 1)
+            endpoints.add_metric(own, status.get("numServeEndpoints") or 0)
             for family, kind in ((ready, READY), (upgrading, UPGRADE_IN_PROGRESS)):
-                family.add_metric([*identity, str(_is(status, kind)).lower()], 1)
+                family.add_metric([*own, str(_is(status, kind)).lower()], 1)
             for cluster, role, has, carries in _shares(status):
-                capacity.add_metric([*identity, cluster, role], has)
-                weight.add_metric([*identity, cluster, role], carries)
+                capacity.add_metric([*own, cluster, role], has)
+                weight.add_metric([*own, cluster, role], carries)
             if (since := _upgrading_since(status)) is not None:
-                seconds.add_metric(identity, max(0.0, (self._wall() - since).total_seconds()))
+                seconds.add_metric(own, max(0.0, (self._wall() - since).total_seconds()))
         return families
 
 
@@ -153,6 +149,4 @@ def _families() -> tuple[GaugeMetricFamily, ...]:
             (),
         ),
     )
-    return tuple(
-        GaugeMetricFamily(name, text, labels=[*_IDENTITY, *more]) for name, text, more in described
-    )
+    return tuple(object_gauge(name, text, *more) for name, text, more in described)
