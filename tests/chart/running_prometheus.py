@@ -1,0 +1,90 @@
+"""A real Prometheus that scrapes one port of this machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.parse
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from tests.chart.prometheus import JOB, NAMESPACE, PROMETHEUS, alert_groups
+from tests.e2e.processes import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+Answer = dict[str, Any]
+
+
+class Prometheus:
+    """A running Prometheus."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}/api/v1/"
+
+    def ask(self, path: str, **arguments: str) -> Any:
+        """What it answers; None as long as it does not."""
+        url = f"{self._url}{path}?{urllib.parse.urlencode(arguments)}"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return json.load(answer)["data"]
+        except OSError:
+            return None
+
+    def query(self, expression: str) -> list[Any]:
+        """The series of an expression; a refused one raises TypeError."""
+        return self.ask("query", query=expression)["result"]
+
+    def history(self, expression: str, *, begin: float, end: float, step: float) -> list[Any]:
+        """The series of an expression over a time, in seconds since 1970."""
+        times = {"start": str(begin), "end": str(end), "step": str(step)}
+        return self.ask("query_range", query=expression, **times)["result"]
+
+    def has_scraped(self) -> bool:
+        """Whether rates can be computed of what happened to the cluster."""
+        ready = 'kuberay_cluster_condition_provisioned{condition="true"}'
+        found = self.ask("query", query=f"count_over_time({ready}[1m]) > 3")
+        return bool(found and found["result"])
+
+    def evaluated(self) -> list[Answer]:
+        """The alerts, once each was evaluated."""
+        answer: Answer = self.ask("rules") or {"groups": []}
+        rules: list[Answer] = [rule for group in answer["groups"] for rule in group["rules"]]
+        return rules if rules and all(rule["health"] != "unknown" for rule in rules) else []
+
+
+@contextmanager
+def prometheus(folder: Path, target: int) -> Generator[Prometheus]:
+    """Scrapes a port of this machine as the chart's monitors would, and has the chart's alerts."""
+    job = {
+        "job_name": JOB,
+        "honor_labels": True,
+        "static_configs": [
+            {"targets": [f"127.0.0.1:{target}"], "labels": {"namespace": NAMESPACE, "pod": "p"}}
+        ],
+    }
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": ["rules.yaml"],
+        "scrape_configs": [job],
+    }
+    (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
+    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": alert_groups()}))
+    port = free_port()
+    arguments = [
+        f"--config.file={folder / 'prometheus.yaml'}",
+        f"--storage.tsdb.path={folder / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with (folder / "prometheus.log").open("wb") as log:
+        popen = subprocess.Popen([str(PROMETHEUS), *arguments], stderr=log, cwd=folder)
+    try:
+        yield Prometheus(port)
+    finally:
+        popen.kill()
+        popen.wait()
