@@ -27,18 +27,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.conditions import find_condition, is_true
+from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import (
-    DELETION_HELD,
-    HEAD_POD_READY,
     PODS_UP_TO_DATE,
     RECREATING,
 )
 from controller.ray.api.pod_state import group_of
 from controller.ray.cluster.confirmation import confirmation_of, is_confirmed
 from controller.ray.cluster.definition import explains, fields_that_make_pods
+from controller.ray.cluster.doubt import recorded_generation, unexplained_number
 from controller.ray.cluster.pod_to_delete import DeletionCause
 from controller.ray.cluster.rollout import Verdict
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
@@ -111,7 +110,7 @@ def awaits_definition(seen: ClusterObservation) -> bool:
     """True if the generation is a new one and may have been read by an unknown definition."""
     if not seen.definition.awaited or is_confirmed(seen.cluster):
         return False
-    recorded = _recorded_generation(seen)
+    recorded = recorded_generation(seen)
     is_new = recorded != seen.cluster.metadata.generation
     return is_new and (recorded is not None or bool(seen.workers))
 
@@ -127,36 +126,13 @@ def is_premature(seen: ClusterObservation, desired: DesiredCluster, plan: Plan) 
     return is_smaller or rolls or deletes
 
 
-def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
-    """The reason to doubt the number of workers in the specification, empty if there is none."""
-    if is_confirmed(seen.cluster):
-        return ""
-    status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
-    held = find_condition(seen.conditions, DELETION_HELD) or {}
-    if held.get("status") == "True" and held.get("observedGeneration") == generation:
-        return f"deletions are held since generation {generation} of the specification was observed"
-    before, now = status.get("desiredWorkerReplicas"), desired.spec.desired_workers
-    if not isinstance(before, int) or now >= before:
-        return ""
-    if _recorded_generation(seen) == generation:
-        return (
-            f"generation {generation} of the specification asked for {before} workers and now "
-            f"asks for {now}, without an edit"
-        )
-    if desired.spec.autoscaling and is_true(seen.conditions, DELETION_HELD):
-        return (
-            f"an edit that an autoscaler may have made asks for {now} workers instead of {before}"
-        )
-    return ""
-
-
 def doubt_of_recreation(seen: ClusterObservation, desired: DesiredCluster) -> str:
     """The reason not to replace all pods, empty if there is none, or if that is not due."""
     if not strategy_of(desired.spec).is_due(seen, desired) or is_confirmed(seen.cluster):
         return ""
     if (find_condition(seen.conditions, PODS_UP_TO_DATE) or {}).get("reason") == RECREATING:
         return ""
-    if _recorded_generation(seen) == seen.cluster.metadata.generation:
+    if recorded_generation(seen) == seen.cluster.metadata.generation:
         return "nobody has edited it since the status was written"
     lost = fields_that_make_pods(seen.definition)
     return f"the installed definition lacks {', '.join(lost)}" if lost else ""
@@ -169,16 +145,6 @@ def _is_rollout_unexplained(seen: ClusterObservation, desired: DesiredCluster) -
         and seen.rollout is not None
         and seen.rollout.verdict is Verdict.NOT_EXPLAINED
     )
-
-
-def _recorded_generation(seen: ClusterObservation) -> int | None:
-    """The generation whose number of workers the status has.
-
-    A specification that was refused is observed without having been counted; then the conditions
-    but `Ready` are older.
-    """
-    counted = (find_condition(seen.conditions, HEAD_POD_READY) or {}).get("observedGeneration")
-    return counted or status_of(seen.cluster).get("observedGeneration")
 
 
 def _is_defined(seen: ClusterObservation, each: PodToDelete) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controller.ray.api import labels
+from controller.ray.cluster.confirmation import confirmation_of
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.revision_history import RevisionHistory
 from controller.ray.cluster.rollout import Rollout, Verdict
 from controller.ray.pods.template_hash import template_digest
 from controller.ray.rolling import Moves
+from controller.runtime.reconcile.installed_definition import InstalledDefinition
 from tests.ray.cluster.rolling_scenes import (
     IMAGE,
     OLD,
@@ -31,7 +34,7 @@ from tests.ray.cluster.rolling_scenes import (
     upgrading,
     with_spec,
 )
-from tests.ray.cluster.support import cluster, pod, with_meta
+from tests.ray.cluster.support import cluster, pod, with_meta, with_status
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
@@ -340,6 +343,51 @@ def test_an_update_that_waited_for_the_head_explains_only_the_replacement_of_the
     assert decided(workers).verdict is Verdict.NOT_EXPLAINED
     head = observed_object(obj, the_head(raw, outdated=True), new(raw, "a"))
     assert decided(head).replaces_head
+
+
+def lacking(*fields: str) -> InstalledDefinition:
+    return InstalledDefinition(missing=tuple(f"spec.{field}" for field in fields))
+
+
+def test_while_the_definition_lacks_hosts_no_other_group_takes_the_turn():
+    raw = rolling(1, 1, maxUnavailable=1, maxSurge=0)
+    pods = the_head(raw), *replica("one", OLD, 2), old("c", "workers-1")
+    whole = observed(raw, *pods, conditions=(upgrading(),))
+    assert moves(decided(whole), "workers-1").drain == ("c",)
+    rollout = decided(replace(whole, definition=lacking("workerGroupSpecs.numOfHosts")))
+    assert moves(rollout, "workers-1") == Moves()
+    assert rollout.verdict is Verdict.ROLLING
+    assert "the groups may lack what the installed definition drops" in rollout.cause
+
+
+@pytest.mark.parametrize(("lacks", "goes"), [((), True), (("workerGroupSpecs",), False)])
+def test_the_head_does_not_go_first_because_a_definition_drops_the_groups(
+    lacks: tuple[str, ...], *, goes: bool
+):
+    raw = fault_tolerant(with_spec(rolling(), workerGroupSpecs=[]))
+    seen = observed(raw, the_head(raw, outdated=True), old("a"), conditions=(upgrading(),))
+    assert decided(replace(seen, definition=lacking(*lacks))).replaces_head is goes
+
+
+@pytest.mark.parametrize(("before", "drained"), [(1, ("a",)), (2, ())])
+def test_a_number_that_shrinks_without_an_edit_drains_nothing(before: int, drained: Any):
+    raw = rolling(1, maxUnavailable=1, maxSurge=0)
+    counted = {"type": "HeadPodReady", "observedGeneration": 1}
+    status = {"observedGeneration": 1, "conditions": [counted, upgrading()]}
+    obj = with_status(cluster(raw), status | {"desiredWorkerReplicas": before})
+    seen = observed_object(obj, the_head(raw), old("a"), old("b"), new(raw, "n"))
+    assert moves(decided(seen)).drain == drained
+    confirmed = {labels.CONFIRM_DELETION: confirmation_of(obj)}
+    seen = replace(seen, cluster=with_meta(obj, annotations=confirmed))
+    assert moves(decided(seen)).drain == ("a",)
+
+
+def test_groups_that_a_definition_drops_are_not_taken_to_be_done():
+    raw = with_spec(rolling(), workerGroupSpecs=[])
+    seen = observed(raw, the_head(raw), old("a"), conditions=(upgrading(),))
+    assert decided(seen).verdict is Verdict.COMPLETE
+    seen = replace(seen, definition=lacking("workerGroupSpecs"))
+    assert decided(seen).verdict is Verdict.ROLLING
 
 
 def test_without_a_time_for_drains_pods_are_deleted_at_once():

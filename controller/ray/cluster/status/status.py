@@ -23,7 +23,8 @@ from controller.ray.api.cluster_condition_types import (
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
-from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
+from controller.ray.cluster.doubt import unexplained_number
+from controller.ray.cluster.held_deletions import held_deletions
 from controller.ray.cluster.revision_history import NOT_KEPT
 from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.ray.cluster.status.first_cause import (

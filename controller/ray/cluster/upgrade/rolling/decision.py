@@ -13,6 +13,7 @@ from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING, UPGRADING
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.upgrade_strategy import RollingUpdate
+from controller.ray.cluster.doubt import doubts_groups
 from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.rollout import (
     HELD,
@@ -54,6 +55,10 @@ _REMEDY: Final = (
 )
 _SILENCE: Final = (
     "nothing is replaced while the dashboard of the head does not answer; see the log of its pod"
+)
+_DOUBT: Final = (
+    "nothing is replaced while the groups may lack what the installed definition drops; see the "
+    "conditions DefinitionComplete and DeletionHeld"
 )
 _HEAD_REMEDY: Final = (
     "; the workers are up to date. Set spec.gcsFaultToleranceOptions, or upgradeStrategy.type "
@@ -149,7 +154,7 @@ class _Decision:
     def make(self) -> Rollout:
         verdict, cause = self._verdict()
         permitted = self.seen.ray.knows_enough and not (
-            verdict in HELD or self.conflicts or self._awaits_writes()
+            verdict in HELD or self.conflicts or self._in_doubt or self._awaits_writes()
         )
         at_a_time = self.settings.max_parallel_groups if permitted else 0
         turns = rolling_groups([each.group for each in self.units], at_a_time)
@@ -170,7 +175,9 @@ class _Decision:
         return GroupUpgrade(units, moves, _surplus(units, permission))
 
     def _verdict(self) -> tuple[Verdict, str]:
-        """The first that applies."""
+        """The first that applies. Groups that may be others are not known to be done."""
+        if self._in_doubt:
+            return self._hindrance() or self._progress(_DOUBT)
         return self._end() or self._hindrance() or self._progress()
 
     def _end(self) -> tuple[Verdict, str] | None:
@@ -197,14 +204,18 @@ class _Decision:
             return Verdict.RAY_DOES_NOT_ANSWER, f"{_SILENCE}: {self.seen.ray.silence}"
         return None
 
-    def _progress(self) -> tuple[Verdict, str]:
-        cause = waits_for(
+    def _progress(self, doubt: str = "") -> tuple[Verdict, str]:
+        cause = doubt or waits_for(
             self.seen, self.units, head_is_outdated=self.head_is_outdated, now=self.now
         )
         if self.overdue_in <= 0:
             return Verdict.PROGRESS_DEADLINE_EXCEEDED, cause
         leaving = any(unit.is_leaving for each in self.units for unit in each.group.units)
         return (Verdict.DRAINING if leaving else Verdict.ROLLING), cause
+
+    @property
+    def _in_doubt(self) -> bool:
+        return doubts_groups(self.seen, self.desired)
 
     @property
     def _workers_done(self) -> bool:

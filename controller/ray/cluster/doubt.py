@@ -1,0 +1,56 @@
+"""Doubts about the groups in a specification: are they what the user wrote?
+
+`held_deletions.py` says when a number is explained, and what becomes of deletions that are not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.conditions import find_condition, is_true
+from controller.apimachinery.custom_object import status_of
+from controller.ray.api.cluster_condition_types import DELETION_HELD, HEAD_POD_READY
+from controller.ray.cluster.confirmation import is_confirmed
+from controller.ray.cluster.definition import fields_that_make_pods
+
+if TYPE_CHECKING:
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+
+
+def doubts_groups(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Return whether the groups may not be what the user wrote: then no rolling update goes on."""
+    is_incomplete = bool(fields_that_make_pods(seen.definition)) and not is_confirmed(seen.cluster)
+    return is_incomplete or bool(unexplained_number(seen, desired))
+
+
+def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
+    """The reason to doubt the number of workers in the specification, empty if there is none."""
+    if is_confirmed(seen.cluster):
+        return ""
+    status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
+    held = find_condition(seen.conditions, DELETION_HELD) or {}
+    if held.get("status") == "True" and held.get("observedGeneration") == generation:
+        return f"deletions are held since generation {generation} of the specification was observed"
+    before, now = status.get("desiredWorkerReplicas"), desired.spec.desired_workers
+    if not isinstance(before, int) or now >= before:
+        return ""
+    if recorded_generation(seen) == generation:
+        return (
+            f"generation {generation} of the specification asked for {before} workers and now "
+            f"asks for {now}, without an edit"
+        )
+    if desired.spec.autoscaling and is_true(seen.conditions, DELETION_HELD):
+        return (
+            f"an edit that an autoscaler may have made asks for {now} workers instead of {before}"
+        )
+    return ""
+
+
+def recorded_generation(seen: ClusterObservation) -> int | None:
+    """The generation whose number of workers the status has.
+
+    A specification that was refused is observed without having been counted; then the conditions
+    but `Ready` are older.
+    """
+    counted = (find_condition(seen.conditions, HEAD_POD_READY) or {}).get("observedGeneration")
+    return counted or status_of(seen.cluster).get("observedGeneration")
