@@ -454,6 +454,15 @@ BAD_LUCK = {
             ),
         )
     ),
+    "a definition drops the hosts of the group that is being replaced": Scenario(
+        Surroundings(start=1.0, ready=1.0, termination=0.1),
+        (Cluster((Group(0, 2, hosts=2), Group(1, 1)), rolling=Rolling(surge=0, unavailable=1)),),
+        (
+            Step(6.0, EditPods(0, -2, 2)),
+            Step(6.0, Prune("spec.workerGroupSpecs.numOfHosts", lasts=2.0)),
+        ),
+        drains=Fate("stuck"),
+    ),
     "a job ends while the clock is ahead, and its cluster has a time to live": Scenario(
         Surroundings(start=1.0, ready=4.0),
         (),
