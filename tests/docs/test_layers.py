@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grimp
 import pytest
@@ -16,6 +17,9 @@ from tests.docs.tree import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+_NO_ROOMS = {"__init__", "__pycache__", "ray", "kaito"}
+"""Beside the rooms: the packages that only hold them."""
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 
@@ -38,6 +42,33 @@ def test_every_package_in_the_pictures_exists():
         if not (path.exists() or path.with_suffix(".py").exists())
     ]
     assert missing == []
+
+
+def test_every_room_stands_in_one_layer():
+    layers = " ".join(_contract("layers")["layers"]).replace(" | ", " ").split()
+    rooms = set[str]().union(*map(_rooms_of, ("controller", "controller/ray", "controller/kaito")))
+    assert rooms == {each for each in layers if each.startswith("controller.")}
+
+
+def test_every_module_of_the_command_but_the_development_tools_is_kept_from_the_embedded_cluster():
+    named = set(_contract("production does not load the embedded cluster")["source_modules"])
+    modules = _rooms_of("controller/command")
+    # `cli` loads what a subcommand needs on its use
+    assert modules - named == {"controller.command.cli", "controller.command.development"}
+
+
+def _rooms_of(folder: str) -> set[str]:
+    """The names of the packages and modules in a folder."""
+    return {
+        ".".join(each.relative_to(ROOT).with_suffix("").parts)
+        for each in (ROOT / folder).iterdir()
+        if (each.is_dir() or each.suffix == ".py") and each.stem not in _NO_ROOMS
+    }
+
+
+def _contract(name: str) -> dict[str, Any]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    return next(each for each in settings["contracts"] if each["name"] == name)
 
 
 def test_no_modules_import_each_other_in_a_circle():
