@@ -69,8 +69,8 @@ async def operator_for(
         user_agent: sent with each request.
         kind_settings: of the kinds; None takes them from this process's environment.
         use_proxy: whether Ray's dashboards are reached through the API server, not directly.
-        own_pod: name of this process's pod, empty outside a cluster; None if nobody need look for
-            other operators.
+        own_pod: name of this process's pod, empty outside a cluster; None to skip the
+            search for other operators.
         elect: makes the election, given a registry for its metrics; None if this process works
             without one.
         lease_in: namespace of the lease; operators there stand by for each other.

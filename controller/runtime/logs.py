@@ -96,7 +96,7 @@ def current_level() -> LogLevel:
 
 
 def shift_level(steps: int) -> None:
-    """Log so many severities more, or less if `steps` is negative, and tell so in the log.
+    """Log so many severities more, or less if `steps` is negative, and log the change.
 
     Neither more than `debug` nor less than `error`.
     """

@@ -39,7 +39,7 @@ class FieldError:
 
 
 def invalid_value(value: object, path: str, details: str = "") -> FieldError:
-    """An error about a value, or about a sentence in its place."""
+    """An error about a value; a sentence may replace the value."""
     return FieldError(f"invalid value: {value}", (path,), details)
 
 

@@ -1,4 +1,4 @@
-"""Fields that an InferenceSet's planner relies on: without them, replicas would go.
+"""Fields that an InferenceSet's planner relies on: without them, it would delete replicas.
 
 A set whose `replicas` is dropped asks for one. While a definition lacks such a field, no Workspace
 of a set is written, and the set is not written either: the write would store it without what the

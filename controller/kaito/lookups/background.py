@@ -1,7 +1,7 @@
-"""Questions that are asked in the background, each once for all who want the answer.
+"""Asks questions in the background, each once for all subscribers.
 
 An answer is kept. A failure is kept too, until the question is asked again after a back-off, so
-that nobody who comes meanwhile causes a request. Keys are woken when something new is known.
+that nobody who comes meanwhile causes a request. Keys are enqueued when something new is known.
 """
 
 from __future__ import annotations

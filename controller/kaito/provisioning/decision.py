@@ -218,7 +218,7 @@ def _without_lost_nodes(commitment: Commitment, facts: ClaimFacts) -> Commitment
 def _observed(
     slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
 ) -> Slot:
-    """The place after what has happened to its claim."""
+    """The slot, changed by what has happened to its claim."""
     claim = facts.claims.get(slot.name)
     if claim is None:
         return _without_claim(slot, generation, facts, now, settings)

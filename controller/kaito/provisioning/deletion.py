@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.pools import ObservedPool
 
 BOUND = timedelta(minutes=15)
-"""The finalizer stays so long for claims that do not go: nodes may take minutes to be given back,
-and a provider that is gone gives none back."""
+"""Time that the finalizer is kept for claims that do not end: nodes may take minutes to be given
+back, and a provider that is gone gives none back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The revision that a workload is made from, and whether it is still the present one.
+"""The revision that a workload is made from, and whether it is still current.
 
 Kaito compares numbers only, so that a history that begins anew replaces every tuning job. The hash
 beside the number shows that nothing has changed.

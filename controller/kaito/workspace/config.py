@@ -25,7 +25,7 @@ MISSING = "ConfigMapNotFound"
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """The reason for which a workload is not created, or does not get ready.
+    """The reason why a workload is not created, or does not become ready.
 
     Attributes:
         reason: in one word.

@@ -29,7 +29,7 @@ _OTHERWISE = "or delete the workspace and create it anew"
 
 
 def edit_problem(seen: WorkspaceObservation) -> Problem | None:
-    """The problem of an edit that must not be, None if the specification may be followed.
+    """The problem of an edit that is not allowed, None if the specification may be followed.
 
     Args:
         seen: a Workspace whose specification is valid on its own.

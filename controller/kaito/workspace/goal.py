@@ -1,4 +1,4 @@
-"""The wishes of a Workspace, read from its specification once for each state of the object."""
+"""The goal of a Workspace, read from its specification once for each state of the object."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """The user's wishes, read from a valid specification.
+    """The user's goal, read from a valid specification.
 
     Attributes:
         spec: the specification.

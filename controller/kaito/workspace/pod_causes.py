@@ -1,4 +1,4 @@
-"""The cause for which the pods of a Workspace get no further, with Kaito's reasons.
+"""The cause that keeps the pods of a Workspace from becoming ready, with Kaito's reasons.
 
 The texts have no times and no counts, and a container that crashes again and again is described in
 the same words while it runs between two crashes: the status is not written for each of them.

@@ -185,7 +185,7 @@ def _changes(
 ) -> tuple[Operations, Operations]:
     """The changes that a server needs that exists: to its image, or else to the rest.
 
-    One that is going is left to go.
+    A terminating one is left alone.
     """
     present, inference = seen.workload.server, seen.valid_goal.spec.inference
     if present is None or inference is None or present.metadata.terminating:

@@ -1,4 +1,4 @@
-"""The one head of a cluster: when it is created, when it is deleted, which of several stays."""
+"""Decides when the head of a cluster is created and deleted, and which of several heads stays."""
 
 from __future__ import annotations
 

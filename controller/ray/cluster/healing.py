@@ -1,4 +1,4 @@
-"""The healer of a pod that does not work: exactly one for every class of failure.
+"""Decides which component repairs a broken pod: exactly one for each class of failure.
 
 Two healers of one pod would race (the kubelet restarts its container while the operator replaces
 the pod), none would leave it dead. The table:

@@ -131,7 +131,7 @@ class Expectation(Struct, frozen=True):
 
 
 class Expectations(Struct, frozen=True):
-    """The ledger of own writes.
+    """The expectations: own writes that the caches do not show yet.
 
     Attributes:
         owners: objects for which anything is recorded.

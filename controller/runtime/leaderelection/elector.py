@@ -45,7 +45,7 @@ class Elector:
         now: a clock that goes on while the machine sleeps.
         wall: the time of day, for the record; nothing is decided by it.
         rng: spreads the candidates.
-        metrics: is told what becomes of the lease.
+        metrics: records the state of the lease.
 
     Attributes:
         holder: who was seen to hold the lease, empty for nobody.

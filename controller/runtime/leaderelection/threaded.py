@@ -126,7 +126,7 @@ class ThreadedElection:
         self._thread.join()
 
     def _ask_to_stop(self, loop: asyncio.AbstractEventLoop) -> None:
-        with suppress(RuntimeError):  # the thread's loop is closed: its end is about to be told
+        with suppress(RuntimeError):  # the thread's loop is closed: the thread ends
             loop.call_soon_threadsafe(self._stop.set)
 
     def _work(self, caller: asyncio.AbstractEventLoop) -> None:

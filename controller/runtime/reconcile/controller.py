@@ -313,7 +313,7 @@ class Controller(Generic[Observation]):
         return owner
 
     def _observe_generation(self, key: str, primary: KubeObject) -> None:
-        """Tell of an edit; what was edited before this process began, the status tells."""
+        """Report an edit; for an object not seen before, the status has the last generation."""
         generation = primary.metadata.generation
         stored = mapping(getattr(primary, "status", None)).get("observedGeneration", generation)
         known = self._generations.get(key, stored)

@@ -279,7 +279,7 @@ class Executor:
         return result
 
     def _on_silence(self, run: _ExecutionState, failure: Failure) -> None:
-        """Name a write without an answer now: nobody knows how long it stays without one."""
+        """Report a write without a response at once: it may never get one."""
         if _is_primary(run, failure.write):
             self._report_unwritable(run, failure)
             return

@@ -32,7 +32,7 @@ INVALID_SET: Final = "InvalidInferenceSetSpec"
 _TEMPLATE: Final = "spec.template"
 MAX_REPLICAS: Final = 10_000
 """Twice as many as the nodes of the largest clusters. Kaito has no limit, and an autoscaler or a
-slip of the finger may ask for two thousand million."""
+typing error may ask for two thousand million."""
 
 SUFFIX: Final = 6
 """Characters that the names of the Workspaces add."""

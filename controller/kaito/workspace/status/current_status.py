@@ -93,7 +93,7 @@ def _outcome(
 def _workload_cause(
     seen: WorkspaceObservation, step: WorkloadStep, failures: tuple[Failure, ...]
 ) -> Blocked:
-    """The reason for which the workload gets no further; empty while it is merely waited for."""
+    """The problem that stops the workload's progress; empty while only time is needed."""
     for failure in failures:
         if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
             return Blocked(failure.reason, what_failed(failure))

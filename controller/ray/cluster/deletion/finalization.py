@@ -1,4 +1,4 @@
-"""Our finalizer: it holds a deleted cluster until its state is removed from Redis, and lets go.
+"""The finalizer that keeps a deleted cluster until its state is removed from Redis.
 
 It is on the object before the first pod can write to Redis. Once the object is deleted only its
 presence counts, not what the specification says by then; finalizers of others are left alone.

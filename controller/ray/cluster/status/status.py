@@ -162,7 +162,7 @@ def waiting_status(
 def _state(
     seen: ClusterObservation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
 ) -> str:
-    """`ready` once everything was there, then for ever, but for `suspended` (behaviour 6)."""
+    """`suspended`, else `ready` once all pods were ready, and from then on (behaviour 6)."""
     if _is_suspended(seen, spec):
         return "suspended"
     pods = seen.all_pods
@@ -309,7 +309,7 @@ def _held_events(seen: ClusterObservation, held: HeldDeletions | None) -> tuple[
 
 
 def _history_events(seen: ClusterObservation, notes: tuple[Note, ...]) -> Iterator[Event]:
-    """Events about what the condition does not name yet, in whatever words of the server."""
+    """Events about templates that are not kept, unless the condition reports that already."""
     named = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
     if NOT_KEPT not in str(named.get("message", "")):
         yield from (Event("Warning", each.event, "Reconcile", each.message) for each in notes)

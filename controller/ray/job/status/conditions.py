@@ -30,7 +30,7 @@ class JobConditions(ConditionSet):
         super().__init__(seen.status.get("conditions", ()), seen.job.metadata.generation, now)
 
     def set_ready(self, cause: JobReadiness) -> None:
-        """Set the condition `Ready`: the job is where it should be, or a cause."""
+        """Set the condition `Ready`: True if the job is in its intended state, else the cause."""
         self.set(READY, cause.status, cause.reason, cause.message)
 
     def set_retried(self, reason: str, message: str) -> None:

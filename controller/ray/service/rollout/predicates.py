@@ -1,4 +1,4 @@
-"""The conditions of the table of transitions, each a question about the facts."""
+"""The conditions of the table of transitions, each a predicate of the facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of a RayService's rollout: the only place that decides which cluster comes and goes.
+"""The table of a RayService's rollout: decides alone which cluster is created or deleted.
 
 Of the rows for the present phase, the first whose condition holds applies. docs/upgrades.md has a
 picture of the table.

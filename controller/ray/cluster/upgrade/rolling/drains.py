@@ -1,4 +1,4 @@
-"""Draining: the time stands on the pod first, then Ray is told, and asked what has become of it."""
+"""Drains workers: records the time on the pod, tells Ray, then asks Ray for the result."""
 
 from __future__ import annotations
 
