@@ -128,7 +128,8 @@ def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
 
 
 def _start(options: argparse.Namespace) -> int:
-    from controller.command.kinds import KindSettings  # noqa: PLC0415  only what it needs
+    from controller.command.event_loop import run_operator  # noqa: PLC0415  only what it needs
+    from controller.command.kinds import KindSettings  # noqa: PLC0415
     from controller.command.run import run  # noqa: PLC0415
 
     if options.check:
@@ -139,7 +140,7 @@ def _start(options: argparse.Namespace) -> int:
         settings = settings_of(options)
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
-    return asyncio.run(
+    return run_operator(
         run(
             settings,
             kind_settings=KindSettings.from_environment(feature_gates(options)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from controller import __version__
+from controller.command.event_loop import run_operator
 from controller.command.kinds import KindSettings
 from controller.command.manager.flags import help_text, read_options
 from controller.command.run import log_as, run
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(f"{text}\n")
             return 0
         settings, kind_settings = settings_of(options), kind_settings_of(options)
-        return asyncio.run(_run(options, settings, kind_settings))
+        return run_operator(_run(options, settings, kind_settings))
     except (ValueError, ConfigurationError) as error:
         sys.stderr.write(f"manager: {error}\n")
         return 2
