@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controller.kaito.api.options import KaitoOptions
     from controller.kaito.inferenceset.replicas import Replica
 
-READY: Final = "InferenceSetReady"
+SET_READY: Final = "InferenceSetReady"
 BENCHMARK: Final = "BenchmarkCompleted"
 AGGREGATED_METRIC: Final = "aggregatedPeakTokensPerMinute"
 
@@ -81,9 +81,9 @@ def report(
 
 def _ready_condition(ready: int, desired: int) -> ReportedCondition:
     if ready == desired:
-        return ReportedCondition(READY, "True", "inferencesetReady", "inferenceset is ready")
+        return ReportedCondition(SET_READY, "True", "inferencesetReady", "inferenceset is ready")
     message = f"inferenceset is not ready, {ready}/{desired} replicas are ready"
-    return ReportedCondition(READY, "False", "inferencesetNotReady", message)
+    return ReportedCondition(SET_READY, "False", "inferencesetNotReady", message)
 
 
 def _benchmark_condition(measured: int, desired: int) -> ReportedCondition:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, ConditionSet
-from controller.apimachinery.conditions import READY as FAILING
+from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.failed_write import what_failed
-from controller.kaito.inferenceset.report import AGGREGATED_METRIC, BENCHMARK, READY, report
+from controller.kaito.inferenceset.report import AGGREGATED_METRIC, BENCHMARK, SET_READY, report
 from controller.runtime.plan import Event, StatusPatch
 
 if TYPE_CHECKING:
@@ -37,11 +36,11 @@ def current_status(
 ) -> StatusPatch:
     """The wanted status of a set that is not being deleted."""
     conditions = ConditionSet(seen.conditions, seen.inference_set.metadata.generation, now)
-    conditions.remove(FAILING)  # only the runtime sets it, while the kind itself fails
+    conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
     doubt = "; ".join(seen.consistency_warnings)
     conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
     if isinstance(seen.goal, Problem):
-        conditions.set(READY, "False", seen.goal.reason, seen.goal.message)
+        conditions.set(SET_READY, "False", seen.goal.reason, seen.goal.message)
         cause, wanted = seen.goal.message, Status()
     else:
         cause = _cause(seen, failures)
@@ -68,7 +67,7 @@ def _counts_and_conditions(
         conditions.remove(BENCHMARK)
     for each in found.conditions:
         reason, message = each.reason, each.message
-        if each.type == READY and cause:
+        if each.type == SET_READY and cause:
             reason = reason if each.status == "True" else FAILED
             message = f"{message}; {cause}"
         conditions.set(each.type, each.status, reason, message)

@@ -29,7 +29,7 @@ ENDED = "ended"
 """The word in a container's file `first` in place of a process number."""
 
 
-def status_of(status: int) -> int:
+def exit_status_of(status: int) -> int:
     """The exit status as container runtimes report it."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import NoReturn
 
-from controller.devcluster.processes.supervisor.container_dir import PASSED_ON, status_of
+from controller.devcluster.processes.supervisor.container_dir import PASSED_ON, exit_status_of
 from controller.devcluster.processes.supervisor.kernel import (
     NEWIPC,
     NEWNET,
@@ -48,7 +48,7 @@ def hold_namespaces(hostname: str, lifeline: str, host_network: bool) -> int:
     unshare(NEWPID)
     child = _first_process(fd)
     print(f"up {child}", flush=True)  # noqa: T201
-    return status_of(os.waitpid(child, 0)[1])
+    return exit_status_of(os.waitpid(child, 0)[1])
 
 
 def _first_process(lifeline: int) -> int:

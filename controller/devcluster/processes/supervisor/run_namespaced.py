@@ -15,9 +15,9 @@ from controller.devcluster.processes.supervisor.container_dir import (
     KILL,
     NO_CONTAINER,
     error_file,
+    exit_status_of,
     main_command,
     refuse,
-    status_of,
     write,
 )
 from controller.devcluster.processes.supervisor.exec import exec_command
@@ -102,7 +102,7 @@ def _start_first(
             os._exit(refuse(error, f"the file system cannot be made: {failure}", NO_CONTAINER))
         exec_command(container, argv, error)
     tell.close()
-    return status_of(os.waitpid(child, 0)[1])
+    return exit_status_of(os.waitpid(child, 0)[1])
 
 
 def _first(ours: socket.socket) -> int:
@@ -161,7 +161,7 @@ def _forward_signals(child: int, target: int) -> int:
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return 137 if killed else status_of(status)
+            return 137 if killed else exit_status_of(status)
         got = signal.sigwaitinfo(HANDLED).si_signo
         if got == signal.SIGCHLD:
             continue

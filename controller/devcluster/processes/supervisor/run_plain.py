@@ -15,10 +15,10 @@ from controller.devcluster.processes.supervisor.container_dir import (
     KILL,
     NO_CONTAINER,
     error_file,
+    exit_status_of,
     main_command,
     read,
     refuse,
-    status_of,
     write,
 )
 from controller.devcluster.processes.supervisor.exec import exec_command
@@ -96,7 +96,7 @@ def _reap(child: int) -> int | None:
         if not pid:
             return result
         if pid == child:
-            result = status_of(status)
+            result = exit_status_of(status)
 
 
 def _kill_descendants() -> None:
