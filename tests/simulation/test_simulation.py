@@ -1,6 +1,7 @@
 """Random lives of RayClusters, RayJobs, RayServices and Workspaces under random faults.
 
-`make test` plays 50 of them, `make test-all` 200, `make simulate` as many as it is told to.
+`make test` plays those of remembered bad luck, `make test-all` 100 of all kinds of Ray, 200 that
+roll and 200 of Workspaces, `make simulate` as many as it is told to.
 
 One operator may never harm anything, see `referee.py`. Two operators at once, which only the lack
 of leader election allows, must come to the right state and have two heads for a minute at most.
@@ -46,7 +47,10 @@ def quiet() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "of"),
-    [*((seed, "rays") for seed in range(6)), *((seed, "workspaces") for seed in (0, 1))],
+    [
+        *((seed, "rays") for seed in range(4)),
+        *((seed, of) for of in ("rolling", "workspaces") for seed in range(8)),
+    ],
 )
 def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(
     seed: int, of: str, record_property: Callable[[str, object], None]

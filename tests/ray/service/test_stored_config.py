@@ -83,7 +83,7 @@ def packed(data: bytes) -> str:
         packed(b"[]"),
         packed(b"\xff"),
         packed(b"[" * 100_000),
-        packed(b'{"a": ' * 2_000 + b"1" + b"}" * 2_000),
+        packed(b'{"a": ' * 100_000 + b"1" + b"}" * 100_000),
         packed(b'{"applications": 5}'),
         packed(b'{"applications": ["hello"]}'),
         packed(b'{"applications": [{"name": 1}]}'),
