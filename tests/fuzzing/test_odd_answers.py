@@ -16,7 +16,7 @@ from controller.ray.dashboard import JobInfo
 from controller.ray.dashboard.client.responses import MAX_MESSAGE
 from controller.ray.dashboard.errors import DashboardError
 from tests.fuzzing.odd import ODD, stored
-from tests.ray.dashboard.readers import MEANS_SOMETHING, READS
+from tests.ray.dashboard.client.readers import MEANS_SOMETHING, READS
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.plain_data import paths
 

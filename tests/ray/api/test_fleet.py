@@ -14,7 +14,7 @@ from controller.apimachinery.problem import Problem
 from controller.kube.objects import ObjectMeta
 from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet
 from controller.ray.api.validation.fleet import validate_fleet
-from tests.ray.api.test_definitions import closed, definition, schema
+from tests.ray.api.definitions.test_definitions import closed, definition, schema
 from tests.ray.cluster.support import EXAMPLES, manifest
 
 TEMPLATE = "spec.template.spec"

@@ -21,8 +21,8 @@ from controller.kube.resources import (
 from controller.ray.permissions import granted
 from controller.runtime.plan import Create, Delete, MergePatch, Replace
 from tests.fakes.verbs import needed
+from tests.ray.cluster.children.test_children import EMBEDDED, SAMPLES, parts, sample
 from tests.ray.cluster.support import UID, cache, cluster, head, plan, reads
-from tests.ray.cluster.test_children import EMBEDDED, SAMPLES, parts, sample
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource

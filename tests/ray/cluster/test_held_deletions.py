@@ -15,11 +15,11 @@ from controller.ray.api.labels import TEMPLATE_HASH
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Create, Delete, Plan
 from tests.ray.api.test_installed_definition import without
-from tests.ray.cluster.rolling_scenes import draining
 from tests.ray.cluster.support import cluster, head, manifest, plan, pod, reads, with_meta, workers
-from tests.ray.cluster.test_multi_host import whole
 from tests.ray.cluster.test_plan import SERVICE, verbs
-from tests.ray.cluster.test_recreate import OLD, stamped, stamps, upgraded, wanted
+from tests.ray.cluster.upgrade.rolling.scenes import draining
+from tests.ray.cluster.upgrade.test_recreate import OLD, stamped, stamps, upgraded, wanted
+from tests.ray.cluster.workers.test_multi_host import whole
 
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster

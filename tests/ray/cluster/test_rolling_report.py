@@ -31,7 +31,8 @@ from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 from controller.ray.pods.template_hash import UNKNOWN
 from controller.runtime.plan import MergePatch
 from controller.runtime.reconcile.installed_definition import InstalledDefinition
-from tests.ray.cluster.rolling_scenes import (
+from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
+from tests.ray.cluster.upgrade.rolling.scenes import (
     answering,
     decided,
     desired_of,
@@ -46,7 +47,6 @@ from tests.ray.cluster.rolling_scenes import (
     upgrading,
     with_spec,
 )
-from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod

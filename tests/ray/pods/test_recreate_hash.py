@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.ray.pods.template_hash import recreate_digest
-from tests.ray.api.test_definitions import kuberay, schema
+from tests.ray.api.definitions.test_definitions import kuberay, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,7 +29,7 @@ from tests.ray.cluster.support import (
     with_meta,
 )
 from tests.ray.cluster.test_plan import SERVICE
-from tests.ray.cluster.test_scale_down import group
+from tests.ray.cluster.workers.test_scale_down import group
 
 if TYPE_CHECKING:
     import random

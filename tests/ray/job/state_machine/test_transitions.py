@@ -19,7 +19,7 @@ from controller.ray.job.state_machine.facts import (
 from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.state_machine.transitions import TABLE, Step, after_failure, next_step
 from controller.ray.job.states import State
-from tests.ray.job.exploring import explore, values
+from tests.ray.job.state_machine.exploring import explore, values
 
 RUNNING: dict[str, Any] = {
     "has_attempt": True,

@@ -20,7 +20,7 @@ from tests.ray.job.golden_jobs import made_for, stored
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FEATURES = sorted((Path(__file__).parent / "golden" / "features").glob("*.job.yaml"))
+FEATURES = sorted((Path(__file__).parents[2] / "job" / "golden" / "features").glob("*.job.yaml"))
 HUGE: list[Any] = [10**400, -(10**30), "x" * 70, "a b"]
 
 

@@ -15,7 +15,7 @@ from controller.ray.job.state_machine.facts import (
 from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.state_machine.transitions import Step, next_step
 from controller.ray.job.states import State
-from tests.ray.job.exploring import explore
+from tests.ray.job.state_machine.exploring import explore
 
 ENDED = {SubmitterFact.SUCCEEDED, SubmitterFact.FAILED}
 RESULTS = {RayFact.SUCCEEDED, RayFact.FAILED, RayFact.STOPPED}

@@ -42,9 +42,11 @@ def changed(changes: dict[str, Any]) -> dict[str, Any]:
 
 HERE = Path(__file__).parent
 WRONG: list[dict[str, Any]] = yaml.load(
-    (HERE / "invalid.yaml").read_text(), Loader=yaml.CSafeLoader
+    (HERE / "invalid_clusters.yaml").read_text(), Loader=yaml.CSafeLoader
 )
-RIGHT: list[dict[str, Any]] = yaml.load((HERE / "valid.yaml").read_text(), Loader=yaml.CSafeLoader)
+RIGHT: list[dict[str, Any]] = yaml.load(
+    (HERE / "valid_clusters.yaml").read_text(), Loader=yaml.CSafeLoader
+)
 REASONS = {
     "metadata.name": "InvalidRayClusterMetadata",
     "status.conditions": "InvalidRayClusterStatus",

@@ -20,9 +20,11 @@ from tests.samples import SAMPLES
 
 HERE = Path(__file__).parent
 WRONG: list[dict[str, Any]] = yaml.load(
-    (HERE / "invalid.yaml").read_text(), Loader=yaml.CSafeLoader
+    (HERE / "invalid_jobs.yaml").read_text(), Loader=yaml.CSafeLoader
 )
-RIGHT: list[dict[str, Any]] = yaml.load((HERE / "valid.yaml").read_text(), Loader=yaml.CSafeLoader)
+RIGHT: list[dict[str, Any]] = yaml.load(
+    (HERE / "valid_jobs.yaml").read_text(), Loader=yaml.CSafeLoader
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

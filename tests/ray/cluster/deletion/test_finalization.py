@@ -16,8 +16,8 @@ from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion.steps import DEFAULT_TIMEOUT
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
-from tests.ray.cluster import redis
-from tests.ray.cluster.redis import FINALIZER, JOB, cleanup_job, redis_cluster
+from tests.ray.cluster.deletion import redis
+from tests.ray.cluster.deletion.redis import FINALIZER, JOB, cleanup_job, redis_cluster
 from tests.ray.cluster.support import (
     NOW,
     head,

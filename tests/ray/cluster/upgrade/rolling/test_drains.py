@@ -18,7 +18,8 @@ from controller.ray.cluster.upgrade.rolling.drains import drain_writes, with_ray
 from controller.ray.dashboard import DrainNodes, HeadCommand, RayNode
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Lookup, MergePatch, Plan, Target
-from tests.ray.cluster.rolling_scenes import (
+from tests.ray.cluster.support import NOW
+from tests.ray.cluster.upgrade.rolling.scenes import (
     ADDRESS,
     HEAD,
     answering,
@@ -30,7 +31,6 @@ from tests.ray.cluster.rolling_scenes import (
     the_dashboard,
     the_head,
 )
-from tests.ray.cluster.support import NOW
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod

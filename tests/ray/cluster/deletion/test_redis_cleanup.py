@@ -15,8 +15,8 @@ from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion.redis_cleanup import cleanup_job_name
 from controller.ray.head.watches import OUR_JOBS
 from controller.runtime.plan import Create
-from tests.ray.cluster import redis
-from tests.ray.cluster.redis import redis_cluster
+from tests.ray.cluster.deletion import redis
+from tests.ray.cluster.deletion.redis import redis_cluster
 from tests.ray.cluster.support import plan, reads, with_meta
 
 

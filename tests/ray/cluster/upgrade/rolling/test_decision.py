@@ -15,7 +15,8 @@ from controller.ray.cluster.rollout import Rollout, Verdict
 from controller.ray.pods.template_hash import template_digest
 from controller.ray.rolling import Moves
 from controller.runtime.reconcile.installed_definition import InstalledDefinition
-from tests.ray.cluster.rolling_scenes import (
+from tests.ray.cluster.support import cluster, pod, with_meta, with_status
+from tests.ray.cluster.upgrade.rolling.scenes import (
     IMAGE,
     OLD,
     answering,
@@ -34,7 +35,6 @@ from tests.ray.cluster.rolling_scenes import (
     upgrading,
     with_spec,
 )
-from tests.ray.cluster.support import cluster, pod, with_meta, with_status
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod

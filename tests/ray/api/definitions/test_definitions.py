@@ -38,7 +38,7 @@ SAME = (
 """Keywords that must be equal on every path that both definitions have."""
 
 KUBERAY_CRDS = Path(
-    os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[4] / "shared" / "crds")
+    os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[5] / "shared" / "crds")
 )
 
 Schema = dict[str, Any]

@@ -259,6 +259,6 @@ def test_a_fleet_that_is_up_to_date_has_no_upgrade_in_its_metrics():
 def test_the_manual_describes_every_metric():
     registry = CollectorRegistry()
     registry.register(FleetCollector(list))
-    manual = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text()
+    manual = (Path(__file__).parents[4] / "docs" / "fleet.md").read_text()
     for family in registry.collect():
         assert f"`{family.name}`" in manual

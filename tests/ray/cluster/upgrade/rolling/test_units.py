@@ -13,7 +13,8 @@ from controller.ray.cluster.pod_history import PodHistory
 from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
 from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.ray.dashboard import CommandExpired, CommandRefused, RayNode, RayNodes
-from tests.ray.cluster.rolling_scenes import (
+from tests.ray.cluster.support import pod, reads
+from tests.ray.cluster.upgrade.rolling.scenes import (
     ADDRESS,
     OLD,
     answering,
@@ -29,7 +30,6 @@ from tests.ray.cluster.rolling_scenes import (
     the_head,
     upgrading,
 )
-from tests.ray.cluster.support import pod, reads
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod

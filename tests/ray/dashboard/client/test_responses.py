@@ -28,7 +28,7 @@ from controller.ray.dashboard.errors import (
     UnusableResponse,
 )
 from controller.ray.dashboard.transport.transport import DashboardResponse
-from tests.ray.dashboard.readers import MEANS_SOMETHING, READS
+from tests.ray.dashboard.client.readers import MEANS_SOMETHING, READS
 from tests.ray.dashboard.recorded import NAMES, recorded
 
 JOBS = {
