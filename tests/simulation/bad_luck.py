@@ -482,5 +482,11 @@ BAD_LUCK = {
         drains=Fate("endless"),
         work=36000.0,
     ),
+    "a job ends while its status still names who has changed the service of its head": Scenario(
+        Surroundings(),
+        (),
+        (Step(12.0, Rival("service", 0.3, 30.0)),),
+        jobs=(Job("HTTPMode", fates=(Fate("stuck"),), deadline=230),),
+    ),
 }
 """By the sentence that says what happens."""

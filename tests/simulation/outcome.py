@@ -10,7 +10,7 @@ from tests.simulation.rolling_wish import edition_of
 from tests.simulation.wishes import wish_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Object = dict[str, Any]
 
@@ -30,6 +30,15 @@ def shortcomings(clusters: list[Object], pods: list[Object], services: list[Obje
     return wrong
 
 
+def contested(objects: Iterable[Object]) -> list[str]:
+    """Sentences on objects that name another writer, as they do for minutes after a repair."""
+    return [
+        f"{_name(each)} still says who has changed its fields"
+        for each in objects
+        if _is_true(each, "FieldsContested")
+    ]
+
+
 def _status(cluster: Object) -> Iterator[str]:
     name, status = _name(cluster), cluster.get("status", {})
     if "deletionTimestamp" in cluster["metadata"]:
@@ -43,8 +52,6 @@ def _status(cluster: Object) -> Iterator[str]:
     guarded = "ray.io/gcs-ft-redis-cleanup-finalizer" in cluster["metadata"].get("finalizers", ())
     if state == "ready" and wish_of(cluster).redis and not guarded:
         yield f"{name} has no finalizer that cleans up Redis"
-    if _is_true(cluster, "FieldsContested"):  # for some minutes after the last repair
-        yield f"{name} still says who has changed its fields"
     if state == "ready" and not _is_true(cluster, "Ready"):
         yield f"{name} has conditions {status.get('conditions')}"
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.devcluster.nodes import NodeSettings
-from controller.ray.api import RAYCLUSTERS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api.rayservice import RAYSERVICES
 from tests.faults.faulty_transport import Lag, Rule
 from tests.integration.harness import embedded_world
 from tests.simulation.autoscaler import Autoscaler
@@ -26,7 +27,7 @@ from tests.simulation.faults import rules_for
 from tests.simulation.job_outcome import keeps_no_head
 from tests.simulation.operators import WitnessedKind
 from tests.simulation.others import Others
-from tests.simulation.outcome import shortcomings
+from tests.simulation.outcome import contested, shortcomings
 from tests.simulation.rays import JobsOfLife
 from tests.simulation.referee import Referee
 from tests.simulation.rolling import RollingOfLife
@@ -62,6 +63,9 @@ if TYPE_CHECKING:
     from controller.runtime.kind import Kind
     from tests.integration.harness import RunningOperator, World
     from tests.simulation.scenario import AnyAction
+
+REPAIRING = (RAYCLUSTERS, RAYJOBS, RAYSERVICES)
+"""Kinds whose children rivals change."""
 
 CONVERGENCE = 600.0
 """Seconds after the last fault until everything is as it should be. Pods that were lost again
@@ -422,7 +426,8 @@ class Simulation:
             left = {each["metadata"]["uid"] for each in clusters if keeps_no_head(each)}
             clusters = [each for each in clusters if each["metadata"]["uid"] not in left]
             pods = [pod for pod in pods if not left & _owners(pod)]
-        return shortcomings(clusters, pods, self._objects("services"))
+        wrong = shortcomings(clusters, pods, self._objects("services"))
+        return wrong or [each for kind in REPAIRING for each in contested(self._objects(str(kind)))]
 
     def _objects(self, table: str) -> list[dict[str, Any]]:
         assert self.world.server is not None
