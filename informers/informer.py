@@ -134,6 +134,11 @@ class SharedInformer(Generic[T]):
         """Revision of the store."""
         return self._store.resource_version
 
+    @property
+    def quorum_read(self) -> float | None:
+        """Time at which the latest quorum read began that the store has held; None for never."""
+        return self._reflector.statistics.quorum_read
+
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Add an index, at any time; it is filled at once.
 

@@ -219,6 +219,7 @@ class Reflector(Generic[T]):
 
     async def _list(self, state: Listing) -> ReadOutcome:
         self.statistics.lists += 1
+        began = self._clock.time()
         held = self._sink.resource_version
         self._begin_list(state)
         request = list_request(state, held, self._settings)
@@ -230,6 +231,8 @@ class Reflector(Generic[T]):
             return Stale()
         reset = self._is_reset(listed.revision, held)
         self._sink.replace(Replaced(listed.objects, listed.undecodable, listed.revision, reset))
+        if not request.revision:
+            self.statistics.quorum_read = began
         await self._sink.wait_for_capacity()
         return Synced(paginated=listed.paginated and request.revision == "0")
 
@@ -375,6 +378,8 @@ class Reflector(Generic[T]):
         reset = self._is_reset(revision, stream.held)
         replaced = stream.initial.complete(revision, reset=reset)
         self._sink.replace(replaced)
+        if stream.consistent:
+            self.statistics.quorum_read = stream.opened
         stream.initial = InitialState()
         stream.progressed = True
         self.state = self._decide(self._active, Synced()).state

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ReflectorStatistics:
-    """Counters and times of a reflector; times are those of its clock, None for never."""
+    """Counters and times of a reflector; times are those of its clock, None for never.
+
+    Attributes:
+        quorum_read: time at which the latest quorum read began whose answer reached the sink.
+    """
 
     mode: str = "list"
     connected: bool = False
@@ -22,6 +26,7 @@ class ReflectorStatistics:
     last_event: float | None = None
     last_bookmark: float | None = None
     last_list: float | None = None
+    quorum_read: float | None = None
     last_error: str = ""
     last_error_at: float | None = None
     lists: int = 0

@@ -110,7 +110,7 @@ async def operator_for(
         wall=wall,
         rng=random.Random(),
         registry=registry,
-        election=election,
+        election=None if elect is None else election,
         on_synced=_freeze,
     )
     operator.debug.add("leader", lambda: leader_section(election.snapshot()))

@@ -6,6 +6,7 @@ The caller passes in clocks, randomness and a registry; nothing below creates it
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -75,7 +76,8 @@ class Operator:
         wall: the time of day, UTC.
         rng: jitter and identifiers.
         registry: registers the metrics.
-        election: decides whether this process may write; always, if None.
+        election: decides whether this process may write; always, if None: then a cache that was
+            read at quorum is not confirmed by a second read.
         on_synced: called once, when all caches are complete; a good time for `gc.freeze`.
 
     Attributes:
@@ -103,6 +105,7 @@ class Operator:
             raise ValueError("two kinds have the same name")
         self._kinds = tuple(kinds)
         self._settings = settings
+        self._clock = clock
         self._registry = registry
         self._metrics = RuntimeMetrics(registry, version=controller.__version__)
         time_of_day = TimeOfDay(wall, clock=clock, on_jump=self._clock_jumped)
@@ -111,6 +114,7 @@ class Operator:
         registry.register(ClientCollector(lambda: client))
         ProcessCollector(registry=registry)
         leads = AlwaysLeader() if election is None else election
+        self._alone = election is None
         writer = Writer(client, self.expectations, fence=leads)
         lookups = LookupReader(client, self.expectations)
         self._resolver = ExpectationResolver(
@@ -200,9 +204,10 @@ class Operator:
         self._manager.add(Group.ALWAYS, _Recording(self.recorder))
         self._manager.add(Group.ALWAYS, self._monitor)
         self._manager.add(Group.ALWAYS, self.schemas)
-        self._manager.add(
-            Group.ELECTED, _Writers(self.caches, list(self.controllers.values()), self._resolver)
-        )
+        controllers = list(self.controllers.values())
+        now = _always if self._alone else self._clock.time
+        writers = _Writers(self.caches, controllers, self._resolver, leads_since=now)
+        self._manager.add(Group.ELECTED, writers)
         try:
             await self._manager.run(stop)
         except ExceptionGroup as errors:
@@ -293,14 +298,26 @@ class Operator:
 
 
 class _Writers:
-    """Everything that writes: controllers and the resolver, once the caches are confirmed."""
+    """Everything that writes: controllers and the resolver, once the caches are confirmed.
+
+    Args:
+        caches: to be confirmed.
+        controllers: to be run.
+        resolver: to be run.
+        leads_since: called as soon as this process leads; returns since when.
+    """
 
     name = "controllers"
 
     def __init__(
-        self, caches: Caches, controllers: Sequence[Controller[Any]], resolver: ExpectationResolver
+        self,
+        caches: Caches,
+        controllers: Sequence[Controller[Any]],
+        resolver: ExpectationResolver,
+        leads_since: Callable[[], float],
     ) -> None:
         self._caches = caches
+        self._leads_since = leads_since
         self._controllers = controllers
         self._resolver = resolver
         self._stopped = asyncio.Event()
@@ -322,7 +339,7 @@ class _Writers:
 
     async def _confirmed(self) -> bool:
         """Confirm the caches; False if a stop came first."""
-        confirming = asyncio.create_task(self._caches.confirm())
+        confirming = asyncio.create_task(self._caches.confirm(self._leads_since()))
         stopped = asyncio.create_task(self._stopped.wait())
         try:
             await asyncio.wait({confirming, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -333,6 +350,11 @@ class _Writers:
             confirming.cancel()
             stopped.cancel()
             await asyncio.wait({confirming, stopped})
+
+
+def _always() -> float:
+    """Since when a process leads that knows no other."""
+    return -math.inf
 
 
 class _Recording:

@@ -418,6 +418,9 @@ async def test_each_error_is_logged_and_only_those_nobody_expected_with_a_traceb
     ]
 
 
+LEADS_SINCE = 7.0
+
+
 class Task:
     """A controller, resolver or cache that runs until it is closed; its tasks by name."""
 
@@ -427,7 +430,8 @@ class Task:
         self.confirmed, self.closed = asyncio.Event(), asyncio.Event()
         self.error: Exception | None = None
 
-    async def confirm(self) -> None:
+    async def confirm(self, since: float) -> None:
+        assert since == LEADS_SINCE
         await self.confirmed.wait()
         if self.error is not None:
             raise self.error
@@ -449,7 +453,7 @@ class Task:
 def writers(*parts: Task) -> Any:
     caches, resolver, *controllers = parts
     made: Any = module._Writers
-    return made(caches, controllers, resolver)
+    return made(caches, controllers, resolver, leads_since=lambda: LEADS_SINCE)
 
 
 async def test_nothing_is_written_before_the_caches_are_confirmed():

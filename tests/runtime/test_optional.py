@@ -182,7 +182,7 @@ async def test_an_api_that_is_removed_is_done_without_until_it_is_back(widgets: 
         await widgets.eventually(lambda s=seen: len(kind.seen) > s)
         await widgets.settle(1000)
         assert caches.unready() is None
-        await caches.confirm()
+        await caches.confirm(widgets.loop.time())
         seen = len(kind.seen)
         await widgets.user.create(CRDS, "", definition(RARE))
         await widgets.eventually(lambda: reads.serves(RARE))

@@ -158,14 +158,18 @@ class Caches:
         """Stop all informers."""
         self._stopped.set()
 
-    async def confirm(self) -> None:
-        """Wait until every cache and every handler has seen what was there before now (EXP-27).
+    async def confirm(self, since: float) -> None:
+        """Wait until every cache and every handler has seen what was there before (EXP-27).
+
+        Args:
+            since: time of the clock, not later than now, since which this process leads; minus
+                infinity if it always does.
 
         Raises:
             SyncTimeout: this took longer than `sync_timeout`; the message gives the cause.
         """
         async with self._confirming:
-            await confirm(self.caches, self._registrations, self._sync_timeout)
+            await confirm(self.caches, self._registrations, self._sync_timeout, since=since)
 
     async def reread(self, resource: Resource[Any]) -> None:
         """Read all objects of a kind again, because its definition has changed."""
@@ -270,7 +274,7 @@ class Caches:
         """Publish caches that are confirmed; a process that begins to lead confirms them too."""
         async with self._confirming:
             try:
-                await confirm(added, (), self._sync_timeout)
+                await confirm(added, (), self._sync_timeout, since=self._clock.time())
             except SyncTimeout as error:
                 _log.warning("cache.not_confirmed", error=str(error))
                 return False

@@ -25,9 +25,13 @@ _log = structlog.stdlib.get_logger("manta.caches")
 
 
 async def confirm(
-    caches: Sequence[Cache], registrations: Iterable[HandlerRegistration[Any]], seconds: float
+    caches: Sequence[Cache],
+    registrations: Iterable[HandlerRegistration[Any]],
+    seconds: float,
+    *,
+    since: float,
 ) -> None:
-    """Wait until every cache and every handler has seen what was there before now.
+    """Wait until every cache and every handler has seen what was there before `since`.
 
     Raises:
         SyncTimeout: this took longer than `seconds`; the message gives the cause.
@@ -35,7 +39,7 @@ async def confirm(
     try:
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             for cache in caches:
-                group.create_task(_confirm(cache))
+                group.create_task(_confirm(cache, since))
             for registration in registrations:
                 group.create_task(registration.wait_for_sync())
     except TimeoutError:
@@ -48,12 +52,12 @@ async def confirm(
         ) from None
 
 
-async def _confirm(cache: Cache) -> None:
+async def _confirm(cache: Cache, since: float) -> None:
     while True:
         cache.last_error = None
         try:
             with translate_errors():
-                return await cache.barrier.wait()
+                return await cache.barrier.wait(since)
         except SourceError as error:
             cache.note_error(error)
             _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))

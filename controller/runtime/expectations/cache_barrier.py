@@ -1,9 +1,11 @@
 """Confirms a cache against a quorum read before anything is written (EXP-27).
 
 A cache that was filled from an API server's own cache, or under an earlier leader, may be older
-than the last write of the previous leader. One cheap list returns the current revision. A busy
-store reaches it with its next event; a quiet one would wait for a bookmark for up to a minute, so
-after a second its contents are compared instead. A store that is equal to that list advances to its
+than the last write of the previous leader. A store that was filled by a quorum read needs no second
+one if that read began when this process already led. For any other a list returns the current
+revision. If that list fits into one page, contents are compared at once. A large store that is busy
+reaches the revision with its next event; a quiet one would wait for a bookmark for up to a minute,
+so after a second its contents are compared too. A store that is equal to that list advances to its
 revision: what its watch has yet to send up to there is history, and would show again what came and
 went in between. Only metadata is read, so that an object that does not fit its type does not
 prevent the start.
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from informers import SharedInformer
 
 REVISION_TIMEOUT = 1.0
-"""Seconds to wait for the store to reach the revision before contents are compared."""
+"""Seconds to wait for a large store to reach the revision before contents are compared."""
 
 PAGE_SIZE = 500
 
@@ -44,7 +46,7 @@ class CacheScope:
 
 
 class CacheBarrier:
-    """Waits until one informer's store has seen everything that was written before the call.
+    """Waits until one informer's store is as new as a quorum read that began late enough.
 
     Args:
         client: for the quorum reads.
@@ -61,26 +63,34 @@ class CacheBarrier:
         self._advanced = asyncio.Event()
         informer.on_advance(lambda _revision: self._advanced.set())
 
-    async def wait(self) -> None:
-        """Return when the store is at least as new as the start of this call.
+    async def wait(self, since: float) -> None:
+        """Return when the store shows everything that was written before that time.
+
+        Args:
+            since: of the informer's clock, not later than now; minus infinity for always.
 
         Raises:
             KubeError: the quorum read failed.
         """
-        page = await self._list(limit=1)
+        read = self._informer.quorum_read
+        if read is not None and read > since:
+            return
+        page = await self._list()
+        if not page.continue_:
+            await self._wait_for_contents(_revisions(page), page.resource_version)
+            return
         try:
             async with asyncio.timeout(REVISION_TIMEOUT):
                 await self._wait_for_revision(page.resource_version)
         except TimeoutError:
-            await self._wait_for_contents()
+            await self._wait_for_contents(*await self._snapshot())
 
     async def _wait_for_revision(self, revision: str) -> None:
         while is_older(self._informer.resource_version, revision):
             await self._wait_for_advance()
 
-    async def _wait_for_contents(self) -> None:
+    async def _wait_for_contents(self, wanted: dict[str, str], revision: str) -> None:
         """Wait until the store is as new as a quorum list, by revision or by contents."""
-        wanted, revision = await self._snapshot()
         while is_older(self._informer.resource_version, revision):
             if self._shows(wanted):
                 self._informer.advance(revision)
@@ -100,9 +110,8 @@ class CacheBarrier:
         found: dict[str, str] = {}
         continue_ = ""
         while True:
-            page = await self._list(limit=PAGE_SIZE, continue_=continue_)
-            for obj in page.items:
-                found[obj.metadata.key] = obj.metadata.resource_version
+            page = await self._list(continue_)
+            found |= _revisions(page)
             continue_ = page.continue_
             if not continue_:
                 return found, page.resource_version
@@ -111,12 +120,17 @@ class CacheBarrier:
         self._advanced.clear()
         await self._advanced.wait()
 
-    async def _list(self, *, limit: int, continue_: str = "") -> ObjectList[KubeObject]:
+    async def _list(self, continue_: str = "") -> ObjectList[KubeObject]:
         selection = self._selection
         return await self._client.list_metadata(
             selection.resource,
             selection.namespace,
             label_selector=selection.label_selector,
-            limit=limit,
+            limit=PAGE_SIZE,
             continue_=continue_,
         )
+
+
+def _revisions(page: ObjectList[KubeObject]) -> dict[str, str]:
+    """Revisions of listed objects, by key."""
+    return {obj.metadata.key: obj.metadata.resource_version for obj in page.items}

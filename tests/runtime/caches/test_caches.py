@@ -321,9 +321,9 @@ async def test_EXP27_a_cache_that_comes_later_is_not_read_before_it_is_confirmed
         confirmed = asyncio.Event()
         wait = CacheBarrier.wait
 
-        async def late(barrier: CacheBarrier) -> None:
+        async def late(barrier: CacheBarrier, since: float) -> None:
             await confirmed.wait()
-            await wait(barrier)
+            await wait(barrier, since)
 
         with pytest.MonkeyPatch.context() as patch, capture_logs() as logs:
             patch.setattr(CacheBarrier, "wait", late)
@@ -597,7 +597,7 @@ async def test_EXP27_a_confirmation_waits_for_what_was_there_before(world: Cache
         world.transport.rules = [watch_lag("configmaps", 20.0)]
         await world.child("a")
         began = world.loop.time()
-        await world.caches.confirm()
+        await world.caches.confirm(world.loop.time())
         assert world.loop.time() - began == pytest.approx(20, abs=1)
         assert world.caches.keys(CONFIG_MAPS) == ["default/a"]
 
@@ -610,7 +610,7 @@ async def test_EXP27_a_confirmation_waits_for_the_handlers_too(world: CacheWorld
         late = next(iter(world.caches._registrations))
         done = asyncio.Event()
         late.wait_for_sync = done.wait
-        task = asyncio.create_task(world.caches.confirm())
+        task = asyncio.create_task(world.caches.confirm(world.loop.time()))
         await asyncio.sleep(5)
         assert not task.done()
         done.set()
@@ -623,7 +623,7 @@ async def test_EXP28_a_confirmation_that_is_refused_ends_with_cause_and_remedy(w
         world.transport.rules = [refused("configmaps")]
         began = world.loop.time()
         with capture_logs() as logs, pytest.raises(SyncTimeout) as raised:
-            await world.caches.confirm()
+            await world.caches.confirm(world.loop.time())
     assert world.loop.time() - began == pytest.approx(30)
     assert str(raised.value) == WORDS
     failed = [line for line in logs if line["event"] == "quorum_read.failed"]
@@ -643,7 +643,7 @@ async def test_EXP28_caches_that_stay_behind_end_a_confirmation(world: CacheWorl
     async with world.running():
         world.transport.rules = [refused("configmaps")]
         with capture_logs():
-            soon = asyncio.create_task(world.caches.confirm())
+            soon = asyncio.create_task(world.caches.confirm(world.loop.time()))
             await asyncio.sleep(5)
             world.transport.rules = [watch_lag("configmaps", 1000.0)]
             await world.child("a")

@@ -13,7 +13,8 @@ from controller.kube.objects import ObjectList
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from informers import Store, Undecodable
-from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule, watch_lag
+from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
+from tests.runtime.fences import FirstCandidate
 from tests.runtime.kit import child
 from tests.runtime.widgets import widget_world
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from controller.kube.objects import ConfigMap
+    from controller.runtime.leaderelection.election import Election
     from tests.runtime.widgets import WidgetWorld
 
 
@@ -39,6 +41,7 @@ class Cache:
         self.lister = self.store
         self.callbacks: list[Callable[[str], None]] = []
         self.quarantined: dict[str, Undecodable] = {}
+        self.quorum_read: float | None = None
 
     @property
     def resource_version(self) -> str:
@@ -57,11 +60,12 @@ class Cache:
 
 
 class Server:
-    """Lists at quorum what it was made with, two objects a page."""
+    """Lists at quorum what it was made with, two objects a page unless told otherwise."""
 
-    def __init__(self, *objects: ConfigMap, revision: int) -> None:
+    def __init__(self, *objects: ConfigMap, revision: int, page: int = 2) -> None:
         self.objects = list(objects)
         self.revision = revision
+        self.page = page
         self.limits: list[int] = []
         self.lists: list[tuple[object, ...]] = []
 
@@ -77,16 +81,18 @@ class Server:
         self.limits.append(limit)
         self.lists.append((resource, namespace, label_selector, limit, continue_))
         start = int(continue_ or 0)
-        page = self.objects[start : start + min(limit, 2)]
+        page = self.objects[start : start + min(limit, self.page)]
         end = start + len(page)
-        following = str(end) if end < len(self.objects) and limit > 1 else ""
+        following = str(end) if end < len(self.objects) else ""
         return ObjectList(page, str(self.revision), following)
 
 
 @asynccontextmanager
-async def confirming(server: Server, cache: Cache) -> AsyncIterator[asyncio.Task[None]]:
+async def confirming(
+    server: Server, cache: Cache, since: float = 0.0
+) -> AsyncIterator[asyncio.Task[None]]:
     confirmation = CacheBarrier(server, CacheScope(CONFIG_MAPS), cache)  # type: ignore[arg-type]
-    task = asyncio.create_task(confirmation.wait())
+    task = asyncio.create_task(confirmation.wait(since))
     yield task
     task.cancel()
     await asyncio.wait([task])
@@ -96,18 +102,20 @@ async def test_a_store_at_the_revision_is_confirmed_by_one_cheap_list():
     server, cache = Server(revision=10), Cache(revision=10)
     async with confirming(server, cache) as task:
         await asyncio.wait_for(task, 0.1)
-    assert server.limits == [1]
+    assert server.limits == [500]
 
 
-async def test_an_older_store_is_waited_for():
-    server, cache = Server(child("a", 9), revision=10), Cache(revision=8)
+@pytest.mark.parametrize("page", [2, 1], ids=["small", "large"])
+async def test_an_older_store_is_waited_for(page: int):
+    objects = child("a", 9), child("b", 4)
+    server, cache = Server(*objects, revision=10, page=page), Cache(revision=8)
     async with confirming(server, cache) as task:
         await asyncio.sleep(60)
         assert not task.done()
         cache.move(revision=9)
         await asyncio.sleep(0.1)
         assert not task.done()
-        cache.move(child("a", 9), revision=11)
+        cache.move(*objects, revision=11)
         await asyncio.wait_for(task, 0.1)
 
 
@@ -116,7 +124,7 @@ async def test_a_quiet_store_is_confirmed_by_its_contents_without_a_bookmark():
     server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
     async with confirming(server, cache) as task:
         await asyncio.wait_for(task, 2.0)
-    assert server.limits == [1, 500, 500, 500], "paged"
+    assert server.limits == [500, 500, 500, 500], "paged"
 
 
 async def test_a_quiet_store_advances_to_the_revision_at_which_it_was_found_complete():
@@ -195,21 +203,46 @@ async def test_the_server_is_asked_for_what_the_informer_watches():
     objects = [child("a", 1), child("b", 2), child("c", 3)]
     server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
     scope = CacheScope(CONFIG_MAPS, "default", "app=ray")
-    await CacheBarrier(server, scope, cache).wait()  # type: ignore[arg-type]
+    await CacheBarrier(server, scope, cache).wait(0.0)  # type: ignore[arg-type]
     assert server.lists == [
-        (CONFIG_MAPS, "default", "app=ray", 1, ""),
+        (CONFIG_MAPS, "default", "app=ray", 500, ""),
         (CONFIG_MAPS, "default", "app=ray", 500, ""),
         (CONFIG_MAPS, "default", "app=ray", 500, "2"),
     ]
 
 
-async def test_contents_are_compared_after_a_second():
-    server, cache = Server(revision=100), Cache(revision=8)
+async def test_contents_of_a_large_store_are_compared_after_a_second():
+    objects = [child(f"a{n}", n + 1) for n in range(3)]
+    server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
     async with confirming(server, cache) as task:
         await asyncio.sleep(0.9)
-        assert server.limits == [1]
+        assert server.limits == [500]
         await asyncio.wait_for(task, 0.2)
-        assert server.limits == [1, 500]
+        assert server.limits == [500, 500, 500]
+
+
+async def test_contents_of_a_store_that_fits_into_one_page_are_compared_at_once():
+    objects = [child(f"a{n}", n + 1) for n in range(2)]
+    server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
+    async with confirming(server, cache) as task:
+        await asyncio.wait_for(task, 0.01)
+    assert server.limits == [500]
+    assert cache.resource_version == "100"
+
+
+@pytest.mark.parametrize(
+    ("read", "lists"),
+    [(None, [500]), (4.0, [500]), (5.0, [500]), (6.0, [])],
+    ids=["never", "before", "at the same moment", "after"],
+)
+async def test_EXP27_a_store_that_was_read_at_quorum_since_then_needs_no_second_read(
+    read: float | None, lists: list[int]
+):
+    server, cache = Server(revision=100), Cache(revision=8)
+    cache.quorum_read = read
+    async with confirming(server, cache, since=5.0) as task:
+        await asyncio.wait_for(task, 0.01)
+    assert server.limits == lists
 
 
 async def test_an_unreadable_object_keeps_no_operator_from_starting(widgets: WidgetWorld):
@@ -227,7 +260,8 @@ async def test_an_unreadable_object_keeps_no_operator_from_starting(widgets: Wid
 
 
 async def test_a_start_does_not_wait_for_bookmarks(widgets: WidgetWorld):
-    operator = widgets.start(rules=[Rule(DelayedRequest(0.05), "configmaps", frozenset({"watch"}))])
+    late = Rule(DelayedRequest(0.05), "configmaps", frozenset({"watch"}))
+    operator = widgets.start(rules=[late], election=FirstCandidate())
     await widgets.create(size=1)
     await widgets.counted(1, seconds=5)
     assert await operator.stop() == 0
@@ -242,7 +276,7 @@ async def test_EXP28_a_confirmation_that_takes_too_long_ends_the_process(widgets
         ErrorResponse(403, "Forbidden", "not that one"), "configmaps", frozenset({"list"})
     )
     with capture_logs() as logs:
-        second = widgets.start(rules=[refused, watch_lag("widgets.test.dev", 0.0)])
+        second = widgets.start(rules=[refused], election=FirstCandidate())
         assert await second.task == 1
     assert widgets.loop.time() < 130
     assert second.kind.seen == []
@@ -252,8 +286,25 @@ async def test_EXP28_a_confirmation_that_takes_too_long_ends_the_process(widgets
 
 async def test_a_stop_during_the_confirmation_is_obeyed_at_once(widgets: WidgetWorld):
     refused = Rule(ErrorResponse(403, "Forbidden"), "configmaps", frozenset({"list"}))
-    operator = widgets.start(rules=[refused])
+    operator = widgets.start(rules=[refused], election=FirstCandidate())
     await widgets.settle(10)
     began = widgets.loop.time()
     assert await operator.stop() == 0
     assert widgets.loop.time() - began < 1
+
+
+async def quorum_reads(widgets: WidgetWorld, election: Election | None) -> list[str]:
+    """The resources that an operator lists until it has reconciled."""
+    operator = widgets.start(election=election)
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    made = [each.attributes for each in operator.transport.journal.entries]
+    return sorted(each.resource for each in made if each.verb == "list")
+
+
+async def test_EXP27_an_operator_that_works_alone_reads_no_cache_twice(widgets: WidgetWorld):
+    assert await quorum_reads(widgets, None) == []
+
+
+async def test_EXP27_an_operator_that_was_elected_confirms_each_cache(widgets: WidgetWorld):
+    assert await quorum_reads(widgets, FirstCandidate()) == ["configmaps", "widgets.test.dev"]
