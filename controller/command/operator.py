@@ -36,7 +36,7 @@ from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.operator import Operator
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
     from controller.kube.credentials import Credentials
     from controller.kube.resources import Resource
@@ -113,6 +113,8 @@ async def operator_for(
         election=None if elect is None else election,
         on_synced=_freeze,
     )
+    if decided.workspace is not None:
+        collect_orphans(operator, client, settings.namespaces)
     operator.debug.add("leader", lambda: leader_section(election.snapshot()))
     operator.debug.add("probes", dashboards.snapshot)
     if isinstance(election, ThreadedElection):
@@ -141,6 +143,15 @@ async def operator_for(
         await dashboards.aclose()
         await connector.aclose()
         await transport.aclose()
+
+
+def collect_orphans(operator: Operator, client: Client, namespaces: Sequence[str]) -> None:
+    """Have NodeClaims and NodePools deleted whose Workspace is gone; few clusters have them."""
+    from controller.kaito.workspace import OrphanCollector  # noqa: PLC0415
+
+    reads, keys = operator.expectations.reader, operator.caches.keys
+    record = operator.recorder.record
+    operator.add_writer(OrphanCollector(client, reads, keys, record, namespaces))
 
 
 def report_gates(gates: FeatureGates, registry: CollectorRegistry) -> None:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.kind import Kind
     from controller.runtime.leaderelection.election import Election
+    from controller.runtime.manager import Runnable
     from controller.runtime.settings import Settings
     from informers import Clock, InformerMetrics, Undecodable
 
@@ -183,6 +184,10 @@ class Operator:
         self._monitor = Monitor(self._metrics, clock=clock, time_of_day=time_of_day)
         self.debug = DebugPage()
         self._describe(clock, wall)
+
+    def add_writer(self, writer: Runnable) -> None:
+        """Run something beside the controllers, only while this process leads."""
+        self._manager.add(Group.ELECTED, writer)
 
     async def run(self, stop: asyncio.Event) -> int:
         """Run until `stop` is set; returns the exit status.

@@ -1,0 +1,133 @@
+"""NodeClaims and NodePools whose Workspace went without its finalizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.command.operator import collect_orphans
+from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.workspace import WORKSPACES
+from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.integration.workspace_pools import opened as opened_with_pools
+from tests.integration.workspaces import Workspaces, opened
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from tests.integration.harness import RunningOperator, World
+
+pytestmark = pytest.mark.embedded_only
+
+ROUNDS = 200.0
+"""Seconds within which an orphan is deleted."""
+
+
+@pytest.fixture
+async def spaces(world: World) -> AsyncIterator[Workspaces]:
+    async with opened(world) as workspaces:
+        yield workspaces
+
+
+def start(
+    spaces: Workspaces, *rules: Rule, namespaces: Sequence[str] | None = None
+) -> RunningOperator:
+    running = spaces.start_operator(rules=rules, namespaces=namespaces)
+    served = [spaces.world.namespace] if namespaces is None else namespaces
+    client = spaces.world.client("orphans", running.transport)
+    collect_orphans(running.operator, client, served)
+    return running
+
+
+async def delete_without_finalizer(spaces: Workspaces, name: str = "phi") -> None:
+    """Delete a Workspace as somebody does who does not want to wait."""
+    patch = {"metadata": {"finalizers": None}}
+    await spaces.delete(name)
+    await spaces.world.user.merge_patch(WORKSPACES, spaces.world.namespace, name, patch)
+    assert await spaces.is_gone(name)
+
+
+async def orphaned(spaces: Workspaces) -> None:
+    """Have a claim whose Workspace went while no operator ran."""
+    operator = spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    await operator.kill()
+    await delete_without_finalizer(spaces)
+
+
+async def test_claims_of_a_workspace_that_went_without_its_finalizer_are_deleted(
+    spaces: Workspaces,
+):
+    await orphaned(spaces)
+    await spaces.create("kept")
+    start(spaces)
+    await spaces.has_nodes("kept")
+    await spaces.world.settle(ROUNDS)
+    assert await spaces.claims() == []
+    assert len(await spaces.claims("kept")) == 1
+    assert spaces.referee.deleted["kept"] == 0
+
+
+async def test_claims_of_one_that_was_made_anew_go_and_its_own_stay(spaces: Workspaces):
+    await orphaned(spaces)
+    start(spaces)
+    created = await spaces.create()
+    await spaces.has_nodes()
+    await spaces.world.settle(ROUNDS)
+    (claim,) = await spaces.claims()
+    assert (claim.metadata.labels or {})["manta.dev/owner-uid"] == created.metadata.uid
+
+
+async def test_a_pool_of_a_workspace_that_went_without_its_finalizer_is_deleted(world: World):
+    async with opened_with_pools(world) as spaces:
+        await orphaned(spaces)
+        assert (await world.user.list(NODE_POOLS, "")).items
+        start(spaces)
+        await world.settle(ROUNDS)
+        assert (await world.user.list(NODE_POOLS, "")).items == []
+
+
+async def test_claims_of_a_namespace_that_is_not_served_are_left_alone(spaces: Workspaces):
+    await orphaned(spaces)
+    running = start(spaces, namespaces=["elsewhere"])
+    await spaces.world.settle(ROUNDS)
+    assert len(await spaces.claims()) == 1
+    assert running.transport.journal.writes == []
+
+
+@pytest.mark.parametrize("status", [403, 500])
+async def test_claims_are_left_alone_while_their_workspace_cannot_be_read(
+    spaces: Workspaces, status: int
+):
+    await orphaned(spaces)
+    fault = ErrorResponse(status, "Forbidden" if status == 403 else "InternalError", "no")
+    start(spaces, Rule(fault, str(WORKSPACES), frozenset({"get"})))
+    await spaces.world.settle(ROUNDS)
+    assert len(await spaces.claims()) == 1
+
+
+async def test_a_refused_deletion_is_tried_once_a_minute_and_works_in_the_end(spaces: Workspaces):
+    await orphaned(spaces)
+    denial = Rule(
+        ErrorResponse(403, "Forbidden", "denied"), "nodeclaims.karpenter.sh", frozenset({"delete"})
+    )
+    running = start(spaces, denial)
+    await spaces.world.settle(600)
+    assert len(await spaces.claims()) == 1
+    sent = [each.attributes for each in running.transport.journal.entries]
+    about = [each for each in sent if each.verb in {"get", "delete"} and each.name]
+    assert 10 <= len(about) <= 30
+    running.transport.rules.clear()
+    await spaces.world.settle(ROUNDS)
+    assert await spaces.claims() == []
+
+
+async def test_two_operators_delete_an_orphan_once(spaces: Workspaces):
+    await orphaned(spaces)
+    start(spaces)
+    start(spaces)
+    await spaces.world.settle(ROUNDS)
+    assert await spaces.claims() == []
+    assert spaces.referee.deleted["phi"] == 1
