@@ -203,7 +203,7 @@ def test_it_is_in_the_cache_folder_and_named_by_its_version(tmp_path: Path):
 
 
 def test_the_lock_file_is_made_from_the_version_in_the_project_file():
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())
     version = ray_environment({"XDG_CACHE_HOME": "/"}).pins["ray"]
     assert project["dependency-groups"]["ray"] == [f"ray[default,serve]=={version}"]
 

@@ -18,7 +18,7 @@ from controller.command.development.view import RollingView
 from controller.kube.errors import ConfigurationError
 from controller.kube.objects import Pod
 from controller.ray.api import RayCluster
-from tests.command.test_job_view import Told
+from tests.command.development.view.test_job_view import Told
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import msgspec
 
 from controller.command.development.view import ServiceView
 from controller.ray.api.rayservice import RayService
-from tests.command.test_job_view import Told
+from tests.command.development.view.test_job_view import Told
 
 
 def service(*, ready: str = "False", active: Any = None, pending: Any = None) -> RayService:
