@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, supp
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.command.kinds import KindSettings, kinds_of
+from controller.command.operator import collect_orphans
 from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
@@ -23,7 +24,7 @@ from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
 from tests.faults.faulty_transport import Rule
-from tests.integration.harness import embedded_world, neighbour
+from tests.integration.harness import OPERATOR, embedded_world, neighbour
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
@@ -300,6 +301,9 @@ class Neighbourhood:
         lookups = WorkspaceLookups(self.world.client("lookups"), self.world.loop, hub)
         kinds = kinds_of(KindSettings.from_environment(gates, {}), actors, lookups)
         self.operator = self.world.start_operator(kinds=kinds, rules=rules, namespaces=())
+        if self.has_kaito:
+            client = self.world.client(OPERATOR, self.operator.transport)
+            collect_orphans(self.operator.operator, client, ())
 
     @property
     def has_kaito(self) -> bool:

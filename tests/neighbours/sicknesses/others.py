@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from contextlib import asynccontextmanager, suppress
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
+from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.errors import NotFound
-from controller.kube.resources import NAMESPACES, SERVICES
-from controller.ray.api import RAYCLUSTERS
+from controller.kube.resources import NAMESPACES, SERVICES, STATEFUL_SETS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
 
 if TYPE_CHECKING:
@@ -22,7 +25,27 @@ STORM = 29.5
 """Seconds after which the storm of foreign pods begins: shortly before the healthy object does."""
 
 CLUSTERS = frozenset({"RayCluster"})
+CREATED = {str(each): each for each in (RAYCLUSTERS, RAYJOBS, STATEFUL_SETS, WORKSPACES)}
+"""What kinds create, but for pods."""
+
+EDITS: dict[str, tuple[Any, ...]] = {
+    "RayCluster": ("spec", "workerGroupSpecs", 0, "replicas", 3),
+    "RayJob": ("spec", "suspend", True),
+    "StatefulSet": ("spec", "replicas", 3),
+    "Workspace": ("resource", "count", 2),
+}
+"""A field of each, and what another controller makes of it."""
+
+PODS_ONLY = CLUSTERS | UPGRADES
+FIELDS = ("RayService", "RayClusterFleet")
+"""Kinds that keep the fields of their clusters as they are wanted."""
+
 HOLD = "example.com/hold"
+
+
+def contested_by(*kinds: str) -> dict[str, str]:
+    """These kinds must say that somebody else changes what they repair."""
+    return dict.fromkeys(kinds, CONTESTED)
 
 
 @asynccontextmanager
@@ -49,6 +72,53 @@ async def deleted_services(sick: Tenant) -> AsyncIterator[None]:
             await user.delete(SERVICES, sick.namespace, service["metadata"]["name"])
 
     with sick.reacting(SERVICES, react):
+        yield
+
+
+@asynccontextmanager
+async def deleted_children(sick: Tenant) -> AsyncIterator[None]:
+    """Another controller deletes what the kind creates, at once."""
+    resource = CREATED[sick.column.creates]
+
+    async def react(user: Any, event: Any) -> None:
+        meta = event.current.object["metadata"]
+        if "deletionTimestamp" not in meta:
+            await user.delete(resource, sick.namespace, meta["name"])
+
+    with sick.reacting(resource, react):
+        yield
+
+
+@asynccontextmanager
+async def reverted_marks(sick: Tenant) -> AsyncIterator[None]:
+    """Another controller takes all labels and annotations off what the kind creates, at once."""
+    resource = CREATED[sick.column.creates]
+    patch = {"metadata": {"labels": None, "annotations": None}}
+
+    async def react(user: Any, event: Any) -> None:
+        meta = event.current.object["metadata"]
+        if "labels" in meta or "annotations" in meta:
+            await user.merge_patch(resource, sick.namespace, meta["name"], patch)
+
+    with sick.reacting(resource, react):
+        yield
+
+
+@asynccontextmanager
+async def edited_children(sick: Tenant) -> AsyncIterator[None]:
+    """Another controller edits what the kind creates, at once."""
+    resource = CREATED[sick.column.creates]
+
+    async def react(user: Any, event: Any) -> None:
+        found = event.current.object
+        *path, field, value = EDITS[found["kind"]]
+        part = reduce(getitem, path, found)
+        if part.get(field) != value:
+            pointer = "/" + "/".join(map(str, (*path, field)))
+            operation = {"op": "add", "path": pointer, "value": value}
+            await user.json_patch(resource, sick.namespace, found["metadata"]["name"], [operation])
+
+    with sick.reacting(resource, react):
         yield
 
 
@@ -166,6 +236,27 @@ SICKNESSES = (
         named="another writer keeps deleting Service .*configure or stop it",
         lingers=60.0,  # one is created once a minute
         requests=40,
+        slow=True,
+    ),
+    Sickness(
+        name="another controller deletes what is created",
+        course=deleted_children,
+        spares=PODS_ONLY,  # pods have a row of their own
+        named="another writer keeps deleting .*configure or stop it",
+        slow=True,
+    ),
+    Sickness(
+        name="another controller takes off labels and annotations of what is created",
+        course=reverted_marks,
+        spares=PODS_ONLY,
+        named=contested_by(*FIELDS, "RayCronJob", *KAITO),  # a RayJob has ended before
+        slow=True,
+    ),
+    Sickness(
+        name="another controller edits what is created",
+        course=edited_children,
+        spares=PODS_ONLY,
+        named=contested_by(*FIELDS),  # the others leave such edits to their users
         slow=True,
     ),
     Sickness(
