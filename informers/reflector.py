@@ -31,13 +31,13 @@ from informers.states import (
     Listing,
     ReadOutcome,
     ReflectorState,
+    ReflectorTransition,
     Rewound,
     Silent,
     Stale,
     Stopped,
     Streaming,
     Synced,
-    Transition,
     Watching,
     first_state,
     step,
@@ -163,14 +163,14 @@ class Reflector(Generic[T]):
             await asyncio.sleep(delay)
         return transition.state
 
-    def _decide(self, state: ActiveState, outcome: ReadOutcome) -> Transition:
+    def _decide(self, state: ActiveState, outcome: ReadOutcome) -> ReflectorTransition:
         now = self._clock.time()
         transition = step(state, outcome, now, self._settings)
         self._record(state, outcome, transition, now)
         return transition
 
     def _record(
-        self, state: ActiveState, outcome: ReadOutcome, transition: Transition, now: float
+        self, state: ActiveState, outcome: ReadOutcome, transition: ReflectorTransition, now: float
     ) -> None:
         seen = self.statistics
         if isinstance(outcome, Synced):

@@ -185,7 +185,7 @@ _HEALTHY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
+class ReflectorTransition:
     """The result of a step.
 
     Attributes:
@@ -208,11 +208,11 @@ def first_state(settings: ReflectorSettings) -> ActiveState:
 
 def step(
     state: ActiveState, outcome: ReadOutcome, now: float, settings: ReflectorSettings
-) -> Transition:
+) -> ReflectorTransition:
     """The transition that follows from `outcome` in `state` at time `now`."""
     context = _updated_context(state, outcome, now)
     action = _resolve(decide(state, outcome, settings), state, context, now, settings)
-    return Transition(
+    return ReflectorTransition(
         state=_follow(action, state, context, now, settings),
         cause=_cause(outcome, action),
         delayed=action in {RecoveryAction.RETRY_LATER, RecoveryAction.RELIST},

@@ -34,10 +34,10 @@ from informers.states import (
     Broken,
     Listing,
     ReflectorContext,
+    ReflectorTransition,
     Rewound,
     Streaming,
     Synced,
-    Transition,
     Watching,
     step,
 )
@@ -144,7 +144,7 @@ def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():
 
 def test_a_server_that_went_back_is_listed_as_a_stream_if_it_may_be():
     after = step(Watching(ReflectorContext()), Rewound("a sign"), 5.0, ReflectorSettings())
-    assert after == Transition(Streaming(ReflectorContext(at_quorum=True)), "rewound")
+    assert after == ReflectorTransition(Streaming(ReflectorContext(at_quorum=True)), "rewound")
 
 
 def test_a_list_that_succeeds_ends_the_count_of_broken_streams():

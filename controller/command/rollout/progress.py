@@ -27,8 +27,8 @@ class GroupProgress(msgspec.Struct, frozen=True, rename="camel"):
     outdated: int = 0
 
 
-class Progress(msgspec.Struct, frozen=True, rename="camel"):
-    """One object.
+class RolloutProgress(msgspec.Struct, frozen=True, rename="camel"):
+    """The progress of one object.
 
     Attributes:
         state: `unobserved` until the operator has seen the present specification, `failed` if it

@@ -10,7 +10,7 @@ from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import dig, mapping, without_nulls
 from controller.apimachinery.problem import Problem
 from controller.command.rollout.errors import RolloutError
-from controller.command.rollout.progress import GroupProgress, Progress
+from controller.command.rollout.progress import GroupProgress, RolloutProgress
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.upgrade_strategy import (
     ROLLING_UPDATE,
@@ -44,7 +44,7 @@ class RayClusterRollout:
 
     resource: Resource[Any] = RAYCLUSTERS
 
-    def progress(self, obj: Json) -> Progress:
+    def progress(self, obj: Json) -> RolloutProgress:
         """From the condition `Upgrading`, and `status.upgrade` if the definition keeps it.
 
         Raises:
@@ -55,20 +55,22 @@ class RayClusterRollout:
         conditions: list[Mapping[str, Any]] = status.get("conditions") or []
         groups = tuple(_group(each) for each in dig(status, "upgrade", "groups") or ())
         if status.get("observedGeneration") != generation:
-            return Progress("unobserved", "the operator has not seen the present specification yet")
+            return RolloutProgress(
+                "unobserved", "the operator has not seen the present specification yet"
+            )
         ready = find_condition(conditions, "Ready") or {}
         if str(ready.get("reason", "")).startswith("InvalidRayCluster"):
-            return Progress("failed", str(ready.get("message", "")))
+            return RolloutProgress("failed", str(ready.get("message", "")))
         upgrading = find_condition(conditions, UPGRADING) or {}
         message, reason = str(upgrading.get("message", "")), upgrading.get("reason")
         if reason in FAILED:
-            return Progress("failed", message, groups)
+            return RolloutProgress("failed", message, groups)
         if upgrading.get("status") in {"True", "Unknown"}:
-            return Progress("paused" if reason == "Paused" else "rolling", message, groups)
+            return RolloutProgress("paused" if reason == "Paused" else "rolling", message, groups)
         outdated = find_condition(conditions, "PodsUpToDate") or {}
         if outdated.get("status") == "False":
-            return Progress("rolling", str(outdated.get("message", "")), groups)
-        return Progress("complete", message, groups)
+            return RolloutProgress("rolling", str(outdated.get("message", "")), groups)
+        return RolloutProgress("complete", message, groups)
 
     def is_paused(self, obj: Json) -> bool:
         """Return whether the strategy in force says so."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import dig, mapping
 from controller.command.rollout.errors import RolloutError
-from controller.command.rollout.progress import Progress
+from controller.command.rollout.progress import RolloutProgress
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 
 if TYPE_CHECKING:
@@ -30,22 +30,26 @@ class RayClusterFleetRollout:
 
     resource: Resource[Any] = RAYCLUSTERFLEETS
 
-    def progress(self, obj: Json) -> Progress:
+    def progress(self, obj: Json) -> RolloutProgress:
         """From the conditions; a fleet that is complete has all of its copies ready."""
         status, generation = mapping(obj.get("status")), obj["metadata"].get("generation", 0)
         conditions: list[Mapping[str, Any]] = status.get("conditions") or []
         if status.get("observedGeneration") != generation:
-            return Progress("unobserved", "the operator has not seen the present specification yet")
+            return RolloutProgress(
+                "unobserved", "the operator has not seen the present specification yet"
+            )
         if failure := _failure(conditions):
-            return Progress("failed", failure)
+            return RolloutProgress("failed", failure)
         upgrading = find_condition(conditions, "Upgrading") or {}
         message = str(upgrading.get("message", ""))
         if upgrading.get("status") in {"True", "Unknown"}:
-            return Progress("paused" if upgrading.get("reason") == "Paused" else "rolling", message)
+            return RolloutProgress(
+                "paused" if upgrading.get("reason") == "Paused" else "rolling", message
+            )
         ready = find_condition(conditions, "Ready") or {}
         if ready.get("status") != "True" and ready.get("reason") != "Suspended":
-            return Progress("rolling", str(ready.get("message", "")))
-        return Progress("complete", message)
+            return RolloutProgress("rolling", str(ready.get("message", "")))
+        return RolloutProgress("complete", message)
 
     def is_paused(self, obj: Json) -> bool:
         """Return whether its strategy says so."""

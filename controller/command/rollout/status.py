@@ -9,7 +9,7 @@ from controller.command.rollout.change import read
 from controller.command.rollout.errors import RolloutError
 
 if TYPE_CHECKING:
-    from controller.command.rollout.progress import Progress
+    from controller.command.rollout.progress import RolloutProgress
     from controller.command.rollout.report import Report
     from controller.command.rollout.workload import Workload
     from controller.kube.client import Client
@@ -20,7 +20,7 @@ INTERVAL: Final = 1.0
 
 async def follow(
     client: Client, workload: Workload, report: Report, *, watch: bool, patience: float
-) -> Progress:
+) -> RolloutProgress:
     """The progress when the rollout is over, or now.
 
     Args:
@@ -51,7 +51,7 @@ async def follow(
         ) from None
 
 
-def sentence(workload: Workload, progress: Progress) -> str:
+def sentence(workload: Workload, progress: RolloutProgress) -> str:
     """One line, in kubectl's words where it has some."""
     name = f'{workload.kind.resource.kind.lower()} "{workload.name}"'
     match progress.state:
@@ -68,5 +68,5 @@ def sentence(workload: Workload, progress: Progress) -> str:
             return f"Waiting for {name} rollout to finish: {progress.message}..."
 
 
-def _style(progress: Progress) -> str:
+def _style(progress: RolloutProgress) -> str:
     return {"complete": "green", "failed": "red", "paused": "yellow"}.get(progress.state, "")

@@ -12,7 +12,7 @@ from controller.command.rollout.rayclusterfleet import RayClusterFleetRollout
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from controller.command.rollout.progress import Progress
+    from controller.command.rollout.progress import RolloutProgress
     from controller.kube.resources import Resource
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ class RolloutKind(Protocol):
         """Its resource."""
         ...
 
-    def progress(self, obj: Json) -> Progress:
+    def progress(self, obj: Json) -> RolloutProgress:
         """Read the progress of the rollout of an object.
 
         Raises:

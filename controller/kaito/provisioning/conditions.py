@@ -9,7 +9,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.kaito.provisioning.claims import BENIGN_REASONS
 
 if TYPE_CHECKING:
-    from controller.kaito.provisioning.decision import ClaimDecision, Wait
+    from controller.kaito.provisioning.decision import ClaimDecision, ClaimWait
     from controller.kaito.provisioning.nodes import NodeReadiness
     from controller.kaito.provisioning.pool_decision import PoolWait
 
@@ -58,7 +58,7 @@ def pool_condition(wait: PoolWait | None) -> ConditionFacts:
     return ConditionFacts(NODE_CLAIM_READY, False, "NodeClaimNotReady", message)
 
 
-def first_wait(decision: ClaimDecision) -> Wait | None:
+def first_wait(decision: ClaimDecision) -> ClaimWait | None:
     """The wait that explains most: one with an error, else the first."""
     errors = [wait for wait in decision.waits if wait.reason not in BENIGN_REASONS]
     return next(iter(errors or decision.waits), None)
@@ -82,6 +82,6 @@ def resource_condition(*parts: ConditionFacts) -> ConditionFacts:
     )
 
 
-def _awaited(wait: Wait) -> str:
+def _awaited(wait: ClaimWait) -> str:
     until = f", at {rfc3339(wait.until)}" if wait.until else ""
     return f"{wait.awaited.value}{until}"

@@ -93,8 +93,8 @@ class Awaited(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """Something that is waited for.
+class ClaimWait:
+    """A claim that waits for an event.
 
     Attributes:
         claim: its name.
@@ -130,7 +130,7 @@ class ClaimDecision:
     create: tuple[str, ...] = ()
     delete: tuple[ObservedClaim, ...] = ()
     confirm: tuple[str, ...] = ()
-    waits: tuple[Wait, ...] = ()
+    waits: tuple[ClaimWait, ...] = ()
     wake_at: datetime | None = None
     unexpected: tuple[str, ...] = ()
 
@@ -362,31 +362,31 @@ def _unconfirmed(commitment: Commitment, facts: ClaimFacts) -> Iterable[str]:
             yield name
 
 
-def _waits(commitment: Commitment, facts: ClaimFacts) -> Iterable[Wait]:
+def _waits(commitment: Commitment, facts: ClaimFacts) -> Iterable[ClaimWait]:
     for slot in commitment.slots:
         claim = facts.claims.get(slot.name)
         reason, message = slot.reason, slot.message
         if slot.name in facts.pending:
-            yield Wait(slot.name, Awaited.ANSWER, None, reason, message)
+            yield ClaimWait(slot.name, Awaited.ANSWER, None, reason, message)
         elif claim is None:
             if slot.seen:
-                yield Wait(slot.name, Awaited.CONFIRMATION, None, reason, message)
+                yield ClaimWait(slot.name, Awaited.CONFIRMATION, None, reason, message)
         elif claim.state is ClaimState.PENDING:
             # what the present claim says is newer than why the last one failed
             cause = (claim.reason or reason, claim.message or message)
-            yield Wait(slot.name, Awaited.READY, None, *cause)
+            yield ClaimWait(slot.name, Awaited.READY, None, *cause)
         elif claim.state is not ClaimState.READY:
-            yield Wait(slot.name, Awaited.GONE, None, reason, message)
+            yield ClaimWait(slot.name, Awaited.GONE, None, reason, message)
 
 
-def _held_back(slots: Iterable[Slot]) -> Iterable[Wait]:
+def _held_back(slots: Iterable[Slot]) -> Iterable[ClaimWait]:
     for slot in slots:
-        yield Wait(slot.name, Awaited.ROOM, None, slot.reason, slot.message)
+        yield ClaimWait(slot.name, Awaited.ROOM, None, slot.reason, slot.message)
 
 
-def _backing_off(slots: Iterable[Slot]) -> Iterable[Wait]:
+def _backing_off(slots: Iterable[Slot]) -> Iterable[ClaimWait]:
     for slot in slots:
-        yield Wait(slot.name, Awaited.BACK_OFF, _retry_at(slot), slot.reason, slot.message)
+        yield ClaimWait(slot.name, Awaited.BACK_OFF, _retry_at(slot), slot.reason, slot.message)
 
 
 def _retry_at(slot: Slot) -> datetime:

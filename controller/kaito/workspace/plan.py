@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.decision import ClaimDecision
     from controller.kaito.workloads import HistoryStep
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.kaito.workspace.progress import Progress
+    from controller.kaito.workspace.progress import NodeProgress
     from controller.runtime.plan import Create, Lookup, Write
 
 
@@ -73,7 +73,7 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     )
 
 
-def _lookups(progress: Progress) -> tuple[Lookup, ...]:
+def _lookups(progress: NodeProgress) -> tuple[Lookup, ...]:
     """Live reads of what must certainly be gone before anything takes its place."""
     if progress.pool is not None:
         return look_up_lost(progress.pool)
@@ -81,7 +81,7 @@ def _lookups(progress: Progress) -> tuple[Lookup, ...]:
 
 
 def _annotations(
-    seen: WorkspaceObservation, progress: Progress, history: HistoryStep
+    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
 ) -> dict[str, str]:
     """The annotations of the Workspace; the revision is among them once it is stored."""
     marks = dict(history.revision.annotations) if history.create is None else {}
@@ -94,7 +94,7 @@ def _annotations(
     return marks
 
 
-def _creates(seen: WorkspaceObservation, progress: Progress) -> tuple[Create, ...]:
+def _creates(seen: WorkspaceObservation, progress: NodeProgress) -> tuple[Create, ...]:
     """The requests for nodes."""
     request, claims = seen.valid_goal.request, progress.claims
     if progress.pool is not None and seen.pool is not None and progress.pool.create:
@@ -105,7 +105,7 @@ def _creates(seen: WorkspaceObservation, progress: Progress) -> tuple[Create, ..
     return tuple(create_claims(claims.create, request, seen.workspace.metadata, cloud))
 
 
-def _changes(seen: WorkspaceObservation, progress: Progress) -> Iterator[Write]:
+def _changes(seen: WorkspaceObservation, progress: NodeProgress) -> Iterator[Write]:
     """Changes of the requests for nodes."""
     if progress.claims is not None:
         yield from delete_claims(progress.claims.delete, "it is no longer wanted")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class NodeProgress:
     """The progress of the nodes of a valid Workspace.
 
     Attributes:
@@ -64,7 +64,7 @@ class Progress:
         return self.pool is not None and self.pool.commitment.covered > 0
 
 
-def progress_of(seen: WorkspaceObservation, now: datetime) -> Progress:
+def progress_of(seen: WorkspaceObservation, now: datetime) -> NodeProgress:
     """The progress of a valid Workspace.
 
     Nothing is decided for a model about which nothing is known yet.
@@ -82,7 +82,7 @@ def progress_of(seen: WorkspaceObservation, now: datetime) -> Progress:
         elif not is_pool and seen.claims is not None:
             facts = _facts(seen, seen.claims, request, target.count)
             claims = decide_claims(facts, now, seen.settings.claims)
-    return Progress(
+    return NodeProgress(
         target,
         _readiness(seen, workers, target.count),
         workers,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from controller.kaito.presets import NodeGPUs
     from controller.kaito.workloads import Operations
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.kaito.workspace.progress import Progress
+    from controller.kaito.workspace.progress import NodeProgress
     from controller.kube.objects import StatefulSet
     from controller.kube.resources import Resource
     from controller.runtime.plan import Write
@@ -76,7 +76,7 @@ class WorkloadStep:
 
 
 def workload_step(
-    seen: WorkspaceObservation, progress: Progress, history: HistoryStep
+    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
 ) -> WorkloadStep:
     """The next step of a valid Workspace; nothing before its revision is stored."""
     if history.create is not None or seen.workload.has_pending_writes or not progress.target.count:
@@ -100,7 +100,7 @@ def workload_step(
 
 
 def _inference(
-    seen: WorkspaceObservation, progress: Progress, history: HistoryStep
+    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
 ) -> WorkloadStep:
     present = seen.workload.server
     if present is not None:
@@ -147,7 +147,7 @@ def _missing_services(seen: WorkspaceObservation) -> Iterator[Create]:
 
 
 def _server_body(
-    seen: WorkspaceObservation, progress: Progress, history: HistoryStep
+    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
 ) -> dict[str, Any] | None:
     """The body of the StatefulSet; None while the model is not known.
 
@@ -181,7 +181,7 @@ def _server_body(
 
 
 def _changes(
-    seen: WorkspaceObservation, progress: Progress, history: HistoryStep
+    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
 ) -> tuple[Operations, Operations]:
     """The changes that a server needs that exists: to its image, or else to the rest.
 
@@ -210,7 +210,9 @@ def _patch(
         yield JsonPatch(target, present.metadata.uid, operations, on_success=event)
 
 
-def _tuning(seen: WorkspaceObservation, progress: Progress, history: HistoryStep) -> WorkloadStep:
+def _tuning(
+    seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
+) -> WorkloadStep:
     """The job is replaced in the background: deleted, and created when its DELETE event came."""
     present, revision = seen.workload.job, history.revision
     if present is None:

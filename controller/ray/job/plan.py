@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.facts import JobFacts
-    from controller.ray.job.state_machine.transitions import Step
+    from controller.ray.job.state_machine.transitions import DueTransition
     from controller.runtime.plan import MergePatch
 
 
@@ -78,7 +78,7 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
 
 
 def _plan_transition(
-    seen: JobObservation, step: Step, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, step: DueTransition, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """The write that enters the next state; a failed attempt's log is read before it."""
     watched = interests(seen)

@@ -34,7 +34,7 @@ from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
 from controller.ray.service.rollout.edits import edited_cluster, keeps_outdated_cluster
 from controller.ray.service.rollout.facts import GoalCluster
 from controller.ray.service.rollout.moves import rescue
-from controller.ray.service.rollout.steps import Wait
+from controller.ray.service.rollout.steps import RolloutWait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import (
     CONTROLLER_DELAY,
@@ -115,7 +115,7 @@ def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: date
     if unknown:
         return Plan(stages=(unknown,), subscriptions=subscriptions(seen, settings))
     step = next_step(facts)
-    if not isinstance(step, Wait):
+    if not isinstance(step, RolloutWait):
         patch = transition_patch(seen, facts, step, now)
         return Plan(commit=patch, subscriptions=subscriptions(seen, settings))
     return replace(
@@ -190,7 +190,7 @@ def _finalize(seen: ServiceObservation) -> Plan:
     return Plan(stages=stages_of(delete_all(seen)))
 
 
-def _next_deadline(seen: ServiceObservation, step: Wait, now: datetime) -> float | None:
+def _next_deadline(seen: ServiceObservation, step: RolloutWait, now: datetime) -> float | None:
     """Seconds until the next moment that no event marks.
 
     A replaced cluster may be deleted, lost applications are deployed again, a Serve that cannot be
@@ -208,7 +208,7 @@ def _next_deadline(seen: ServiceObservation, step: Wait, now: datetime) -> float
     waits.append(seconds_to_timeout(seen, now))
     if _has_name_conflict(seen):
         waits.append(NAME_CONFLICT_RETRY)
-    if step is Wait.INTERVAL:
+    if step is RolloutWait.INTERVAL:
         waits.append(seconds_to_next_shift(seen, now))
     return min((each for each in waits if each is not None), default=None)
 

@@ -11,7 +11,7 @@ import pytest
 from controller.__main__ import main
 from controller.command.cli import parser
 from controller.command.rollout.errors import RolloutError
-from controller.command.rollout.progress import GroupProgress, Progress
+from controller.command.rollout.progress import GroupProgress, RolloutProgress
 from controller.command.rollout.raycluster import RayClusterRollout
 from controller.command.rollout.rayclusterfleet import RayClusterFleetRollout
 from controller.command.rollout.report import Report
@@ -139,23 +139,23 @@ def test_the_groups_are_read_from_the_status_if_it_has_them():
 @pytest.mark.parametrize(
     ("progress", "text"),
     [
-        (Progress("unobserved"), 'Waiting for raycluster "a" spec update to be observed...'),
+        (RolloutProgress("unobserved"), 'Waiting for raycluster "a" spec update to be observed...'),
         (
-            Progress("rolling", "w-1 is being drained", (GroupProgress("g", 3, 1, 3, 2),)),
+            RolloutProgress("rolling", "w-1 is being drained", (GroupProgress("g", 3, 1, 3, 2),)),
             'Waiting for raycluster "a" rollout to finish: w-1 is being drained...',
         ),
         (
-            Progress("paused", "1 left"),
+            RolloutProgress("paused", "1 left"),
             (
                 'raycluster "a" is paused: 1 left; resume it with '
                 "`manta rollout resume raycluster/a -n team`"
             ),
         ),
-        (Progress("failed", "no"), 'raycluster "a" cannot be rolled out: no'),
-        (Progress("complete", "all"), 'raycluster "a" successfully rolled out'),
+        (RolloutProgress("failed", "no"), 'raycluster "a" cannot be rolled out: no'),
+        (RolloutProgress("complete", "all"), 'raycluster "a" successfully rolled out'),
     ],
 )
-def test_progress_is_told_in_kubectls_words(progress: Progress, text: str):
+def test_progress_is_told_in_kubectls_words(progress: RolloutProgress, text: str):
     assert sentence(parse_workload(["raycluster/a"], "team"), progress) == text
 
 

@@ -22,9 +22,9 @@ from controller.ray.service.rollout.facts import (
 from controller.ray.service.rollout.shares import FULL, Shares
 from controller.ray.service.rollout.steps import (
     Change,
+    RolloutWait,
     SetPendingCapacity,
     SetPendingWeight,
-    Wait,
 )
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import put_configs
@@ -47,7 +47,7 @@ from tests.ray.service.scenes import (
 )
 
 if TYPE_CHECKING:
-    from controller.ray.service.rollout.steps import Step
+    from controller.ray.service.rollout.steps import RolloutStep
 
 OLD_CONFIG = serve_config("old", replicas=2)
 NEW_CONFIG = serve_config("new", replicas=4) + "    ray_actor_options: {num_cpus: 0.5}\n"
@@ -62,7 +62,7 @@ def puts(scene: Scene) -> dict[str, dict[str, Any]]:
     }
 
 
-def step_of(scene: Scene) -> Step:
+def step_of(scene: Scene) -> RolloutStep:
     return next_step(collect_facts(scene.observe(), SETTINGS))
 
 
@@ -120,7 +120,7 @@ ROLLING_BACK = RolloutFacts(
 
 def test_bug_39_no_traffic_returns_to_an_active_cluster_that_is_not_ready():
     unready = replace(ROLLING_BACK.active, ready=40)
-    assert next_step(replace(ROLLING_BACK, active=unready)) is Wait.ACTIVE_CAPACITY
+    assert next_step(replace(ROLLING_BACK, active=unready)) is RolloutWait.ACTIVE_CAPACITY
 
 
 def test_bug_39_a_rollback_ends_though_the_head_of_the_pending_cluster_is_dead():
@@ -147,14 +147,16 @@ def test_bug_40_whatever_ends_a_rollback_clears_its_condition_in_the_same_write(
 @pytest.mark.parametrize(
     ("ready", "step"),
     [
-        (None, Wait.PENDING_CAPACITY),
+        (None, RolloutWait.PENDING_CAPACITY),
         (0, SetPendingWeight(0)),
-        (20, Wait.PENDING_CAPACITY),
+        (20, RolloutWait.PENDING_CAPACITY),
         (30, SetPendingWeight(30)),
         (40, SetPendingWeight(40)),
     ],
 )
-def test_bug_44_no_more_traffic_moves_than_there_are_ready_replicas(ready: int | None, step: Step):
+def test_bug_44_no_more_traffic_moves_than_there_are_ready_replicas(
+    ready: int | None, step: RolloutStep
+):
     facts = replace(
         ROLLING_BACK,
         goal=GoalCluster.PENDING,
@@ -177,7 +179,7 @@ def test_bug_45_services_stay_where_they_are_while_serve_has_not_started(
         del scene.states[uid]
     else:
         scene.states[uid] = state
-    assert step_of(scene) is Wait.PENDING_TO_SERVE
+    assert step_of(scene) is RolloutWait.PENDING_TO_SERVE
     children = [child for child, _ in scene.observe().children]
     selected = {child.body["spec"]["selector"]["ray.io/cluster"] for child in children}
     assert selected == {active.metadata.name}
@@ -189,7 +191,7 @@ def test_bug_49_however_long_a_cluster_takes_no_other_is_made(role: str, has_hea
     slow = ClusterFacts(recorded=True, exists=True, has_head=has_head)
     goal = GoalCluster.ACTIVE if role == "active" else GoalCluster.PENDING
     facts = replace(RolloutFacts(goal=goal), **{role: slow})
-    assert isinstance(next_step(facts), Wait)
+    assert isinstance(next_step(facts), RolloutWait)
 
 
 @pytest.mark.parametrize("autoscaled", [False, True])

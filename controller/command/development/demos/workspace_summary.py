@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller.command.development.demos.summary import DemoSummary
-from controller.command.development.demos.workspace_waits import Wait
+from controller.command.development.demos.workspace_waits import MeasuredWait
 
 
 @dataclass(slots=True)
 class WorkspaceDemoSummary(DemoSummary):
     """The waits of the demo, and the answer of the server."""
 
-    waits: list[Wait] = field(default_factory=list[Wait])
+    waits: list[MeasuredWait] = field(default_factory=list[MeasuredWait])
     model: str = ""
     question: str = ""
     answer: str = ""

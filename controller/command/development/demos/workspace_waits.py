@@ -21,8 +21,8 @@ _SECONDS: Final = "controller_runtime_reconcile_time_seconds"
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """One wait.
+class MeasuredWait:
+    """A wait, with what it cost.
 
     Attributes:
         awaited: what was waited for.
@@ -57,7 +57,7 @@ class Waits:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
-        self.done: list[Wait] = []
+        self.done: list[MeasuredWait] = []
 
     @contextmanager
     def measure(self, awaited: str, kaito: str) -> Generator[None]:
@@ -66,7 +66,7 @@ class Waits:
         began, reconciles, held = clock(), self._sample("count"), self._sample("sum")
         yield
         self.done.append(
-            Wait(
+            MeasuredWait(
                 awaited,
                 kaito,
                 clock() - began,

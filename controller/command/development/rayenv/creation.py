@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.command.development.rayenv.environment import RayEnvironment
-    from controller.command.development.rayenv.progress import Progress
+    from controller.command.development.rayenv.progress import ProgressDisplay
 
 _SPACE = 800_000_000  # bytes: the environment, and the downloads beside it
 _LOCK_POLL = 0.5  # seconds until the lock is tried again: it cannot be waited for
 
 
-async def create_ray_environment(environment: RayEnvironment, progress: Progress) -> None:
+async def create_ray_environment(environment: RayEnvironment, progress: ProgressDisplay) -> None:
     """Create `environment` unless it is complete.
 
     Cancellation ends the installer and removes the partial environment.
@@ -56,7 +56,7 @@ async def create_ray_environment(environment: RayEnvironment, progress: Progress
 
 
 @asynccontextmanager
-async def _exclusive_lock(path: Path, progress: Progress) -> AsyncGenerator[int]:
+async def _exclusive_lock(path: Path, progress: ProgressDisplay) -> AsyncGenerator[int]:
     """Hold the lock file `path`; yields its descriptor."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
@@ -78,7 +78,7 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-async def _make(environment: RayEnvironment, progress: Progress, lock: int) -> None:
+async def _make(environment: RayEnvironment, progress: ProgressDisplay, lock: int) -> None:
     folder = environment.folder
     await _remove(folder)
     _check_space(folder)
@@ -92,7 +92,9 @@ async def _make(environment: RayEnvironment, progress: Progress, lock: int) -> N
             await asyncio.shield(_remove(folder))
 
 
-async def _install(environment: RayEnvironment, progress: Progress, installer: Installer) -> None:
+async def _install(
+    environment: RayEnvironment, progress: ProgressDisplay, installer: Installer
+) -> None:
     folder, version = environment.folder, environment.pins["ray"]
     progress.step(f"making an environment for Python {python_version()} in {folder}")
     await installer.run(sys.executable, "-m", "venv", str(folder))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.command.development.rayenv.environment import RayEnvironment
-    from controller.command.development.rayenv.progress import Progress
+    from controller.command.development.rayenv.progress import ProgressDisplay
 
 _LAST_LINES = 40
 _INSTALL_POLL = 0.5  # seconds between two checks of how much is installed
@@ -49,7 +49,7 @@ class Installer:
         self._temporary = folder / "tmp"
         self._lock = lock
 
-    async def pip_install(self, environment: RayEnvironment, progress: Progress) -> None:
+    async def pip_install(self, environment: RayEnvironment, progress: ProgressDisplay) -> None:
         """Install everything that the lock file pins: wheels only, hashes checked.
 
         Raises:
@@ -108,7 +108,7 @@ class Installer:
 class _Installing:
     """Progress of pip, which names what it collects and then installs silently."""
 
-    def __init__(self, environment: RayEnvironment, progress: Progress) -> None:
+    def __init__(self, environment: RayEnvironment, progress: ProgressDisplay) -> None:
         self._site = environment.folder / "lib"
         self._total = sum("==" in line for line in environment.lock.read_text().splitlines())
         self._collected = 0

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
-class Progress(Protocol):
+class ProgressDisplay(Protocol):
     """Shows the progress of creating an environment."""
 
     def step(self, text: str) -> None:
@@ -87,7 +87,7 @@ class LiveProgress:
             self._bars.update(self._present, completed=1, total=1)
 
 
-def progress_for_people() -> Progress:
+def progress_for_people() -> ProgressDisplay:
     """Bars if standard error is a terminal, plain lines elsewhere or without `rich`."""
     if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
         try:

@@ -23,7 +23,7 @@ from controller.kaito.workspace.revisions import SCOPE as HISTORY_SCOPE
 from controller.kaito.workspace.revisions import history_of
 from controller.kaito.workspace.serving import serves
 from controller.kaito.workspace.status.outcome import (
-    State,
+    WorkspaceState,
     inference_conditions,
     inference_state,
     tuning_conditions,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.kaito.workspace.progress import Progress
+    from controller.kaito.workspace.progress import NodeProgress
     from controller.kaito.workspace.workload import WorkloadStep
     from controller.runtime.plan import Failure
 
@@ -86,7 +86,7 @@ def _outcome(
     if seen.valid_goal.spec.tuning is not None:
         return tuning_conditions(state, cause.message)
     return inference_conditions(
-        is_ready=state is State.READY, reason=cause.reason, message=cause.message
+        is_ready=state is WorkspaceState.READY, reason=cause.reason, message=cause.message
     )
 
 
@@ -101,14 +101,14 @@ def _workload_cause(
     return step.blocked or find(seen.workload.pods) or Blocked("", "")
 
 
-def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> State:
+def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> WorkspaceState:
     if seen.valid_goal.spec.tuning is not None:
         return tuning_state(seen.workload.job)
     is_ready = has_nodes and serves(seen.workload.server)
     return inference_state(seen.status.get("state", ""), is_ready=is_ready)
 
 
-def _counts(progress: Progress) -> Status:
+def _counts(progress: NodeProgress) -> Status:
     names = sorted(node.name for node in progress.workers if node.is_ready)
     wanted: Status = {"workerNodes": names or None}
     if progress.target.count:

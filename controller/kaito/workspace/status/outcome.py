@@ -17,7 +17,7 @@ JOB_STARTED: Final = "JobStarted"
 WORKSPACE_SUCCEEDED: Final = "WorkspaceSucceeded"
 
 
-class State(Enum):
+class WorkspaceState(Enum):
     """`status.state`."""
 
     PENDING = "Pending"
@@ -56,15 +56,15 @@ def inference_conditions(
     yield _pending("workspace is waiting for inference workload readiness")
 
 
-def tuning_conditions(state: State, cause: str = "") -> Iterator[ConditionFacts]:
+def tuning_conditions(state: WorkspaceState, cause: str = "") -> Iterator[ConditionFacts]:
     """`JobStarted` and `WorkspaceSucceeded` of a model that is tuned.
 
     Args:
         state: of the tuning.
         cause: what keeps it from getting further, in words; empty while it is merely waited for.
     """
-    started = state in {State.RUNNING, State.SUCCEEDED}
-    if state is State.FAILED:
+    started = state in {WorkspaceState.RUNNING, WorkspaceState.SUCCEEDED}
+    if state is WorkspaceState.FAILED:
         reason, text = "WorkspaceTuningJobStatusFailed", _because("tuning job failed", cause)
     elif started:
         reason, text = "WorkspaceTuningJobStatusStarted", "Tuning job has started"
@@ -73,13 +73,13 @@ def tuning_conditions(state: State, cause: str = "") -> Iterator[ConditionFacts]
         text = _because("Tuning job has not started", cause)
     yield ConditionFacts(JOB_STARTED, is_true=started, reason=reason, message=text)
     match state:
-        case State.SUCCEEDED:
+        case WorkspaceState.SUCCEEDED:
             yield _succeeded()
-        case State.FAILED:
+        case WorkspaceState.FAILED:
             yield ConditionFacts(
                 WORKSPACE_SUCCEEDED, is_true=False, reason="workspaceFailed", message=text
             )
-        case State.RUNNING:
+        case WorkspaceState.RUNNING:
             running = "workspace has not completed yet, tuning job is running"
             yield _pending(_because(running, cause))
         case _:
@@ -90,26 +90,28 @@ def _because(fact: str, cause: str) -> str:
     return f"{fact}; {cause}" if cause else fact
 
 
-def tuning_state(job: Job | None) -> State:
+def tuning_state(job: Job | None) -> WorkspaceState:
     """The state of a tuning.
 
     Kaito calls it failed as soon as one pod has failed, also if the next one succeeds (KAI-13).
     """
     if job is None:
-        return State.PENDING
+        return WorkspaceState.PENDING
     ended = {each.type for each in job.status.conditions if each.status == "True"}
     if "Complete" in ended:
-        return State.SUCCEEDED
+        return WorkspaceState.SUCCEEDED
     if "Failed" in ended:
-        return State.FAILED
-    return State.RUNNING if job.status.active or job.status.ready else State.PENDING
+        return WorkspaceState.FAILED
+    return (
+        WorkspaceState.RUNNING if job.status.active or job.status.ready else WorkspaceState.PENDING
+    )
 
 
-def inference_state(present: str, *, is_ready: bool) -> State:
+def inference_state(present: str, *, is_ready: bool) -> WorkspaceState:
     """`Pending` until it was ready once, and never again."""
     if is_ready:
-        return State.READY
-    return State.NOT_READY if present in {"Ready", "NotReady"} else State.PENDING
+        return WorkspaceState.READY
+    return WorkspaceState.NOT_READY if present in {"Ready", "NotReady"} else WorkspaceState.PENDING
 
 
 def _succeeded() -> ConditionFacts:

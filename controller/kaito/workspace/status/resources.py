@@ -20,7 +20,7 @@ from controller.kaito.provisioning.conditions import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.kaito.workspace.progress import Progress
+    from controller.kaito.workspace.progress import NodeProgress
     from controller.runtime.plan import Failure
 
 _NOT_SERVED: Final = (
@@ -30,7 +30,7 @@ _NOT_SERVED: Final = (
 
 
 def resource_conditions(
-    progress: Progress, failures: tuple[Failure, ...]
+    progress: NodeProgress, failures: tuple[Failure, ...]
 ) -> tuple[ConditionFacts, ...]:
     """`NodeClaimReady` if nodes are claimed, `NodesReady`, and `ResourceReady` for both."""
     if not progress.target.count:
@@ -47,7 +47,7 @@ def invalid_condition(reason: str, message: str) -> ConditionFacts:
     return _false(RESOURCE_READY, reason, message)
 
 
-def _claims(progress: Progress, failures: tuple[Failure, ...]) -> Iterator[ConditionFacts]:
+def _claims(progress: NodeProgress, failures: tuple[Failure, ...]) -> Iterator[ConditionFacts]:
     failure = next((each for each in failures if _is_request(each)), None)
     if failure is not None:
         yield _false(NODE_CLAIM_READY, failure.reason, what_failed(failure))
@@ -66,7 +66,7 @@ def _is_request(failure: Failure) -> bool:
     return not target.resource.namespaced and target.resource != NODES
 
 
-def _nodes(progress: Progress, failures: tuple[Failure, ...]) -> ConditionFacts:
+def _nodes(progress: NodeProgress, failures: tuple[Failure, ...]) -> ConditionFacts:
     failure = next((each for each in failures if each.write.target.resource.kind == "Node"), None)
     if failure is not None and not progress.nodes.is_ready:
         return _false(NODES_READY, progress.nodes.reason, what_failed(failure))

@@ -51,7 +51,7 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DueTransition:
     """A transition that is due.
 
     Attributes:
@@ -171,7 +171,7 @@ TABLE: Final[tuple[Transition, ...]] = (
 )
 
 
-def next_step(state: State, facts: JobFacts) -> Step | None:
+def next_step(state: State, facts: JobFacts) -> DueTransition | None:
     """The transition that is due; None if the state does not change."""
     if facts.deleted:
         return None  # only the finalizer matters
@@ -194,15 +194,15 @@ def after_failure(reason: FailureReason, *, failed: int, backoff_limit: int) -> 
     return State.FAILED
 
 
-def _step(then: Enter | Fail | Stay, facts: JobFacts) -> Step | None:
+def _step(then: Enter | Fail | Stay, facts: JobFacts) -> DueTransition | None:
     match then:
         case Enter(state, reason):
-            return Step(state, reason)
+            return DueTransition(state, reason)
         case Fail(reason):
             state = after_failure(
                 reason, failed=facts.failed + 1, backoff_limit=facts.backoff_limit
             )
-            return Step(state, reason, failed=True)
+            return DueTransition(state, reason, failed=True)
         case Stay():
             return None
 

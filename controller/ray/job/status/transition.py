@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.deadlines import Deadlines
-    from controller.ray.job.state_machine.transitions import Step
+    from controller.ray.job.state_machine.transitions import DueTransition
     from controller.runtime.plan import MergePatch
 
 Status = dict[str, Any]
@@ -50,7 +50,7 @@ _CLEARED: Status = {
 
 
 def transition_patch(
-    seen: JobObservation, step: Step, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, step: DueTransition, settings: JobSettings, deadlines: Deadlines
 ) -> MergePatch:
     """The status write that enters the next state."""
     patch = _TransitionPatch(seen, step, settings, deadlines)
@@ -68,7 +68,7 @@ class _TransitionPatch:
     """The changes, conditions and event of one transition."""
 
     def __init__(
-        self, seen: JobObservation, step: Step, settings: JobSettings, deadlines: Deadlines
+        self, seen: JobObservation, step: DueTransition, settings: JobSettings, deadlines: Deadlines
     ) -> None:
         self._seen = seen
         self._step = step

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from controller.ray.service.rollout.facts import Selection
 from controller.ray.service.rollout.shares import FULL, safe_weight
 from controller.ray.service.rollout.steps import (
+    RolloutWait,
     SetActiveCapacity,
     SetPendingCapacity,
     SetPendingWeight,
-    Wait,
 )
 
 if TYPE_CHECKING:
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from controller.ray.service.rollout.steps import Move
 
 
-def move_forward(facts: RolloutFacts) -> Move | Wait:
-    """The next change towards the pending cluster; `Wait.NOTHING` if it has taken over."""
+def move_forward(facts: RolloutFacts) -> Move | RolloutWait:
+    """The next change towards the pending cluster; `RolloutWait.NOTHING` if it has taken over."""
     shares = facts.shares
     if (rescued := rescue(facts)) is not None:
         return rescued
     if not facts.route_in_force:
-        return Wait.GATEWAY
+        return RolloutWait.GATEWAY
     if shares.pending_weight < shares.pending_capacity:
         return _shift_forward(facts)
     if shares.active_capacity == 0:
-        return Wait.NOTHING
+        return RolloutWait.NOTHING
     return _rebalance_forward(facts)
 
 
-def move_back(facts: RolloutFacts) -> Move | Wait:
-    """The next change towards the active cluster; `Wait.NOTHING` if it has everything back."""
+def move_back(facts: RolloutFacts) -> Move | RolloutWait:
+    """The next change towards the active cluster; `RolloutWait.NOTHING` if it has everything."""
     shares, surge = facts.shares, facts.options.surge
     if (rescued := rescue(facts)) is not None:
         return rescued
@@ -47,19 +47,19 @@ def move_back(facts: RolloutFacts) -> Move | Wait:
     if shares.active_capacity < FULL and shares.active_capacity + shares.pending_capacity <= FULL:
         return SetActiveCapacity(min(FULL, shares.active_capacity + surge))
     if shares.active_weight == FULL and _is_empty(facts):
-        return Wait.NOTHING
+        return RolloutWait.NOTHING
     if not facts.route_in_force:
-        return Wait.GATEWAY
+        return RolloutWait.GATEWAY
     return SetPendingCapacity(max(shares.pending_weight, shares.pending_capacity - surge))
 
 
-def _rebalance_forward(facts: RolloutFacts) -> Move | Wait:
+def _rebalance_forward(facts: RolloutFacts) -> Move | RolloutWait:
     """Add capacity to the pending cluster, or take from the active one what it does not need."""
     shares, surge = facts.shares, facts.options.surge
     if shares.active_capacity + shares.pending_capacity <= FULL:
         return SetPendingCapacity(min(FULL, shares.pending_capacity + surge))
     if shares.pending_weight == FULL and facts.selection is not Selection.PENDING:
-        return Wait.SERVICES
+        return RolloutWait.SERVICES
     return SetActiveCapacity(max(shares.active_weight, shares.active_capacity - surge))
 
 
@@ -76,26 +76,26 @@ def rescue(facts: RolloutFacts) -> SetPendingWeight | None:
     return None if weight == facts.shares.pending_weight else SetPendingWeight(weight)
 
 
-def _shift_forward(facts: RolloutFacts) -> SetPendingWeight | Wait:
+def _shift_forward(facts: RolloutFacts) -> SetPendingWeight | RolloutWait:
     shares = facts.shares
     if not facts.pending.serves:
-        return Wait.PENDING_TO_SERVE
+        return RolloutWait.PENDING_TO_SERVE
     wanted = min(shares.pending_weight + facts.options.step, shares.pending_capacity)
     weight = min(wanted, facts.pending.ready or 0)
     if weight <= shares.pending_weight:
-        return Wait.PENDING_CAPACITY
-    return SetPendingWeight(weight) if facts.interval_passed else Wait.INTERVAL
+        return RolloutWait.PENDING_CAPACITY
+    return SetPendingWeight(weight) if facts.interval_passed else RolloutWait.INTERVAL
 
 
-def _shift_back(facts: RolloutFacts) -> SetPendingWeight | Wait:
+def _shift_back(facts: RolloutFacts) -> SetPendingWeight | RolloutWait:
     shares = facts.shares
     wanted = min(shares.active_weight + facts.options.step, shares.active_capacity)
     weight = min(wanted, facts.active.ready or 0)
     if weight <= shares.active_weight:
-        return Wait.ACTIVE_CAPACITY
+        return RolloutWait.ACTIVE_CAPACITY
     if not facts.route_in_force:
-        return Wait.GATEWAY
-    return SetPendingWeight(FULL - weight) if facts.interval_passed else Wait.INTERVAL
+        return RolloutWait.GATEWAY
+    return SetPendingWeight(FULL - weight) if facts.interval_passed else RolloutWait.INTERVAL
 
 
 def carrying_weight(facts: RolloutFacts) -> int:

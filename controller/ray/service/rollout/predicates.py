@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controller.ray.service.rollout.facts import GoalCluster, Selection, Strategy
 from controller.ray.service.rollout.moves import move_back
 from controller.ray.service.rollout.shares import FULL
-from controller.ray.service.rollout.steps import Wait
+from controller.ray.service.rollout.steps import RolloutWait
 
 if TYPE_CHECKING:
     from controller.ray.service.rollout.facts import RolloutFacts
@@ -85,4 +85,4 @@ def rollback_is_impossible(facts: RolloutFacts) -> bool:
 
 def active_has_everything(facts: RolloutFacts) -> bool:
     """Nothing is left to hand back."""
-    return move_back(facts) is Wait.NOTHING
+    return move_back(facts) is RolloutWait.NOTHING

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controller.ray.service.rollout.facts import Selection
 from controller.ray.service.rollout.moves import carrying_weight
 from controller.ray.service.rollout.shares import FULL
-from controller.ray.service.rollout.steps import Change, Wait
+from controller.ray.service.rollout.steps import Change, RolloutWait
 from controller.ray.service.rollout.transitions import Phase, next_step, phase_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def wanted_selection(facts: RolloutFacts) -> Selection:
     if facts.incremental and phase_of(facts) in _STEPWISE:
         return _of_traffic(facts)
     step = next_step(facts)
-    if step is Wait.SERVICES or step is Change.PROMOTE:
+    if step is RolloutWait.SERVICES or step is Change.PROMOTE:
         return Selection.PENDING
     return Selection.ACTIVE if facts.active.recorded else facts.selection
 

@@ -40,7 +40,7 @@ class SetPendingWeight:
     percent: int
 
 
-class Wait(Enum):
+class RolloutWait(Enum):
     """The event that the rollout waits for."""
 
     NOTHING = "nothing: the rollout is complete"
@@ -53,4 +53,4 @@ class Wait(Enum):
 
 
 Move: TypeAlias = SetActiveCapacity | SetPendingCapacity | SetPendingWeight
-Step: TypeAlias = Change | Move | Wait
+RolloutStep: TypeAlias = Change | Move | RolloutWait

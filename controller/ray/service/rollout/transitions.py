@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from controller.ray.service.rollout import predicates as when
 from controller.ray.service.rollout.moves import move_back, move_forward
-from controller.ray.service.rollout.steps import Change, Wait
+from controller.ray.service.rollout.steps import Change, RolloutWait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.ray.service.rollout.facts import RolloutFacts
-    from controller.ray.service.rollout.steps import Step
+    from controller.ray.service.rollout.steps import RolloutStep
 
 
 class Phase(Enum):
@@ -37,7 +37,7 @@ class Transition:
 
     phase: Phase
     when: Callable[[RolloutFacts], bool]
-    then: Change | Wait | Callable[[RolloutFacts], Step]
+    then: Change | RolloutWait | Callable[[RolloutFacts], RolloutStep]
 
 
 TABLE: Final[tuple[Transition, ...]] = (
@@ -45,13 +45,13 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(Phase.EMPTY, when.always, Change.PREPARE),
     # First cluster: it becomes active when it serves. A new specification replaces it before that.
     Transition(Phase.FIRST, when.services_select_pending, Change.PROMOTE),
-    Transition(Phase.FIRST, when.pending_serves, Wait.SERVICES),
+    Transition(Phase.FIRST, when.pending_serves, RolloutWait.SERVICES),
     Transition(Phase.FIRST, when.pending_is_outdated, Change.REPLACE_PENDING),
-    Transition(Phase.FIRST, when.always, Wait.PENDING_TO_SERVE),
+    Transition(Phase.FIRST, when.always, RolloutWait.PENDING_TO_SERVE),
     # Serving: a new specification, or the loss of the cluster, asks for another one.
     Transition(Phase.SERVING, when.active_is_lost, Change.PREPARE),
     Transition(Phase.SERVING, when.new_cluster_is_wanted, Change.PREPARE),
-    Transition(Phase.SERVING, when.always, Wait.NOTHING),
+    Transition(Phase.SERVING, when.always, RolloutWait.NOTHING),
     # Upgrading: what the services select is never given up.
     Transition(Phase.UPGRADING, when.pending_has_taken_over, Change.PROMOTE),
     Transition(Phase.UPGRADING, when.requests_cannot_be_divided, Change.STOP_DIVIDING),
@@ -59,8 +59,8 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(Phase.UPGRADING, when.pending_is_unwanted, Change.DROP_PENDING),
     Transition(Phase.UPGRADING, when.pending_is_outdated, Change.REPLACE_PENDING),
     Transition(Phase.UPGRADING, when.is_incremental, move_forward),
-    Transition(Phase.UPGRADING, when.pending_serves, Wait.SERVICES),
-    Transition(Phase.UPGRADING, when.always, Wait.PENDING_TO_SERVE),
+    Transition(Phase.UPGRADING, when.pending_serves, RolloutWait.SERVICES),
+    Transition(Phase.UPGRADING, when.always, RolloutWait.PENDING_TO_SERVE),
     # Rolling back: until the active cluster has everything, unless the user changes their mind.
     Transition(Phase.ROLLING_BACK, when.rollback_is_impossible, Change.RESUME_UPGRADE),
     Transition(Phase.ROLLING_BACK, when.pending_is_the_goal, Change.RESUME_UPGRADE),
@@ -79,11 +79,11 @@ def phase_of(facts: RolloutFacts) -> Phase:
     return Phase.ROLLING_BACK if facts.rolling_back else Phase.UPGRADING
 
 
-def next_step(facts: RolloutFacts) -> Step:
+def next_step(facts: RolloutFacts) -> RolloutStep:
     """The step that is due now: a change, a move, or something to wait for."""
     for row in _ROWS[phase_of(facts)]:
         if row.when(facts):
-            return row.then if isinstance(row.then, Change | Wait) else row.then(facts)
+            return row.then if isinstance(row.then, Change | RolloutWait) else row.then(facts)
     raise AssertionError("every phase ends with a row that always holds")
 
 

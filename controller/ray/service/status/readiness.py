@@ -12,7 +12,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.pod_state import is_ready
 from controller.ray.children.drift import ChildState
 from controller.ray.diagnosis.writes import failure_cause
-from controller.ray.service.rollout.steps import Wait
+from controller.ray.service.rollout.steps import RolloutWait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import refusal, reported_config
 from controller.ray.service.serving.proxies import accepts_requests, failure_of
@@ -177,8 +177,8 @@ def _not_ready(cluster: RayCluster) -> str:
 
 def _of_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> ServiceCause:
     step = next_step(collect_facts(seen, settings, now))
-    if step is Wait.GATEWAY:
+    if step is RolloutWait.GATEWAY:
         return ServiceCause(f"waits for {step.value}: {routing_problem(seen)}")
-    if isinstance(step, Wait) and step is not Wait.NOTHING:
+    if isinstance(step, RolloutWait) and step is not RolloutWait.NOTHING:
         return ServiceCause(f"waits for {step.value}")
     return ServiceCause()

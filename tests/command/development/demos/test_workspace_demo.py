@@ -18,7 +18,7 @@ from controller.command.development.demos.workspace_cloud import (
 )
 from controller.command.development.demos.workspace_referee import WorkspaceReferee
 from controller.command.development.demos.workspace_summary import WorkspaceDemoSummary
-from controller.command.development.demos.workspace_waits import Wait, Waits
+from controller.command.development.demos.workspace_waits import MeasuredWait, Waits
 from controller.devcluster.apiserver.storage.store import Stored, StoredEvent
 from controller.devcluster.karpenter.objects import ProvisionedClaim
 from controller.kaito.workspace import WorkspaceKind
@@ -107,7 +107,7 @@ def test_a_server_before_its_node_has_gpus_is_wrong_and_fails_the_demo():
 
 
 def test_the_summary_says_what_was_waited_for_and_what_was_answered():
-    wait = Wait("a node", "the worker slept", 8.64, 16, 0.333)
+    wait = MeasuredWait("a node", "the worker slept", 8.64, 16, 0.333)
     answer = "This is a stand-in"
     summary = WorkspaceDemoSummary(waits=[wait], model="phi", question="Why?", answer=answer)
     assert summary.text().splitlines() == [
@@ -132,7 +132,7 @@ async def test_reconciles_are_counted_while_it_waits():
         own.observe(0.25)
     with pytest.raises(RuntimeError), waits.measure("a server", "-"):
         raise RuntimeError
-    assert waits.done == [Wait("a node", "-", 10.0, 1, 0.25)]
+    assert waits.done == [MeasuredWait("a node", "-", 10.0, 1, 0.25)]
 
 
 class User:

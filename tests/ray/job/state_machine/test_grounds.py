@@ -13,7 +13,7 @@ from controller.ray.job.state_machine.facts import (
     SubmitterFact,
 )
 from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.state_machine.transitions import Step, next_step
+from controller.ray.job.state_machine.transitions import DueTransition, next_step
 from controller.ray.job.states import State
 from tests.ray.job.state_machine.exploring import explore
 
@@ -90,8 +90,10 @@ def test_a_waiting_job_runs_when_its_id_is_given_and_its_head_recorded():
         for head in HeadFact:
             facts = JobFacts(cluster=ClusterFact.READY, id_given=id_given, head=head)
             due = id_given and head is HeadFact.SAME
-            assert next_step(State.WAITING, facts) == (Step(State.RUNNING) if due else None)
+            assert next_step(State.WAITING, facts) == (
+                DueTransition(State.RUNNING) if due else None
+            )
     lost = JobFacts(cluster=ClusterFact.TERMINATING, interactive=True)
-    assert next_step(State.WAITING, lost) == Step(
+    assert next_step(State.WAITING, lost) == DueTransition(
         State.FAILED, FailureReason.HEAD_LOST, failed=True
     )

@@ -17,7 +17,12 @@ from controller.ray.job.state_machine.facts import (
     SubmitterFact,
 )
 from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.state_machine.transitions import TABLE, Step, after_failure, next_step
+from controller.ray.job.state_machine.transitions import (
+    TABLE,
+    DueTransition,
+    after_failure,
+    next_step,
+)
 from controller.ray.job.states import State
 from tests.ray.job.state_machine.exploring import explore, values
 
@@ -37,7 +42,7 @@ NEVER_RETRIED = {
 GOES_BY_ITSELF = {State.SUSPENDING, State.RETRYING}
 
 
-def running(**facts: Any) -> Step | None:
+def running(**facts: Any) -> DueTransition | None:
     return next_step(State.RUNNING, JobFacts(**{**RUNNING, **facts}))
 
 
@@ -173,9 +178,9 @@ def test_the_exit_of_the_submitter_is_never_the_result_of_the_job(
 ):
     assert running(submitter=submitter, submitter_grace_passed=late) is None
     succeeded = running(submitter=submitter, submitter_grace_passed=late, ray=RayFact.SUCCEEDED)
-    assert succeeded == Step(State.COMPLETE)
+    assert succeeded == DueTransition(State.COMPLETE)
     failed = running(submitter=submitter, submitter_grace_passed=late, ray=RayFact.FAILED)
-    assert failed == Step(State.FAILED, FailureReason.APP_FAILED, failed=True)
+    assert failed == DueTransition(State.FAILED, FailureReason.APP_FAILED, failed=True)
 
 
 def test_a_result_waits_for_the_submitter_within_the_grace_period():
@@ -204,7 +209,7 @@ def test_what_ray_says_stands_whatever_has_become_of_cluster_deadline_and_suspen
 
 def test_a_deadline_stops_the_job_first_and_its_stop_is_no_success():
     assert running(deadline_passed=True, stopped=False) is None
-    over = Step(State.FAILED, FailureReason.DEADLINE_EXCEEDED, failed=True)
+    over = DueTransition(State.FAILED, FailureReason.DEADLINE_EXCEEDED, failed=True)
     assert running(deadline_passed=True, stopped=True) == over
     none = SubmitterFact.NONE
     assert running(deadline_passed=True, ray=RayFact.STOPPED, submitter=none) == over
@@ -214,11 +219,13 @@ def test_a_healthy_dashboard_that_does_not_know_the_id_gives_the_submitter_thirt
     failed = {"ray": RayFact.NOT_FOUND, "submitter": SubmitterFact.FAILED}
     assert running(**failed) is None
     step = running(**failed, submitter_grace_passed=True)
-    assert step == Step(State.FAILED, FailureReason.SUBMISSION_FAILED, failed=True)
+    assert step == DueTransition(State.FAILED, FailureReason.SUBMISSION_FAILED, failed=True)
     ended = {"ray": RayFact.NOT_FOUND, "submitter": SubmitterFact.SUCCEEDED}
     assert running(**ended) is None
     step = running(**ended, submitter_grace_passed=True)
-    assert step == Step(State.FAILED, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED, failed=True)
+    assert step == DueTransition(
+        State.FAILED, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED, failed=True
+    )
 
 
 def test_a_dashboard_out_of_reach_counts_after_five_minutes_only():
@@ -241,7 +248,7 @@ def test_a_dashboard_out_of_reach_counts_after_five_minutes_only():
 
 
 def test_a_lost_head_is_the_end_of_the_attempt_unless_the_new_one_knows_the_job():
-    lost = Step(State.FAILED, FailureReason.HEAD_LOST, failed=True)
+    lost = DueTransition(State.FAILED, FailureReason.HEAD_LOST, failed=True)
     assert running(head=HeadFact.REPLACED, ray=RayFact.NOT_FOUND) == lost
     assert running(head=HeadFact.REPLACED, ray=RayFact.ACTIVE) is None
     for ray in RayFact:
@@ -257,7 +264,7 @@ def test_a_lost_head_is_the_end_of_the_attempt_unless_the_new_one_knows_the_job(
 
 def test_a_refused_submission_is_over_at_once_but_not_if_ray_has_the_job_after_all():
     step = running(submission_refused=True, ray=RayFact.NOT_FOUND, submitter=SubmitterFact.NONE)
-    assert step == Step(State.FAILED, FailureReason.SUBMISSION_FAILED, failed=True)
+    assert step == DueTransition(State.FAILED, FailureReason.SUBMISSION_FAILED, failed=True)
     for ray in (RayFact.ACTIVE, RayFact.NO_ANSWER):
         assert running(submission_refused=True, ray=ray, submitter=SubmitterFact.NONE) is None
 
@@ -268,13 +275,15 @@ def test_a_failure_is_not_final_while_it_cannot_be_read_how_often_to_retry():
             step = running(
                 ray=ray, submitter=submitter, valid=False, was_known=True, result_grace_passed=True
             )
-            assert step == Step(State.VALIDATION_FAILED, FailureReason.VALIDATION_FAILED)
+            assert step == DueTransition(State.VALIDATION_FAILED, FailureReason.VALIDATION_FAILED)
 
 
 def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
     absent: dict[str, Any] = {"submitter": SubmitterFact.ABSENT, "ray": RayFact.NOT_FOUND}
     step = running(**absent, pre_running_deadline_passed=True)
-    assert step == Step(State.FAILED, FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED, failed=True)
+    assert step == DueTransition(
+        State.FAILED, FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED, failed=True
+    )
     assert running(**absent) is None
     assert running(**absent, pre_running_deadline_passed=True, head=HeadFact.UNRECORDED) is None
     active = absent | {"ray": RayFact.ACTIVE}
@@ -283,15 +292,15 @@ def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
 
 def test_a_specification_that_is_corrected_goes_on_with_the_attempt_it_had():
     ran = next_step(State.VALIDATION_FAILED, JobFacts(has_attempt=True, may_be_submitted=True))
-    assert ran == Step(State.RUNNING)
+    assert ran == DueTransition(State.RUNNING)
     back = next_step(State.VALIDATION_FAILED, JobFacts(has_attempt=True))
-    assert back == Step(State.INITIALIZING)
-    assert next_step(State.VALIDATION_FAILED, JobFacts()) == Step(State.NEW)
+    assert back == DueTransition(State.INITIALIZING)
+    assert next_step(State.VALIDATION_FAILED, JobFacts()) == DueTransition(State.NEW)
     assert next_step(State.VALIDATION_FAILED, JobFacts(valid=False, has_attempt=True)) is None
 
 
 def test_a_job_made_suspended_makes_nothing():
-    assert next_step(State.NEW, JobFacts(suspend=True)) == Step(State.SUSPENDED)
+    assert next_step(State.NEW, JobFacts(suspend=True)) == DueTransition(State.SUSPENDED)
 
 
 def test_a_state_that_nobody_knows_is_left_like_a_failed_validation():
@@ -309,7 +318,7 @@ def test_nothing_runs_before_the_cluster_is_ready_and_its_head_recorded(
             facts = JobFacts(cluster=cluster, head=head, interactive=interactive, id_given=id_given)
             step = next_step(State.INITIALIZING, facts)
             if cluster is ClusterFact.READY and head is HeadFact.SAME:
-                assert step == Step(State.WAITING if interactive else State.RUNNING)
+                assert step == DueTransition(State.WAITING if interactive else State.RUNNING)
             elif cluster is ClusterFact.HEADLESS:
                 assert step is not None
                 assert (step.failed, step.reason) == (True, FailureReason.HEAD_LOST)

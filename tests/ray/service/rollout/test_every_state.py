@@ -21,10 +21,10 @@ from controller.ray.service.rollout.facts import GoalCluster, Options, Selection
 from controller.ray.service.rollout.shares import FULL, safe_weight
 from controller.ray.service.rollout.steps import (
     Change,
+    RolloutWait,
     SetActiveCapacity,
     SetPendingCapacity,
     SetPendingWeight,
-    Wait,
 )
 from controller.ray.service.rollout.transitions import next_step
 from tests.ray.service.rollout.world import (
@@ -118,7 +118,7 @@ def check_step(world: World, rules: Rules, sight: Sight) -> None:
         case Change.PROMOTE:
             assert world.selection is Selection.PENDING
             assert not world.incremental or world.routed == FULL
-        case Wait():
+        case RolloutWait():
             being_replaced = world.active is not None and world.pending is not None
             assert not being_replaced or edited_cluster(facts) is not GoalCluster.ACTIVE, "I5"
         case _:
@@ -149,7 +149,7 @@ def check_writes(world: World, rules: Rules, sight: Sight) -> None:
     for after in writes(world, rules, sight):
         if is_backed(world, world.selection):
             assert is_backed(after, after.selection), "I4: the services lose their endpoints"
-        if carried(world) and isinstance(next_step(facts_of(world, rules)), Wait):
+        if carried(world) and isinstance(next_step(facts_of(world, rules)), RolloutWait):
             assert carried(after), "I4: the route leads nowhere"
 
 
@@ -175,7 +175,7 @@ def test_bug_39_after_the_last_edit_every_rollout_ends_in_bounded_steps(  # I8
     record_property("told", f"rollout: at most {max(steps.values())} steps: {rules}")
     assert max(steps.values()) <= 3 * once + 12
     for end in (world for world, left in steps.items() if left == 0):
-        assert next_step(facts_of(end, rules)) is Wait.NOTHING
+        assert next_step(facts_of(end, rules)) is RolloutWait.NOTHING
         assert list(writes(end, rules)) == [], "I9"
         assert end.active is not None
         assert end.pending is None

@@ -24,11 +24,11 @@ from controller.ray.service.rollout.selection import wanted_selection
 from controller.ray.service.rollout.shares import FULL, Shares
 from controller.ray.service.rollout.steps import (
     Change,
+    RolloutStep,
+    RolloutWait,
     SetActiveCapacity,
     SetPendingCapacity,
     SetPendingWeight,
-    Step,
-    Wait,
 )
 from controller.ray.service.rollout.transitions import next_step
 
@@ -156,7 +156,7 @@ def _cluster(cluster: Cluster | None, capacity: int, *, seen: bool) -> ClusterFa
     return ClusterFacts(True, cluster.exists, cluster.has_head, cluster.ready, serves)
 
 
-def apply(world: World, step: Step) -> World:  # noqa: C901, PLR0911  one for each step
+def apply(world: World, step: RolloutStep) -> World:  # noqa: C901, PLR0911  one for each step
     """The world after a step of the rollout was stored."""
     shares = world.shares
     match step:
@@ -188,7 +188,7 @@ def apply(world: World, step: Step) -> World:  # noqa: C901, PLR0911  one for ea
         case SetPendingWeight(percent):
             capacities = shares.active_capacity, shares.pending_capacity
             return world._replace(shares=Shares(*capacities, percent))
-        case Wait():
+        case RolloutWait():
             return world
 
 

@@ -13,7 +13,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from controller.ray.api import RayCluster
 from controller.ray.api.labels import DELETE_AFTER
-from controller.ray.service.rollout.steps import Wait
+from controller.ray.service.rollout.steps import RolloutWait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.status.facts import collect_facts, seconds_to_next_shift
 from controller.ray.service.traffic.gateway import backend, route
@@ -83,7 +83,7 @@ def test_a_gateway_that_reports_the_present_weights_is_in_force():
 def test_without_the_gateway_api_it_says_what_to_install():
     seen = Routed().observe()
     assert routing_problem(seen) == NOT_INSTALLED
-    assert next_step(collect_facts(seen, SETTINGS, NOW)) is Wait.GATEWAY
+    assert next_step(collect_facts(seen, SETTINGS, NOW)) is RolloutWait.GATEWAY
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_before_the_first_change_there_is_no_interval():
 
 def test_the_plan_wakes_when_the_interval_has_passed():
     scene = in_force(lastTrafficMigratedTime=rfc3339(NOW))
-    assert next_step(collect_facts(scene.observe(), SETTINGS, NOW)) is Wait.INTERVAL
+    assert next_step(collect_facts(scene.observe(), SETTINGS, NOW)) is RolloutWait.INTERVAL
     assert scene.plan().requeue_after == 1.0
 
 
