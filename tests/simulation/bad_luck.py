@@ -483,10 +483,29 @@ BAD_LUCK = {
         work=36000.0,
     ),
     "a job ends while its status still names who has changed the service of its head": Scenario(
-        Surroundings(),
+        Surroundings(seed=733, start=1.0, ready=1.0, termination=12.0, collector_lag=12.0),
+        (Cluster((Group(0, 1),), autoscaler="v2"),),
+        (Step(12.1, Rival("service", 0.3, 30.0)),),
+        jobs=(Job("K8sJobMode", 2, (Fate("stuck"),), ttl=20, deadline=90, pre_running=5),),
+    ),
+    "a service turns back while a create of its pending cluster is without an answer": Scenario(
+        Surroundings(seed=820, start=1.0, ready=4.0, termination=12.0, collector_lag=12.0),
         (),
-        (Step(12.0, Rival("service", 0.3, 30.0)),),
-        jobs=(Job("HTTPMode", fates=(Fate("stuck"),), deadline=230),),
+        (
+            Step(32.0, Fault("lag", "rayclusters.ray.io", seconds=5.0, lasts=30.0)),
+            Step(0.0, Restart("kill", 10.0)),
+            Step(6.05, RayFault("html", lasts=20.0)),
+            Step(2.8, Fault("503", "rayclusters.ray.io", seconds=31.0, lasts=30.0)),
+            Step(
+                0.0,
+                EditRayService(
+                    0,
+                    RayService(1, workers=0, upgrade="NewClusterWithIncrementalUpgrade", delay=30),
+                ),
+            ),
+            Step(17.8, EditRayService(0, RayService(2, 2, workers=0, upgrade="None", delay=30))),
+        ),
+        services=(RayService(1, 2, workers=2, upgrade="NewCluster", delay=30),),
     ),
 }
 """By the sentence that says what happens."""

@@ -216,6 +216,7 @@ class Executor:
             run.ended = result.outcome is not WriteOutcome.DONE
         if result.outcome is WriteOutcome.DONE and of_status:
             self._statuses.committed(run.primary.metadata.uid)
+            run.has_committed_status = True
         return result.outcome is WriteOutcome.DONE
 
     async def _stages(self, run: _ExecutionState) -> None:
@@ -320,10 +321,14 @@ class Executor:
             run.execution.emit(event)
 
     async def _status(self, run: _ExecutionState) -> float | None:
-        """Write the status if it differs; seconds until the key must be reconciled again."""
+        """Write the status if it differs; seconds until the key must be reconciled again.
+
+        A status that reports failures follows from what was observed: it would take back what a
+        commit has stored since. The next reconcile reports them, to which the commit leads.
+        """
         execution = run.execution
         requeue_after = execution.plan.requeue_after
-        failures = run.failures_to_report
+        failures = () if run.has_committed_status else run.failures_to_report
         status = execution.status_after(failures) if failures else execution.plan.status
         requeue_after = _sooner(requeue_after, run.repairs_wait)
         contested = self._contested(execution)
@@ -380,6 +385,7 @@ class _ExecutionState:
         self.failed_groups = failed_groups
         self.primary = execution.primary
         self.ended = False
+        self.has_committed_status = False
         self.more = False
         self.count = 0
         self.report = ""

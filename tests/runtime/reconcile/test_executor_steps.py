@@ -163,17 +163,25 @@ async def test_reads_that_fail_are_said_one_by_one():
     assert await bench.execute(Plan(lookups=lookups, requeue_after=7.0)) == PlanOutcome(Result.MORE)
 
 
+async def test_the_report_of_a_failure_takes_back_no_committed_status():
+    bench = Bench(overdue=(unanswered(create("a")),), after=STATUS)
+    await bench.execute(Plan(commit=COMMIT))
+    assert [write.target.scope for write in bench.sent] == ["", "status"]
+    await bench.execute(Plan(commit=STATUS_COMMIT))
+    assert bench.sent == [STATUS_COMMIT]
+
+
 async def test_the_outcome_of_a_plan_names_writes_failures_and_the_next_time():
     bench = Bench({"c": REFUSED}, after=replace(STATUS, valid_for=5.0))
     made = replace(create("a"), target=target("a", "another scope"))
     writes = (made, patch("b"), delete("c"), Replace(target("d"), "uid-d", {}))
     outcome = await bench.execute(
-        Plan(commit=STATUS_COMMIT, stages=(writes,), requeue_after=7.0, status=STATUS)
+        Plan(commit=COMMIT, stages=(writes,), requeue_after=7.0, status=STATUS)
     )
     assert outcome == PlanOutcome(
         Result.FAILED,
         5.0,
-        writes={"status": 2, "create": 1, "patch": 2, "delete": 1},
+        writes={"status": 1, "create": 1, "patch": 3, "delete": 1},
         failures=(failure(delete("c")),),
         report="5",
     )
