@@ -19,7 +19,11 @@ OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
 CONTESTED: Final = "FieldsContested"
 """Type of the condition that names fields over which the operator and another writer disagree."""
 
-_LONGEST_MESSAGE: Final = 4096
+LONGEST_MESSAGE: Final = 4096
+"""Characters of a condition's message; the server takes eight times as many."""
+
+_RECOGNISED: Final = 256
+"""Characters at the end of a message that was cut by which the text that it tells is recognised."""
 
 ConditionStatus: TypeAlias = Literal["True", "False", "Unknown"]
 
@@ -49,13 +53,13 @@ class ConditionSet:
         return is_true(self._conditions, type)
 
     def set(self, type: str, status: ConditionStatus, reason: str, message: str) -> None:  # noqa: A002
-        """Set one condition; its message is truncated to 4096 characters."""
+        """Set one condition; its message is stored as `stored_message` cuts it."""
         self._conditions = set_condition(
             self._conditions,
             type,
             status,
             reason,
-            message[:_LONGEST_MESSAGE],
+            stored_message(message),
             self._generation,
             self._now,
         )
@@ -70,6 +74,20 @@ class ConditionSet:
             self.set(type, status, reason, message)
         else:
             self.remove(type)
+
+
+def stored_message(text: str) -> str:
+    """The text as a condition has it: only as much as fits."""
+    return text[:LONGEST_MESSAGE]
+
+
+def tells(condition: Mapping[str, Any], text: str) -> bool:
+    """Return whether the stored message contains the text, or was cut within it."""
+    message = str(condition.get("message", ""))
+    if text in message:
+        return True
+    begins = message.find(text[:_RECOGNISED])
+    return len(message) == LONGEST_MESSAGE and begins >= 0 and text.startswith(message[begins:])
 
 
 def is_true(conditions: Sequence[Mapping[str, Any]], type: str) -> bool:  # noqa: A002

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet
+from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet, tells
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.problem import Problem
@@ -107,7 +107,7 @@ def _cause(seen: InferenceSetObservation, failures: tuple[Failure, ...]) -> str:
 
 def _events(seen: InferenceSetObservation, cause: str) -> Iterator[Event]:
     """The event about a cause that no stored condition has told yet."""
-    if not cause or any(cause in each.get("message", "") for each in seen.conditions):
+    if not cause or any(tells(each, cause) for each in seen.conditions):
         return
     if isinstance(seen.goal, Problem):
         yield Event("Warning", seen.goal.reason, "Validate", cause)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import find_condition, stored_message
 from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.unknown_fields import UnknownField, unknown_fields
@@ -94,6 +94,6 @@ def unknown_field_events(
 ) -> tuple[Event, ...]:
     """The event, unless the stored condition has the same message."""
     known = find_condition(conditions, FIELDS_KNOWN) or {}
-    if not message or known.get("message") == message:
+    if not message or known.get("message") == stored_message(message):
         return ()
     return (Event("Warning", "UnknownFields", "Validate", message),)

@@ -49,6 +49,11 @@ class ObservedChildren:
     notes: tuple[Note, ...] = ()
 
     @property
+    def notes_in_words(self) -> str:
+        """The sentences of the notes, as the condition has them."""
+        return "; ".join(note.message for note in self.notes)
+
+    @property
     def block_pods(self) -> bool:
         """True if no pod may be created for now."""
         return bool(self.blocked or self.missing_required)

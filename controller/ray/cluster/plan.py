@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.conditions import READY, find_condition, is_true, stored_message
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING
 from controller.ray.api.ray_object import is_managed_elsewhere
@@ -121,7 +121,7 @@ def _plan_of_invalid(
         return finalize(seen, settings, now) or Plan()
     ready = find_condition(seen.conditions, READY) or {}
     reported = (ready.get("message"), ready.get("observedGeneration"))
-    is_new = reported != (str(problem), seen.cluster.metadata.generation)
+    is_new = reported != (stored_message(str(problem)), seen.cluster.metadata.generation)
     event = Event("Warning", problem.reason, "Validate", str(problem))
     return Plan(status=refusal_status(seen, problem, now), events=(event,) if is_new else ())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from controller.apimachinery.conditions import READY, find_condition
+from controller.apimachinery.conditions import READY, find_condition, stored_message
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.raycronjob import ConcurrencyPolicy
 from controller.ray.cronjob.runs import RunPhase, job_name
@@ -54,7 +54,7 @@ class ReadyCondition:
         stored = find_condition(seen.conditions, READY) or {}
         if self.event is None or (stored.get("reason"), stored.get("message")) == (
             self.reason,
-            self.message,
+            stored_message(self.message),
         ):
             return ()
         kind, action = self.event

@@ -136,7 +136,9 @@ class Recorder:
     ) -> None:
         """Record an event about the object with that metadata. Never waits, never raises."""
         note = clip(event.note, LONGEST_NOTE)
-        digest = hashlib.sha256((fold(note) if event.quotes else note).encode()).hexdigest()
+        digest = hashlib.sha256(
+            (_folded(event.note) if event.quotes else note).encode()
+        ).hexdigest()
         regarding = meta.uid or f"{resource}/{meta.key}"
         key = SeriesKey(reporter, regarding, event.type, event.reason, event.action, digest)
         many, now = bool(event.aggregate_note), self._clock.time()
@@ -283,6 +285,11 @@ class Recorder:
 def clip(text: str, limit: int) -> str:
     """`text` cut to at most `limit` bytes of UTF-8, never inside a character."""
     return text.encode()[:limit].decode(errors="ignore")
+
+
+def _folded(note: str) -> str:
+    """The fold of the note, cut last: what varies in length must not move the end."""
+    return clip(fold(clip(note, 4 * LONGEST_NOTE)), LONGEST_NOTE)
 
 
 def _is_final(error: KubeError) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import find_condition, stored_message
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.cut_edits import (
@@ -100,7 +100,7 @@ class InstalledDefinition:
     def events(self, conditions: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
         """The event about missing fields, unless the stored condition has the same message."""
         known = find_condition(conditions, DEFINITION_COMPLETE) or {}
-        if not self.missing or known.get("message") == self.problem:
+        if not self.missing or known.get("message") == stored_message(self.problem):
             return ()
         return (Event("Warning", "DefinitionIncomplete", "Reconcile", self.problem),)
 

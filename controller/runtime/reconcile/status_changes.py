@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from controller.apimachinery.conditions import READY
+from controller.apimachinery.conditions import LONGEST_MESSAGE, READY
 from controller.apimachinery.folding import fold
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def keep_messages(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict
     for each in conditions_in(wanted):
         message = str(each.get("message", ""))
         before = said.get(_outcome(each), message)
-        kept.append({**each, "message": before} if fold(before) == fold(message) else each)
+        kept.append({**each, "message": before} if _say_the_same(before, message) else each)
     return {**wanted, _CONDITIONS: kept}
 
 
@@ -62,6 +62,14 @@ def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> b
     `Ready` only reports: no plan depends on it.
     """
     return _CONDITIONS in patch and _verdicts(present) != _verdicts(patch)
+
+
+def _say_the_same(before: str, message: str) -> bool:
+    """True for equal folds; where both are cut, what varies in length moves their ends."""
+    if before == message or len(before) < LONGEST_MESSAGE or len(message) < LONGEST_MESSAGE:
+        return fold(before) == fold(message)
+    one, other = (fold(text.rsplit(" ", 1)[0]) for text in (before, message))  # less a cut word
+    return one.startswith(other) or other.startswith(one)
 
 
 def _outcome(condition: Mapping[str, Any]) -> tuple[str, ...]:

@@ -154,6 +154,15 @@ def test_an_unreadable_workspace_of_somebody_else_holds_nothing_but_its_name():
     assert names(given.plan(), Create) == [given.names[0]]
 
 
+def test_a_cause_that_is_longer_than_a_message_is_told_by_one_event_only():
+    given = of(1)
+    key = f"Workspace/default/{given.names[0]}"
+    given.reads.refused = {key: CreateError("Forbidden", "no " * 3000)}
+    assert len(given.plan().status.events) == 1  # type: ignore[union-attr]
+    given.reads.add(INFERENCE_SETS, msgspec.structs.replace(given.set, status=given.status))
+    assert given.plan().status.events == ()  # type: ignore[union-attr]
+
+
 def test_what_the_server_refuses_is_told_as_long_as_it_does():
     given = of(1)
     key = f"Workspace/default/{given.names[0]}"

@@ -192,13 +192,15 @@ def test_a_workspace_does_not_turn_from_serving_to_tuning():
     )
 
 
-def test_the_event_comes_once():
+@pytest.mark.parametrize("machine", [OTHER_MACHINE, "Standard_" + "x" * 5000])
+def test_the_event_comes_once(machine: str):
     served = Served()
-    first = served.edited("resource.instanceType", OTHER_MACHINE)
+    first = served.edited("resource.instanceType", machine)
     status = first.plan().status
     assert status is not None
     served.raw["status"] = status.wanted
-    again = served.edited("resource.instanceType", OTHER_MACHINE).plan().status
+    assert len(status.events) == 1
+    again = served.edited("resource.instanceType", machine).plan().status
     assert again is not None
     assert (again.wanted["conditions"], again.events) == (status.wanted["conditions"], ())
 

@@ -341,8 +341,9 @@ def test_a_cluster_of_another_controller_is_not_touched_even_if_it_is_not_valid(
     assert plan(reads(cluster(managedBy="kueue.x-k8s.io/multikueue", headGroupSpec=1))) is NOTHING
 
 
-def test_an_invalid_cluster_is_told_so_once_and_not_touched():
-    invalid = cluster(authOptions={"mode": "token"}, rayVersion="2.0.0")
+@pytest.mark.parametrize("mode", ["token", "x" * 5000])
+def test_an_invalid_cluster_is_told_so_once_and_not_touched(mode: str):
+    invalid = cluster(authOptions={"mode": mode}, rayVersion="2.0.0")
     made = plan(reads(invalid, head(phase="Failed"), *workers(5)))
     assert made.stages == ()
     assert [e.reason for e in made.events] == ["InvalidRayClusterSpec"]

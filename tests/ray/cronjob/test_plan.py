@@ -481,6 +481,15 @@ def status_after(
     return kind.status_after(seen, made, failures, now)
 
 
+def test_a_refusal_that_is_longer_than_a_message_is_told_once():
+    kept, words = cron_job(), "no " * 3000
+    status = status_after(kept, now=at(10), made=plan(kept, now=at(10)), message=words)
+    assert len(status.events) == 1
+    said = msgspec.structs.replace(kept, status=dict(status.wanted))
+    again = status_after(said, now=at(10, 1), made=plan(said, now=at(10, 1)), message=words)
+    assert again.events == ()
+
+
 def test_a_refused_rayjob_is_named_with_the_servers_words_and_told_once():
     kept = cron_job()
     made = plan(kept, now=at(10))

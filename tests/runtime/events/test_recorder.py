@@ -347,3 +347,11 @@ def test_a_long_instance_is_cut():
         anything, instance="i" * 200, clock=anything, wall=anything, rng=random.Random(1)
     )
     assert recorder._instance == "i" * 128
+
+
+async def test_notes_that_are_cut_elsewhere_because_a_number_is_longer_are_one_event():
+    text = "request {} failed: the server said no; it says so at length. " * 30
+    async with recording() as (recorder, sink):
+        for number in ("7", "1234567"):
+            recorder.record(PODS, META, replace(event(text.format(*[number] * 30)), quotes=True))
+    assert sink.counts == [2]

@@ -154,6 +154,14 @@ def test_an_event_tells_of_missing_fields_unless_the_stored_condition_does():
     assert InstalledDefinition("Widget", error="403").events(()) == ()
 
 
+def test_missing_fields_that_are_longer_than_a_message_are_told_once():
+    found = replace(LACKING, missing=tuple(f"spec.field{number}" for number in range(1000)))
+    conditions = ConditionSet((), 7, NOW)
+    found.set_in(conditions)
+    assert len(found.events(())) == 1
+    assert found.events(conditions.as_list()) == ()
+
+
 def test_what_lies_below_a_missing_field_is_not_named():
     paths = ("spec.size.width", SIZE, "spec.sizes", "spec.color")
     assert missing_fields(schema("color"), paths) == (SIZE, "spec.sizes")

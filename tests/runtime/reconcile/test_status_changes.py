@@ -142,3 +142,17 @@ def test_an_error_is_said_in_ready_and_all_else_stays_as_it_was():
             "observedGeneration": 7,
         },
     )
+
+
+def test_a_message_that_is_cut_elsewhere_because_a_number_is_longer_says_the_same():
+    text = "request {} failed: the server said no; it says so at length. "
+    before, after = ((text * 100).replace("{}", number)[:4096] for number in ("7", "1234567"))
+    present, wanted = conditions(condition(message=before)), conditions(condition(message=after))
+    assert keep_messages(present, wanted) == present
+
+
+@pytest.mark.parametrize("other", ["other " * 1000, "word " * 500 + "other " * 1000, "x" * 5000])
+def test_cut_messages_that_say_something_else_are_not_kept(other: str):
+    present = conditions(condition(message=("word " * 1000)[:4096]))
+    wanted = conditions(condition(message=other[:4096]))
+    assert keep_messages(present, wanted) == wanted

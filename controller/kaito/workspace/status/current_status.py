@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet
+from controller.apimachinery.conditions import (
+    OBSERVATION_IN_DOUBT,
+    READY,
+    ConditionSet,
+    stored_message,
+)
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.failed_write import what_failed
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
@@ -181,9 +186,8 @@ def _patch(
 
 def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterator[Event]:
     """Events about what no stored condition has told yet."""
-    told = [each.get("message", "") for each in seen.conditions]
     if isinstance(seen.goal, Problem):
-        if seen.goal.message not in told:
+        if not _is_told(seen, seen.goal.message):
             yield Event("Warning", seen.goal.reason, "Validate", seen.goal.message)
         return
     for failure in failures:
@@ -191,9 +195,13 @@ def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterat
         reason = _CREATION_FAILED.get(failure.write.target.resource)
         if refused and reason is not None:
             note = what_failed(failure)
-            if note not in told:
+            if not _is_told(seen, note):
                 yield Event("Warning", reason, "Create", note, quotes=True)
             return
+
+
+def _is_told(seen: WorkspaceObservation, text: str) -> bool:
+    return any(each.get("message") == stored_message(text) for each in seen.conditions)
 
 
 def _verdicts(status: Status) -> list[tuple[Any, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import find_condition, tells
 from controller.kube.resources import ROLE_BINDINGS
 from controller.ray.api.cluster_condition_types import CHILDREN_AS_SPECIFIED
 from controller.ray.children.child import child_scope
@@ -68,8 +68,10 @@ def repair_children(
 def child_events(seen: ClusterObservation) -> Iterator[Event]:
     """Events about children that only a person can repair and the condition does not name yet."""
     condition = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
+    if tells(condition, seen.children.notes_in_words):
+        return
     for note in seen.children.notes:
-        if note.message not in str(condition.get("message", "")):
+        if not tells(condition, note.message):
             yield Event("Warning", note.event, "Reconcile", note.message)
 
 

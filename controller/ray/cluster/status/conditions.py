@@ -118,9 +118,9 @@ class ClusterConditions(ConditionSet):
         """Set the condition about disagreements of the cache and the API server."""
         self.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(warnings))
 
-    def set_children(self, notes: Sequence[str]) -> None:
+    def set_children(self, notes: str) -> None:
         """Services, claims and the like that only a person can put right."""
-        self.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
+        self.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", notes)
 
     def set_deletion_held(self, held: HeldDeletions | None) -> None:
         """Pods that would be deleted without an explanation."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.conditions import READY, find_condition, is_true, tells
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.timestamps import rfc3339
@@ -268,7 +268,7 @@ def _conditions(
     conditions.set_ready(cause, _surplus(seen, desired.spec))
     conditions.set_features(desired.unsupported_fields)
     conditions.set_consistency(seen.consistency_warnings)
-    conditions.set_children([note.message for note in seen.children.notes])
+    conditions.set_children(seen.children.notes_in_words)
     strategy = strategy_of(desired.spec)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
@@ -311,7 +311,7 @@ def _held_events(seen: ClusterObservation, held: HeldDeletions | None) -> tuple[
 def _history_events(seen: ClusterObservation, notes: tuple[Note, ...]) -> Iterator[Event]:
     """Events about templates that are not kept, unless the condition reports that already."""
     named = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
-    if NOT_KEPT not in str(named.get("message", "")):
+    if not tells(named, NOT_KEPT) and not tells(named, seen.children.notes_in_words):
         yield from (Event("Warning", each.event, "Reconcile", each.message) for each in notes)
 
 

@@ -9,6 +9,7 @@ from controller.apimachinery.conditions import (
     READY,
     ConditionSet,
     find_condition,
+    tells,
 )
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.problem import Problem
@@ -127,8 +128,7 @@ def _events(
     yield from unknown_field_events(seen.conditions, seen.unknown_fields)
     if held and find_condition(seen.conditions, CHANGES_HELD) is None:
         yield Event("Warning", CHANGES_HELD, "Reconcile", held)
-    told = [each.get("message", "") for each in seen.conditions]
-    if cause.event and not any(cause.message in message for message in told):
+    if cause.event and not any(tells(each, cause.message) for each in seen.conditions):
         action = "Validate" if isinstance(seen.goal, Problem) else "Reconcile"
         yield Event("Warning", cause.event, action, cause.message)
     before = find_condition(seen.conditions, UPGRADING) or {}

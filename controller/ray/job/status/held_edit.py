@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.conditions import READY, find_condition
+from controller.apimachinery.conditions import READY, find_condition, stored_message
 from controller.ray.job.status.conditions import CLEANED_UP, JobConditions
 from controller.runtime.plan import Event, StatusPatch
 
@@ -21,6 +21,6 @@ def held_edit_status(seen: JobObservation, problem: Problem, now: datetime) -> S
     conditions = JobConditions(seen, now)
     conditions.set(told, "False", problem.reason, text)
     stored = find_condition(seen.status.get("conditions", ()), told) or {}
-    is_new = stored.get("message") != text
+    is_new = stored.get("message") != stored_message(text)
     events = (Event("Warning", problem.reason, "Validate", text),) if is_new else ()
     return StatusPatch({"conditions": conditions.as_list()}, events=events)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, ConditionSet, find_condition
+from controller.apimachinery.conditions import READY, ConditionSet, find_condition, tells
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
@@ -147,6 +147,6 @@ def _events(seen: ServiceObservation, cause: ServiceCause) -> tuple[Event, ...]:
     stored = seen.status.get("conditions", ())
     events = unknown_field_events(stored, seen.unknown_fields)
     known = (find_condition(stored, kind) or {} for kind in (READY, UPGRADE_IN_PROGRESS))
-    if not cause.event or any(cause.message in each.get("message", "") for each in known):
+    if not cause.event or any(tells(each, cause.message) for each in known):
         return events
     return (*events, Event("Warning", cause.event, "Reconcile", cause.message))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,13 @@ import yaml
 from controller.apimachinery.ownership import ownership_text
 from controller.kube.resources import CLAIMS, ROLE_BINDINGS, ROUTES, SECRETS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster.children.writes import child_events
+from controller.ray.cluster.observed_children import Note
 from controller.ray.cluster.plan import BLOCKED_RETRY
+from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.runtime.plan import Create, Delete
 from tests.ray.cluster.support import (
+    NOW,
     UID,
     cluster,
     manifest,
@@ -22,6 +27,7 @@ from tests.ray.cluster.support import (
     plan,
     reads,
     with_meta,
+    with_status,
     writes,
 )
 
@@ -255,6 +261,18 @@ def test_a_claim_of_the_user_is_not_made_and_its_absence_is_said():
     assert made.requeue_after == BLOCKED_RETRY, "nobody need tell us when it is made"
     claim = CLAIMS.view(metadata=meta("mine"))
     assert plan(reads(obj).add(CLAIMS, claim)).events == ()
+
+
+def test_notes_that_no_message_has_room_for_are_told_once():
+    seen = RayClusterKind().observe("default/example", reads(cluster()))
+    assert seen is not None
+    notes = tuple(Note("FailedToCreateService", f"service {n}: " + "x" * 99) for n in range(99))
+    seen = replace(seen, children=replace(seen.children, notes=notes))
+    assert len([*child_events(seen)]) == 99
+    conditions = ClusterConditions((), 1, NOW)
+    conditions.set_children(seen.children.notes_in_words)
+    told = replace(seen, cluster=with_status(seen.cluster, {"conditions": conditions.as_list()}))
+    assert [*child_events(told)] == []
 
 
 def test_a_head_waits_for_the_service_account_that_its_template_names():

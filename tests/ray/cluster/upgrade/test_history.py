@@ -278,3 +278,20 @@ def test_a_deleted_cluster_keeps_nothing_more():
     raw = edition()
     raw["metadata"]["deletionTimestamp"] = "2026-08-20T09:59:00Z"
     assert writes(plan(rolling(raw))) == []
+
+
+def test_a_refused_revision_for_which_no_message_has_room_is_said_once():
+    kept = rolling()
+    seen, made = observed(kept), plan(kept)
+    failure = Failure(writes(made)[0], "InternalError", "no", unknown=True, overdue=True)
+    (said,) = history_notes([failure])
+    notes = tuple(replace(said, message=f"{number}: " + "x" * 99) for number in range(99))
+    seen = replace(seen, children=replace(seen.children, notes=notes))
+    kind = RayClusterKind()
+    first = kind.status_after(seen, made, (failure,), NOW)
+    assert first is not None
+    assert [each.note for each in first.events if each.reason == said.event] == [said.message]
+    told = replace(seen, cluster=with_status(seen.cluster, dict(first.wanted)))
+    again = kind.status_after(told, made, (failure,), NOW)
+    assert again is not None
+    assert [each for each in again.events if each.reason == said.event] == []

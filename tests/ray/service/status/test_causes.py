@@ -206,8 +206,9 @@ def test_an_upgrade_says_how_both_clusters_share_the_requests_and_what_it_waits_
     )
 
 
-def test_a_warning_is_recorded_once():
-    refused = scene(HEAD, answer=EMPTY, outcome=CommandRefused("no"))
+@pytest.mark.parametrize("words", ["no", "no " * 3000])
+def test_a_warning_is_recorded_once(words: str):
+    refused = scene(HEAD, answer=EMPTY, outcome=CommandRefused(words))
     first = current_status(refused, SETTINGS, NOW)
     assert [each.reason for each in first.events] == ["FailedToUpdateServeApplications"]
     later = replace(refused, status={**refused.status, **first.wanted})
