@@ -421,7 +421,7 @@ class ExecAction(View, frozen=True):
     command: tuple[str, ...] = ()
 
 
-class Probe(View, frozen=True):
+class ContainerProbe(View, frozen=True):
     """A probe, as far as it runs a command."""
 
     exec: ExecAction | None = None
@@ -433,7 +433,7 @@ class ServerContainer(View, frozen=True):
     name: str = ""
     image: str = ""
     command: tuple[str, ...] = ()
-    startup_probe: Probe | None = None
+    startup_probe: ContainerProbe | None = None
 
 
 class ServerPodSpec(View, frozen=True):

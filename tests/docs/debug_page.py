@@ -21,18 +21,18 @@ PAGE: Final = ROOT / "docs" / "operations.md"
 BLOCK: Final = "debug"
 
 _PARTS: Final[tuple[tuple[str, type[Struct]], ...]] = (
-    ("", debug.Page),
+    ("", debug.PageContent),
     ("leader.", debug.Leader),
     ("event_loop.", debug.EventLoop),
-    ("controllers.items[].", debug.Controller),
-    ("controllers.items[].processing.items[].", debug.Run),
+    ("controllers.items[].", debug.ControllerEntry),
+    ("controllers.items[].processing.items[].", debug.RunEntry),
     ("controllers.items[].backing_off.items[].", debug.BackingOffKey),
-    ("expectations.", debug.Expectations),
-    ("expectations.entries.items[].", debug.Expectation),
-    ("informers.items[].", debug.Informer),
-    ("probes.items[].", debug.Probe),
+    ("expectations.", debug.ExpectationsSection),
+    ("expectations.entries.items[].", debug.ExpectationEntry),
+    ("informers.items[].", debug.InformerEntry),
+    ("probes.items[].", debug.ProbeEntry),
     ("tasks.items[].", debug.TaskGroup),
-    ("LIST.", debug.Listing),
+    ("LIST.", debug.BoundedList),
 )
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.runtime.debug import Page
+from controller.runtime.debug import PageContent
 from tests.e2e.pages import commands
 from tests.e2e.processes import (
     ROOT,
@@ -114,7 +114,7 @@ def test_the_page_is_served_on_the_loopback_interface_and_without_secrets(
         assert "rayclusters.ray.io" in text.stdout
         assert "\x1b" not in text.stdout
         as_json = manta_once("debug", f"--port={port}", "-o", "json")
-        assert msgspec.json.decode(as_json.stdout, type=Page).version == page.version
+        assert msgspec.json.decode(as_json.stdout, type=PageContent).version == page.version
 
 
 @needs_kubectl
@@ -205,7 +205,7 @@ def raw(port: int) -> bytes:
 
 def served(port: int, cluster: str = "") -> Any:
     """The page, once the caches show the pods of that cluster."""
-    page = msgspec.json.decode(raw(port), type=Page)
+    page = msgspec.json.decode(raw(port), type=PageContent)
     assert page.informers is not None
     pods = next(each for each in page.informers.items if each.resource == "pods")
     return page if not cluster or pods.objects == 3 else None

@@ -15,7 +15,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import DashboardActors
 from controller.ray.dashboard.client.client import DashboardClient
 from controller.ray.dashboard.transport.transport import DashboardResponse
-from controller.runtime.debug import Page, leader_section
+from controller.runtime.debug import PageContent, leader_section
 from controller.runtime.leaderelection.election import ElectionSnapshot
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.harness import example_cluster
@@ -65,7 +65,7 @@ async def connect(_head: Head) -> DashboardClient:
     return DashboardClient(quoting, token=TOKEN)
 
 
-async def page_of(world: World, rules: list[Rule]) -> Page:
+async def page_of(world: World, rules: list[Rule]) -> PageContent:
     """The page of an operator with every kind, after two minutes in which these rules held."""
     rays = Rays(world)
     await rays.open()
@@ -90,7 +90,7 @@ async def page_of(world: World, rules: list[Rule]) -> Page:
     return running.operator.debug.read()
 
 
-def words_on(page: Page) -> list[str]:
+def words_on(page: PageContent) -> list[str]:
     text = msgspec.json.encode(page).decode()
     return [word for word in WORDS if word in text]
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from controller.command.debug.text import page_text
-from controller.runtime.debug import Page
+from controller.runtime.debug import PageContent
 
 _TIMEOUT: Final = 10.0
 """Seconds. A process whose event loop is blocked for longer does not answer."""
@@ -72,9 +72,9 @@ def _fetch(port: int) -> bytes:
     return body
 
 
-def _decode(body: bytes, port: int) -> Page:
+def _decode(body: bytes, port: int) -> PageContent:
     try:
-        return msgspec.json.decode(body, type=Page)
+        return msgspec.json.decode(body, type=PageContent)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _NoPageError(
             f"what port {port} answers is no debug page of this version: {error}"

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TextIO
 
-    from controller.runtime.debug import Listing, Page
+    from controller.runtime.debug import BoundedList, PageContent
 
 _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e\xa0-\uffff]+")
 _GAP: Final = "   "
 _UNITS: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
 
 
-def page_text(page: Page, stream: TextIO) -> str:
+def page_text(page: PageContent, stream: TextIO) -> str:
     """The page for this stream; lines are cut at the width of a terminal only."""
     bold = stream.isatty() and "NO_COLOR" not in os.environ
     width = shutil.get_terminal_size().columns if stream.isatty() else None
@@ -30,7 +30,7 @@ def page_text(page: Page, stream: TextIO) -> str:
     return "\n".join([*lines, ""])
 
 
-def _lines(page: Page) -> Iterator[str]:
+def _lines(page: PageContent) -> Iterator[str]:
     """All lines; headings begin with `#`."""
     yield f"manta {page.version} at {page.time}, log level {page.log_level}"
     if page.leader is not None:
@@ -47,7 +47,7 @@ def _lines(page: Page) -> Iterator[str]:
         yield f"section {name} could not be read: {error}"
 
 
-def _leader(page: Page) -> str:
+def _leader(page: PageContent) -> str:
     assert page.leader is not None
     leader = page.leader
     if leader.leads and leader.remaining is None:
@@ -58,7 +58,7 @@ def _leader(page: Page) -> str:
     return f"{state}{holder}{problem}"
 
 
-def _controllers(page: Page) -> Iterator[str]:
+def _controllers(page: PageContent) -> Iterator[str]:
     shown = page.controllers
     if shown is None:
         return
@@ -97,7 +97,7 @@ def _controllers(page: Page) -> Iterator[str]:
         )
 
 
-def _expectations(page: Page) -> Iterator[str]:
+def _expectations(page: PageContent) -> Iterator[str]:
     expectations = page.expectations
     if expectations is None:
         return
@@ -123,7 +123,7 @@ def _expectations(page: Page) -> Iterator[str]:
     )
 
 
-def _informers(page: Page) -> Iterator[str]:
+def _informers(page: PageContent) -> Iterator[str]:
     yield from _table(
         "INFORMER|NAMESPACE|OBJECTS|STATE|REVISION|BYTE|EVENT|LIST|RELISTS|CAUSE",
         page.informers,
@@ -144,7 +144,7 @@ def _informers(page: Page) -> Iterator[str]:
     )
 
 
-def _probes(page: Page) -> Iterator[str]:
+def _probes(page: PageContent) -> Iterator[str]:
     yield from _table(
         "DASHBOARD|PROBE|ANSWER|ANSWERED|CHANGED|FAILURES|OBJECTS|CAUSE",
         page.probes,
@@ -163,14 +163,14 @@ def _probes(page: Page) -> Iterator[str]:
     )
 
 
-def _tasks(page: Page) -> Iterator[str]:
+def _tasks(page: PageContent) -> Iterator[str]:
     yield from _table(
         "TASKS|COUNT|PLACE", page.tasks, lambda each: (each.name, each.count, each.place)
     )
 
 
 def _table(
-    heading: str, shown: Listing[Any] | None, cells: Callable[[Any], Sequence[object]]
+    heading: str, shown: BoundedList[Any] | None, cells: Callable[[Any], Sequence[object]]
 ) -> Iterator[str]:
     """An empty line and the table; nothing if there is nothing to show."""
     if shown is None or not shown.total:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from controller.runtime.debug.shape import Listing
+from controller.runtime.debug.shape import BoundedList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ def listing(
     *,
     total: int | None = None,
     rank: Callable[[T], Any] | None = None,
-) -> Listing[T]:
+) -> BoundedList[T]:
     """The items that describe these objects, lowest rank first, at most `LIMIT`.
 
     Args:
@@ -46,6 +46,6 @@ def listing(
             items.append(item)
     if rank is not None:
         items.sort(key=rank)
-    return Listing(
+    return BoundedList(
         total=seen if total is None else total, items=items[:LIMIT], unreadable=unreadable
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from controller.runtime.debug.shape import Page
+from controller.runtime.debug.shape import PageContent
 from controller.runtime.errors import ManagerMisuse
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ class DebugPage:
         Raises:
             ManagerMisuse: the page has no such field, or it is filled already.
         """
-        if name not in Page.__struct_fields__ or name in self._sections:
+        if name not in PageContent.__struct_fields__ or name in self._sections:
             raise ManagerMisuse(f"the debug page has no place for another section {name}")
         self._sections[name] = read
 
-    def read(self) -> Page:
+    def read(self) -> PageContent:
         """The page as it is now; a section that raises is left out and named."""
         found: dict[str, Any] = {}
         unreadable: dict[str, str] = {}
@@ -41,4 +41,4 @@ class DebugPage:
             except Exception as error:  # noqa: BLE001  the others are shown
                 _log.exception("debug.section_failed", section=name)
                 unreadable[name] = type(error).__name__
-        return Page(**found, unreadable=unreadable)
+        return PageContent(**found, unreadable=unreadable)

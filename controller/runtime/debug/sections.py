@@ -42,15 +42,15 @@ def leader(election: ElectionSnapshot) -> shape.Leader:
     )
 
 
-def controllers(all_of_them: Iterable[Controller[Any]]) -> shape.Listing[shape.Controller]:
+def controllers(all_of_them: Iterable[Controller[Any]]) -> shape.BoundedList[shape.ControllerEntry]:
     """The section `controllers`."""
     return listing(all_of_them, _controller)
 
 
-def expectations(ledger: Expectations) -> shape.Expectations:
+def expectations(ledger: Expectations) -> shape.ExpectationsSection:
     """The section `expectations`."""
     numbers = ledger.statistics()
-    return shape.Expectations(
+    return shape.ExpectationsSection(
         owners=numbers.owners,
         pending=numbers.pending,
         unknown=numbers.unknown,
@@ -58,7 +58,7 @@ def expectations(ledger: Expectations) -> shape.Expectations:
     )
 
 
-def informers(caches: Sequence[Cache], now: float) -> shape.Listing[shape.Informer]:
+def informers(caches: Sequence[Cache], now: float) -> shape.BoundedList[shape.InformerEntry]:
     """The section `informers` at `now`, clock time in seconds."""
     return listing(
         caches,
@@ -67,10 +67,10 @@ def informers(caches: Sequence[Cache], now: float) -> shape.Listing[shape.Inform
     )
 
 
-def _controller(controller: Controller[Any]) -> shape.Controller:
+def _controller(controller: Controller[Any]) -> shape.ControllerEntry:
     seen = controller.snapshot(LIMIT)
     numbers = seen.queue.statistics
-    return shape.Controller(
+    return shape.ControllerEntry(
         name=controller.name,
         length=numbers.ready,
         dirty=sum(numbers.dirty.values()),
@@ -79,7 +79,7 @@ def _controller(controller: Controller[Any]) -> shape.Controller:
         slow=seen.slow,
         processing=listing(
             seen.queue.running,
-            lambda run: shape.Run(run.key, _rounded(run.seconds)),
+            lambda run: shape.RunEntry(run.key, _rounded(run.seconds)),
             total=numbers.processing,
         ),
         backing_off=listing(
@@ -96,8 +96,8 @@ def _controller(controller: Controller[Any]) -> shape.Controller:
     )
 
 
-def _expectation(entry: ExpectationSnapshot) -> shape.Expectation:
-    return shape.Expectation(
+def _expectation(entry: ExpectationSnapshot) -> shape.ExpectationEntry:
+    return shape.ExpectationEntry(
         object=entry.object,
         owners=[f"{owner.controller} {owner.key}" for owner in entry.owners[:LIMIT]],
         awaited=entry.awaited,
@@ -108,13 +108,13 @@ def _expectation(entry: ExpectationSnapshot) -> shape.Expectation:
     )
 
 
-def _informer(cache: Cache, now: float) -> shape.Informer:
+def _informer(cache: Cache, now: float) -> shape.InformerEntry:
     seen = cache.informer.statistics()
 
     def since(moment: float | None) -> float | None:
         return None if moment is None else _rounded(now - moment)
 
-    return shape.Informer(
+    return shape.InformerEntry(
         resource=str(cache.scope.resource),
         namespace=cache.scope.namespace,
         selector=cache.scope.label_selector,

@@ -12,7 +12,7 @@ from msgspec import Struct
 T = TypeVar("T", bound=Struct)
 
 
-class Listing(Struct, Generic[T], frozen=True):
+class BoundedList(Struct, Generic[T], frozen=True):
     """A list of at most 100 items, the oldest first.
 
     Attributes:
@@ -54,7 +54,7 @@ class EventLoop(Struct, frozen=True):
     max_lag: float | None
 
 
-class Run(Struct, frozen=True):
+class RunEntry(Struct, frozen=True):
     """A reconcile that is under way.
 
     Attributes:
@@ -84,7 +84,7 @@ class BackingOffKey(Struct, frozen=True):
     cause: str
 
 
-class Controller(Struct, frozen=True):
+class ControllerEntry(Struct, frozen=True):
     """A controller and its queue.
 
     Attributes:
@@ -104,11 +104,11 @@ class Controller(Struct, frozen=True):
     delayed: int
     workers: int
     slow: int
-    processing: Listing[Run]
-    backing_off: Listing[BackingOffKey]
+    processing: BoundedList[RunEntry]
+    backing_off: BoundedList[BackingOffKey]
 
 
-class Expectation(Struct, frozen=True):
+class ExpectationEntry(Struct, frozen=True):
     """An object that this process knows more about than its cache.
 
     Attributes:
@@ -130,7 +130,7 @@ class Expectation(Struct, frozen=True):
     cause: str
 
 
-class Expectations(Struct, frozen=True):
+class ExpectationsSection(Struct, frozen=True):
     """The expectations: own writes that the caches do not show yet.
 
     Attributes:
@@ -143,10 +143,10 @@ class Expectations(Struct, frozen=True):
     owners: int
     pending: int
     unknown: int
-    entries: Listing[Expectation]
+    entries: BoundedList[ExpectationEntry]
 
 
-class Informer(Struct, frozen=True):
+class InformerEntry(Struct, frozen=True):
     """A cache and its watch.
 
     Attributes:
@@ -180,7 +180,7 @@ class Informer(Struct, frozen=True):
     cause: str
 
 
-class Probe(Struct, frozen=True):
+class ProbeEntry(Struct, frozen=True):
     """One probe, which asks a dashboard of Ray again and again.
 
     Attributes:
@@ -218,7 +218,7 @@ class TaskGroup(Struct, frozen=True):
     count: int
 
 
-class Page(Struct, frozen=True, kw_only=True):
+class PageContent(Struct, frozen=True, kw_only=True):
     """The whole page.
 
     Attributes:
@@ -240,9 +240,9 @@ class Page(Struct, frozen=True, kw_only=True):
     log_level: str = ""
     leader: Leader | None = None
     event_loop: EventLoop | None = None
-    controllers: Listing[Controller] | None = None
-    expectations: Expectations | None = None
-    informers: Listing[Informer] | None = None
-    probes: Listing[Probe] | None = None
-    tasks: Listing[TaskGroup] | None = None
+    controllers: BoundedList[ControllerEntry] | None = None
+    expectations: ExpectationsSection | None = None
+    informers: BoundedList[InformerEntry] | None = None
+    probes: BoundedList[ProbeEntry] | None = None
+    tasks: BoundedList[TaskGroup] | None = None
     unreadable: dict[str, str] = {}

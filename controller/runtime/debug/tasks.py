@@ -13,7 +13,7 @@ from controller.runtime.debug.shape import TaskGroup
 if TYPE_CHECKING:
     from types import FrameType
 
-    from controller.runtime.debug.shape import Listing
+    from controller.runtime.debug.shape import BoundedList
 
 _NAMELESS: Final = re.compile(r"Task-\d+")
 _DEEPEST: Final = 100
@@ -24,7 +24,7 @@ _LIBRARIES: Final = ("asyncio.", "contextlib")
 _ODD: Final = "?"
 
 
-def tasks() -> Listing[TaskGroup]:
+def tasks() -> BoundedList[TaskGroup]:
     """Groups of equal tasks, by name. A frame's place is read, never its variables."""
     groups = Counter(_name_and_place(task) for task in asyncio.all_tasks())
     return listing(sorted(groups.items()), lambda group: TaskGroup(*group[0], group[1]))

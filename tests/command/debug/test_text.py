@@ -11,58 +11,62 @@ import pytest
 from controller.command.debug.text import page_text
 from controller.runtime.debug import (
     BackingOffKey,
-    Controller,
+    BoundedList,
+    ControllerEntry,
     EventLoop,
-    Expectation,
-    Expectations,
-    Informer,
+    ExpectationEntry,
+    ExpectationsSection,
+    InformerEntry,
     Leader,
-    Listing,
-    Page,
-    Probe,
-    Run,
+    PageContent,
+    ProbeEntry,
+    RunEntry,
     TaskGroup,
 )
 
 if TYPE_CHECKING:
     from typing import Any
 
-PAGE = Page(
+PAGE = PageContent(
     version="0.1.0",
     time="2026-11-23T12:00:00Z",
     log_level="info",
     leader=Leader(True, 8.25, "pod-a", "refused"),
     event_loop=EventLoop(0.0004, 2.5),
-    controllers=Listing(
+    controllers=BoundedList(
         1,
         [
-            Controller(
+            ControllerEntry(
                 name="raycluster-controller",
                 length=4,
                 dirty=5,
                 delayed=6,
                 workers=1,
                 slow=0,
-                processing=Listing(1, [Run("default/busy", 0.25)]),
-                backing_off=Listing(
+                processing=BoundedList(1, [RunEntry("default/busy", 0.25)]),
+                backing_off=BoundedList(
                     7, [BackingOffKey("default/bad", 3, 130.0, 4.5, "exceeded quota")], 1
                 ),
             )
         ],
     ),
-    expectations=Expectations(
+    expectations=ExpectationsSection(
         2,
         1,
         0,
-        Listing(
+        BoundedList(
             1,
-            [Expectation("pods default/a", ["c default/x"], "cache shows write", "", 1.5, 0, "")],
+            [
+                ExpectationEntry(
+                    "pods default/a", ["c default/x"], "cache shows write", "", 1.5, 0, ""
+                )
+            ],
         ),
     ),
-    informers=Listing(
+    informers=BoundedList(
         1,
         [
-            Informer(
+            InformerEntry(
                 resource="pods",
                 namespace="",
                 selector="",
@@ -79,11 +83,11 @@ PAGE = Page(
             )
         ],
     ),
-    probes=Listing(
+    probes=BoundedList(
         1,
-        [Probe("default/h:8265", "health", ["c default/x"], "RayVersion", 3.0, 400.0, 0, "")],
+        [ProbeEntry("default/h:8265", "health", ["c default/x"], "RayVersion", 3.0, 400.0, 0, "")],
     ),
-    tasks=Listing(1, [TaskGroup("monitor", "controller.x.run:7", 1)]),
+    tasks=BoundedList(1, [TaskGroup("monitor", "controller.x.run:7", 1)]),
     unreadable={"probes": "RuntimeError"},
 )
 
@@ -162,4 +166,4 @@ def test_the_second_line_says_whether_this_process_leads(leader: Any, line: str)
 
 
 def test_a_page_without_sections_is_one_line():
-    assert page_text(Page(version="1"), io.StringIO()) == "manta 1 at , log level\n"
+    assert page_text(PageContent(version="1"), io.StringIO()) == "manta 1 at , log level\n"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from controller.runtime.debug import LIMIT, Run, cause, listing
+from controller.runtime.debug import LIMIT, RunEntry, cause, listing
 
 
-def run(number: int) -> Run:
-    return Run(f"default/{number}", float(number))
+def run(number: int) -> RunEntry:
+    return RunEntry(f"default/{number}", float(number))
 
 
 def test_a_list_is_cut_and_says_how_many_there_are():
@@ -19,8 +19,8 @@ def test_a_list_is_cut_and_says_how_many_there_are():
 
 
 def test_an_object_that_cannot_be_described_costs_only_itself():
-    def describe(number: int) -> Run:
-        return Run("default/a", 1 / number)
+    def describe(number: int) -> RunEntry:
+        return RunEntry("default/a", 1 / number)
 
     shown = listing([1, 0, 2], describe)
     assert ([item.duration for item in shown.items], shown.unreadable) == ([1.0, 0.5], 1)
@@ -28,7 +28,7 @@ def test_an_object_that_cannot_be_described_costs_only_itself():
 
 
 def test_an_object_that_cannot_be_written_costs_only_itself():
-    shown = listing(["a", "\ud800", "b"], lambda key: Run(key, 0.0))
+    shown = listing(["a", "\ud800", "b"], lambda key: RunEntry(key, 0.0))
     assert ([item.key for item in shown.items], shown.unreadable) == (["a", "b"], 1)
 
 

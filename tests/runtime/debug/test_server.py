@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from controller.runtime.debug import LIMIT, EventLoop, Page
+from controller.runtime.debug import LIMIT, EventLoop, PageContent
 from controller.runtime.debug.page import DebugPage
 from controller.runtime.debug.server import LOOPBACK, DebugServer
 from controller.runtime.errors import ManagerMisuse
@@ -28,8 +28,8 @@ async def test_the_page_is_json_that_nobody_keeps():
         assert answer.content_type == "application/json"
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        page = msgspec.json.decode(await answer.read(), type=Page)
-    assert page == Page(event_loop=EventLoop(0.5, 1.5))
+        page = msgspec.json.decode(await answer.read(), type=PageContent)
+    assert page == PageContent(event_loop=EventLoop(0.5, 1.5))
 
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])

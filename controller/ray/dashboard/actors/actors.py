@@ -129,7 +129,7 @@ class DashboardActors:
             in_flight={each.value: busy for each, busy in self._scheduler.in_flight.items()},
         )
 
-    def snapshot(self) -> debug.Listing[debug.Probe]:
+    def snapshot(self) -> debug.BoundedList[debug.ProbeEntry]:
         """The probes as they are now, failing ones first, for a person who looks at them."""
         return probe_listing(self._actors.values(), self._wall())
 

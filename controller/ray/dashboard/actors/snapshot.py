@@ -27,7 +27,9 @@ class _Subject:
     state: ProbeState
 
 
-def probe_listing(actors: Iterable[HeadActor], now: datetime) -> debug.Listing[debug.Probe]:
+def probe_listing(
+    actors: Iterable[HeadActor], now: datetime
+) -> debug.BoundedList[debug.ProbeEntry]:
     """All probes, failing ones first, then those first whose last answer is oldest."""
     found = (
         _Subject(actor, probe, state) for actor in actors for probe, state in actor.probes.items()
@@ -35,16 +37,16 @@ def probe_listing(actors: Iterable[HeadActor], now: datetime) -> debug.Listing[d
     return debug.listing(found, lambda subject: _shown(subject, now), rank=_rank)
 
 
-def _rank(item: debug.Probe) -> tuple[int, float]:
+def _rank(item: debug.ProbeEntry) -> tuple[int, float]:
     return -item.failures, float("-inf") if item.answered is None else -item.answered
 
 
-def _shown(subject: _Subject, now: datetime) -> debug.Probe:
+def _shown(subject: _Subject, now: datetime) -> debug.ProbeEntry:
     actor, state = subject.actor, subject.state
     streak = max(state.failures, actor.silence, key=lambda each: each.length)
     seen = state.observation(actor.silence)
     answered = None if seen.last_success is None else (now - seen.last_success).total_seconds()
-    return debug.Probe(
+    return debug.ProbeEntry(
         dashboard=str(actor.head),
         probe=subject.probe.name,
         objects=[
