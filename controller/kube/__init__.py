@@ -8,6 +8,7 @@ The public modules, the only ones that other packages import (`make lint` checks
 - `credentials`: the interface; `load` finds those of the process, `incluster` those of a pod.
 - `source`: lists and watches for informers; `discovery`: which optional APIs a server has.
 - `prometheus`: metrics of clients.
+- `clean_up`: a time limit for what is done while a task ends.
 
 They are modules rather than names of this package because their costs differ by two orders of
 magnitude. Most importers need types only; `http` loads aiohttp, and exec plugins of a kubeconfig

@@ -11,7 +11,6 @@ import asyncio
 import socket
 from asyncio import sslproto
 from collections.abc import AsyncGenerator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -20,6 +19,7 @@ from weakref import WeakSet
 import aiohttp
 from yarl import URL
 
+from controller.kube.clean_up import ends_within
 from controller.kube.errors import NotSent, OutcomeUnknown
 
 if TYPE_CHECKING:
@@ -116,10 +116,12 @@ class HttpTransport:
         await self._requests.close()
         await self._watches.close()
         await self._credentials.aclose()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_TIMEOUT):
-                while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110  sockets have no event for it
-                    await asyncio.sleep(0.01)  # TLS shuts down in the background
+        await ends_within(_CLOSE_TIMEOUT, self._closed())
+
+    async def _closed(self) -> None:
+        """Wait for TLS, which shuts down in the background."""
+        while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110  sockets have no event for it
+            await asyncio.sleep(0.01)
 
     def _open(self, address: tuple[Any, ...]) -> socket.socket:
         made = _socket(address)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import trustme
 
-from controller.kube import errors
+from controller.kube import errors, http
 from controller.kube.client import Client
 from controller.kube.credentials import ServerEndpoint, StaticCredentials
 from controller.kube.http import READ_BUFFER, HttpTransport, Timeouts, _socket, limit_read_buffers
@@ -23,6 +23,7 @@ from controller.kube.tls import ClientCertificate, client_context
 from controller.kube.transport import Request
 from informers import Disconnected, SourceError
 from informers.lines import LineSplitter
+from tests.fakes.clean_up import ends_in_a_cancelled_task
 from tests.kube.fakes import HTML, POD, POD_LIST, status_body
 from tests.kube.servers import HoldingServer, RawServer
 
@@ -62,6 +63,16 @@ def response(status: int, body: bytes, length: int | None = None, **headers: str
     fields["content-length"] = str(len(body) if length is None else length)
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
     return f"HTTP/1.1 {status} Whatever\r\n{lines}\r\n".encode() + body
+
+
+async def test_closing_ends_even_in_a_task_that_has_been_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(http, "_CLOSE_TIMEOUT", 0.05)
+    transport = HttpTransport(StaticCredentials("http://127.0.0.1:1"))
+    with socket.socket() as lasting:
+        transport._sockets.add(lasting)
+        assert await ends_in_a_cancelled_task(transport.aclose())
 
 
 async def answer_pod(method, target, fields, writer) -> None:

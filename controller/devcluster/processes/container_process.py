@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controller.devcluster.processes.output import Pipe
+from controller.kube.clean_up import ends_within
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -187,26 +188,11 @@ async def _kill(process: Process, kill_signal: signal.Signals | int) -> None:
     """Kill a command with all processes of its session, and wait until its output is closed."""
     with suppress(ProcessLookupError):
         process.send_signal(kill_signal)
-    if await _closes_within(process, _LET_GO):
+    if await ends_within(_LET_GO, process.communicate()):
         return
     with suppress(ProcessLookupError):  # in namespaces the supervisor kills the command alone
         os.killpg(process.pid, signal.SIGKILL)
-    await _closes_within(process, _KILL)
-
-
-async def _closes_within(process: Process, seconds: float) -> bool:
-    """Wait for so long until a command has ended and its output is closed; False if it is not.
-
-    Up to Python 3.11.3 `asyncio.timeout` expires with CancelledError where a task cleans up after a
-    cancellation, as here.
-    """
-    closing = asyncio.create_task(process.communicate())
-    try:
-        await asyncio.wait({closing}, timeout=seconds)
-    finally:
-        closing.cancel()
-        await asyncio.wait({closing})
-    return not closing.cancelled()
+    await ends_within(_KILL, process.communicate())
 
 
 async def _read(process: Process) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from controller.kube.clean_up import ends_within
 from controller.kube.errors import Conflict, KubeError
 from controller.runtime.leaderelection.lease import new_lease
 
@@ -115,9 +115,7 @@ class Elector:
         await self.aclose()
         if not self._acquired.is_set():
             return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._timing.renew_seconds):
-                await self._give_up()
+        await ends_within(self._timing.renew_seconds, self._give_up())
 
     async def aclose(self) -> None:
         """Stop renewing; whoever asks is told that this process does not lead."""

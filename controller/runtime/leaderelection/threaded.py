@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from controller.kube.clean_up import ends_within
 from controller.runtime.leaderelection.election import ElectionSnapshot
 
 if TYPE_CHECKING:
@@ -108,9 +109,7 @@ class ThreadedElection:
         self._releases = True
         if self._loop is not None and not self._ended.is_set():
             self._ask_to_stop(self._loop)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_RELEASE):
-                    await self._ended.wait()
+            await ends_within(_RELEASE, self._ended.wait())
 
     async def aclose(self) -> None:
         """End the thread."""
@@ -118,12 +117,8 @@ class ThreadedElection:
             return
         if self._loop is not None and not self._ended.is_set():
             self._ask_to_stop(self._loop)
-        try:
-            async with asyncio.timeout(_JOIN):
-                await self._ended.wait()
-        except TimeoutError:
-            return  # it is a daemon: the process ends without it
-        self._thread.join()
+        if await ends_within(_JOIN, self._ended.wait()):
+            self._thread.join()  # else the process ends without it: it is a daemon
 
     def _ask_to_stop(self, loop: asyncio.AbstractEventLoop) -> None:
         with suppress(RuntimeError):  # the thread's loop is closed: the thread ends

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from controller.kube.errors import NotSent
+from tests.fakes.clean_up import ends_in_a_cancelled_task
 from tests.runtime.leaderelection.kit import NOW, SharedLock, conflict, elector
 
 if TYPE_CHECKING:
@@ -162,6 +163,14 @@ async def test_LE8_a_release_that_conflicts_for_ever_ends():
     began = loop.time()
     await made.release()
     assert loop.time() - began == pytest.approx(10)
+
+
+async def test_LE8_a_release_without_an_answer_ends_even_in_a_task_that_has_been_cancelled():
+    lock = SharedLock()
+    made = candidate(lock)
+    await made.acquire()
+    lock.delay = 1000
+    assert await ends_in_a_cancelled_task(made.release())
 
 
 async def test_LE3_a_leader_renews_every_two_seconds():

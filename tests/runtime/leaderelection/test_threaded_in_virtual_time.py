@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from controller.runtime.leaderelection import ThreadedElection
+from tests.fakes.clean_up import ends_in_a_cancelled_task
 
 
 class Scripted:
@@ -72,3 +74,11 @@ async def test_an_election_that_never_began_does_not_lead_and_can_be_ended():
     assert made.standby_problem() is None
     await made.release()
     await made.aclose()
+
+
+@pytest.mark.parametrize("end", [ThreadedElection.release, ThreadedElection.aclose])
+async def test_a_thread_that_hangs_is_left_alone_even_in_a_task_that_has_been_cancelled(end: Any):
+    made = not_begun()
+    made._thread = threading.Thread()  # never started: whoever joins it fails
+    made._loop = asyncio.get_running_loop()
+    assert await ends_in_a_cancelled_task(end(made))

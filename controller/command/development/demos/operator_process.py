@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
+from controller.kube.clean_up import ends_within
+
 if TYPE_CHECKING:
     from controller.command.development.embedded_cluster import EmbeddedCluster
     from controller.command.development.process_node import ProcessNode
@@ -60,8 +62,5 @@ class OperatorProcess:
         if self._process is None or self._process.returncode is not None:
             return
         self._process.terminate()
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                await self._process.wait()
-        except TimeoutError:
+        if not await ends_within(_PATIENCE, self._process.wait()):
             await self.kill()

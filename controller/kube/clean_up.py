@@ -1,0 +1,31 @@
+"""A time limit that holds in clean-up too."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+
+async def ends_within(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
+    """Do the work in a task of its own; False if it was cancelled because the time was up.
+
+    Up to Python 3.11.3 `asyncio.timeout` expires with CancelledError in a task that has been
+    cancelled before, as a task is that cleans up. A new task has not been cancelled, so that time
+    limits within the work hold too.
+
+    Raises:
+        Exception: what the work raises.
+    """
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+    if task.cancelled():
+        return False
+    task.result()
+    return True
