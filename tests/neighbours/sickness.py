@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     ]
 
 
+REQUESTS = 30
+"""Requests for each key in ten minutes of any failure, at most."""
+
 UPGRADES, FLEETS = frozenset({"RollingUpdate"}), frozenset({"RayClusterFleet"})
 WORKSPACES = frozenset({"Workspace"})
 KAITO = WORKSPACES | {"InferenceSet"}
@@ -49,7 +52,8 @@ class Sickness:
         lasts: seconds.
         lingers: seconds for which it has an effect after its end: requests that still hang.
         crowd: how many objects the sick tenant has.
-        requests: requests for each key at most.
+        requests: requests for each key at most, besides those that build the object; by column if
+            some need more than `REQUESTS`.
         slow: whether its cells are left to `make test-all`.
     """
 
@@ -63,13 +67,18 @@ class Sickness:
     lasts: float = 600.0
     lingers: float = 0.0
     crowd: int = 1
-    requests: int = 30
+    requests: int | Mapping[str, int] = REQUESTS
     slow: bool = False
 
     def concerns(self, column: Column) -> bool:
         """Whether this kind can have it."""
         names = {str(column), column.resource.kind}
         return not names & self.spares and (not self.only or bool(names & self.only))
+
+    def requests_of(self, column: Column) -> int:
+        """Requests for each key of this kind at most."""
+        allowed = self.requests
+        return allowed if isinstance(allowed, int) else allowed.get(str(column), REQUESTS)
 
     def is_named_in(self, texts: list[str], column: Column) -> bool:
         """Whether one of the texts says what must be said."""

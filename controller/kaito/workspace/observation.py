@@ -97,6 +97,7 @@ class SeenWorkload:
         config: the options of its ConfigMap, None if that does not exist.
         has_local_disks: whether there is a class of disks that are part of the machine.
         has_pending_writes: whether the outcome of a write to one of these is unknown.
+        has_pending_history: the same of a write to a revision.
         foreign: sentences about objects of others that have a name that it needs, by kind and name.
     """
 
@@ -112,6 +113,7 @@ class SeenWorkload:
     config: Mapping[str, str] | None = None
     has_local_disks: bool = False
     has_pending_writes: bool = False
+    has_pending_history: bool = False
     foreign: Mapping[str, str] = field(default_factory=dict[str, str])
 
 

@@ -11,6 +11,7 @@ from controller.kaito.workloads import LOCAL_DISK_CLASS, headless_service_name, 
 from controller.kaito.workspace.benchmark import benchmark_log
 from controller.kaito.workspace.config import wanted_config
 from controller.kaito.workspace.observation import SeenWorkload
+from controller.kaito.workspace.revisions import SCOPE as HISTORY
 from controller.kaito.workspace.watches import (
     DEPLOYMENTS,
     JOBS,
@@ -48,6 +49,7 @@ def observe_workload(
     pods = tuple(_pods_of(server or job, reads))
     log = benchmark_log(meta, goal, server, pods, conditions_of(workspace))
     has_classes = reads.serves(STORAGE_CLASSES)
+    pending = reads.pending_scopes(meta.uid)
     return SeenWorkload(
         revisions=tuple(reads.by_index(REVISIONS, OWNER_INDEX, meta.uid)),
         foreign_revisions=frozenset(_foreign_revisions(meta, goal, reads)),
@@ -60,7 +62,8 @@ def observe_workload(
         benchmark=lookups.benchmark(log) if lookups is not None and log is not None else None,
         config=options.texts if options is not None else None,
         has_local_disks=has_classes and reads.get(STORAGE_CLASSES, LOCAL_DISK_CLASS) is not None,
-        has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
+        has_pending_writes=SCOPE in pending,
+        has_pending_history=HISTORY in pending,
         foreign=dict(_foreign(meta, goal, reads)),
     )
 

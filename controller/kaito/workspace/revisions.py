@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Write
 
 SCOPE: Final = "history"
-"""Scope of writes to the history."""
+"""While the outcome of a write to the history is unknown, nothing of it is written."""
 
 
 def history_of(seen: WorkspaceObservation) -> HistoryStep:
@@ -29,7 +29,7 @@ def history_of(seen: WorkspaceObservation) -> HistoryStep:
 
 def write_history(seen: WorkspaceObservation, history: HistoryStep) -> Iterator[Write]:
     """Create the present revision if it is missing, and delete the oldest if there are too many."""
-    if history.create is None:
+    if history.create is None or seen.workload.has_pending_history:
         return
     namespace = seen.workspace.metadata.namespace
     yield Create(Target(REVISIONS, namespace, history.name, scope=SCOPE), history.create)

@@ -279,6 +279,14 @@ def test_while_the_outcome_of_a_create_is_unknown_nothing_is_written():
     assert given.creates(given.plan(), "StatefulSet") == []
 
 
+def test_while_the_outcome_of_a_write_to_the_history_is_unknown_no_revision_is_written():
+    """The runtime repeats it; a second request for each attempt would be in vain."""
+    given = Given().with_nodes()
+    assert given.creates(given.plan(), "ControllerRevision")
+    given.reads.unsettled = frozenset({"history"})
+    assert given.creates(given.plan(), "ControllerRevision") == []
+
+
 def test_weights_are_on_a_disk_of_the_machine_where_there_is_one():
     given = Given().with_revision().with_nodes()
     (create,) = given.creates(given.plan(), "StatefulSet")

@@ -34,7 +34,7 @@ AT_THE_END = 620.0
 
 LONGEST_BACK_OFF = 600.0
 
-LIVES_OF_A_CLAIM = 60
+LIVES_OF_A_CLAIM = 53
 """Requests for each key where claims fail again and again: with back-off a Workspace has six of
 them in ten minutes, each with a creation, a deletion, two events and four changes of the Workspace.
 """

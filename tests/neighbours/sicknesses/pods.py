@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 LABEL = "ray.io/node-type"
 
-LIVES_OF_A_HEAD = 75
+LIVES_OF_A_HEAD = {"RayCluster": 66, "RayClusterFleet": 48, "RayJob": 36, "RayService": 34}
 """Requests for each key where a head is replaced again and again: with back-off it has seven lives
-in ten minutes, each with a creation, a deletion, four changes of the status and two events."""
+in ten minutes, each with a creation, a deletion, four changes of the status and two events. Kinds
+that have clusters have more keys among which these are counted."""
+
+LIVES_THAT_ARE_CUT = {"RayCluster": 48, "RayClusterFleet": 36}
+"""The same where somebody else deletes the pods, without a request of the operator."""
 
 
 def pods_that(outcome: str, *, groups: str = "all") -> Course:
@@ -107,7 +111,7 @@ SICKNESSES = (
         name="pods are deleted as soon as they run",
         course=deleted_at_once,
         named=r"PodDeleted.*deleted by somebody else.*\d times in a row.*audit log",
-        requests=LIVES_OF_A_HEAD,
+        requests=LIVES_THAT_ARE_CUT,
         slow=True,
     ),
     Sickness(

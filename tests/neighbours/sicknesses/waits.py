@@ -40,24 +40,21 @@ SICKNESSES = (
         course=struck(DelayedRequest(1000), "create"),
         lingers=HANGING,
         named="no complete answer",
-        requests=50,  # a Workspace has two objects to create at a time
     ),
     Sickness(
         name="updates are never answered",
         course=struck(DelayedRequest(1000), "patch"),
         lingers=HANGING,
-        requests=40,  # those of events are not answered either, and repeated by the recorder
     ),
     Sickness(
         name="answers to creates are lost",
         course=struck(LostResponse(), "create"),
-        requests=60,  # each event is sent six times
+        requests={"RollingUpdate": 55},  # it has twelve events, and each is sent six times
     ),
     Sickness(
         name="requests to create are lost",
         course=struck(LostRequest(), "create"),
         named="connection reset",
-        requests=70,  # as above
     ),
     Sickness(
         name="answers to updates are lost",
