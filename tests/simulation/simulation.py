@@ -251,7 +251,8 @@ class Simulation:
 
     def _apply_weather(self) -> None:
         for operator, wire in self._alive:
-            operator.transport.rules[:] = [rule for _, rules in self._weather for rule in rules]
+            rules = [rule for _, rules in self._weather for rule in rules]
+            operator.transport.rules[:] = _without_lesser_lags(rules)
             faults = [fault for fault, _ in self._weather if isinstance(fault, Fault)]
             wire.stragglers = [(f.every, f.seconds) for f in faults if f.kind == "straggling"]
             wire.rewound = any(fault.kind == "rewound" for fault in faults)
@@ -435,6 +436,24 @@ class Simulation:
 
     def _say(self, what: str) -> None:
         self.story.append(f"{self.world.loop.time():8.3f} s  {what}")
+
+
+def _without_lesser_lags(rules: list[Rule]) -> list[Rule]:
+    """The rules, but of lags of one resource only the longest.
+
+    Several would add up to more than the two minutes after which an operator gives up by design.
+    """
+    longest: dict[str, Rule] = {}
+    for rule in rules:
+        if isinstance(rule.fault, Lag):
+            present = longest.get(rule.resource)
+            if present is None or _lag(present) < _lag(rule):
+                longest[rule.resource] = rule
+    return [r for r in rules if not isinstance(r.fault, Lag) or longest[r.resource] is r]
+
+
+def _lag(rule: Rule) -> float:
+    return rule.fault.seconds if isinstance(rule.fault, Lag) else 0.0
 
 
 def _owners(pod: dict[str, Any]) -> set[str]:
