@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from controller.devcluster.apiserver import StoredEvent
-    from controller.devcluster.nodes.component_context import Component, ComponentContext
+    from controller.devcluster.nodes.components.component_context import Component, ComponentContext
     from tests.integration.harness import World
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import StoredEvent
     from controller.devcluster.karpenter.objects import ProvisionedClaim
-    from controller.devcluster.nodes.component_context import Component, ComponentContext
+    from controller.devcluster.nodes.components.component_context import Component, ComponentContext
     from controller.kube.objects import StatefulSet
     from controller.kube.resources import Resource
     from tests.integration.harness import RunningOperator, World

@@ -25,7 +25,7 @@ from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.devcluster.karpenter.provisioner import SimulatedProvisioner
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
-from controller.devcluster.nodes.stateful_sets import StatefulSetController
+from controller.devcluster.nodes.workloads.stateful_sets import StatefulSetController
 from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from controller.command.development.process_node import ProcessNode
     from controller.devcluster.karpenter.provisioner import ClaimFates
-    from controller.devcluster.nodes.component_context import ComponentContext
+    from controller.devcluster.nodes.components.component_context import ComponentContext
 
 
 _HOSTS = [

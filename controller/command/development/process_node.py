@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.nodes.component_context import ComponentContext
+    from controller.devcluster.nodes.components.component_context import ComponentContext
     from controller.devcluster.processes.images import Image, Images
 from controller.devcluster.processes.isolation.selection import (
     IsolationOption,

@@ -17,9 +17,9 @@ from controller.devcluster.gateway.statuses import (
     gateway_status,
     route_parents,
 )
-from controller.devcluster.nodes.component_context import ComponentContext, LoopComponent
-from controller.devcluster.nodes.control import Enqueue
-from controller.devcluster.nodes.timestamps import timestamp
+from controller.devcluster.nodes.components.component_context import ComponentContext, LoopComponent
+from controller.devcluster.nodes.components.control import Enqueue
+from controller.devcluster.nodes.components.timestamps import timestamp
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import SERVICES
 

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.objects import NODE_CLAIMS, ProvisionedClaim
-from controller.devcluster.nodes.component_context import ComponentContext, LoopComponent
-from controller.devcluster.nodes.control import Enqueue
-from controller.devcluster.nodes.deletion import delete_seen
-from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.nodes.timestamps import timestamp
+from controller.devcluster.nodes.components.component_context import ComponentContext, LoopComponent
+from controller.devcluster.nodes.components.control import Enqueue
+from controller.devcluster.nodes.components.deletion import delete_seen
+from controller.devcluster.nodes.components.timestamps import timestamp
+from controller.devcluster.nodes.objects.pods import PODS
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.resources import NODES
 

@@ -14,7 +14,7 @@ from informers import last_state
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from controller.devcluster.nodes.component_context import ComponentContext
+    from controller.devcluster.nodes.components.component_context import ComponentContext
     from controller.kube.objects import PersistentVolumeClaim
     from informers import Tombstone
 

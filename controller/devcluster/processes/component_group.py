@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.component_context import Component
+    from controller.devcluster.nodes.components.component_context import Component
 
 
 class ComponentGroup:

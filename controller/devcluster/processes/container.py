@@ -9,8 +9,8 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.timestamps import timestamp
+from controller.devcluster.nodes.components.timestamps import timestamp
+from controller.devcluster.nodes.objects import containers
 from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.actions import run_action
 from controller.devcluster.processes.backoff import RestartBackoff
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from controller.devcluster.nodes.pods import ReportedContainerStatus
+    from controller.devcluster.nodes.objects.pods import ReportedContainerStatus
     from controller.devcluster.processes.environment import Invocation
     from controller.devcluster.processes.images import Image
     from controller.devcluster.processes.output import Output

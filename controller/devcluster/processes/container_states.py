@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.pods import (
+from controller.devcluster.nodes.objects import containers
+from controller.devcluster.nodes.objects.pods import (
     ReportedContainerState,
     ReportedContainerStatus,
     Running,

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from controller.devcluster.nodes.binding import GATED, GATED_MESSAGE, bind, report_unscheduled
-from controller.devcluster.nodes.control import Enqueue
-from controller.devcluster.nodes.kubelet import Kubelet
-from controller.devcluster.nodes.placement import NO_NODE
-from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.nodes.registration import NodeInfo
+from controller.devcluster.nodes.components.control import Enqueue
+from controller.devcluster.nodes.kubelet.binding import (
+    GATED,
+    GATED_MESSAGE,
+    bind,
+    report_unscheduled,
+)
+from controller.devcluster.nodes.kubelet.kubelet import Kubelet
+from controller.devcluster.nodes.kubelet.placement import NO_NODE
+from controller.devcluster.nodes.kubelet.registration import NodeInfo
+from controller.devcluster.nodes.objects.pods import PODS
 from controller.devcluster.processes.claims import Claims
 from controller.devcluster.processes.events import PodEvents
 from controller.devcluster.processes.pod_runtime import KubeletDirs, PodRuntime, machine_memory
@@ -31,8 +36,8 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
-    from controller.devcluster.nodes.component_context import ComponentContext
-    from controller.devcluster.nodes.pods import KubeletPod
+    from controller.devcluster.nodes.components.component_context import ComponentContext
+    from controller.devcluster.nodes.objects.pods import KubeletPod
     from controller.devcluster.processes.api_access import ApiAccess
     from controller.devcluster.processes.container_process import ContainerProcess
     from controller.devcluster.processes.images import Images

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.pods import PodConditionType, PodIP, PodPhase
-from controller.devcluster.nodes.statuses import ConditionUpdate, with_conditions
+from controller.devcluster.nodes.objects.pods import PodConditionType, PodIP, PodPhase
+from controller.devcluster.nodes.objects.statuses import ConditionUpdate, with_conditions
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.pods import ReportedContainerStatus, ReportedPodStatus
+    from controller.devcluster.nodes.objects.pods import ReportedContainerStatus, ReportedPodStatus
     from controller.devcluster.processes.specification import SpecifiedPod
 
 READY_TO_START = "PodReadyToStartContainers"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.timestamps import seconds_since, timestamp
+from controller.devcluster.nodes.components.timestamps import seconds_since, timestamp
+from controller.devcluster.nodes.objects import containers
 from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.api_access import with_service_account
 from controller.devcluster.processes.container import ContainerRuns
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any
 
-    from controller.devcluster.nodes.pods import (
+    from controller.devcluster.nodes.objects.pods import (
         KubeletPod,
         ReportedContainerStatus,
         ReportedPodStatus,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.components.control import Enqueue
 from controller.devcluster.processes.environment import (
     AUTHORITY,
     CLAIM,
@@ -25,7 +25,7 @@ from controller.kube.resources import CLAIMS, SERVICE_ACCOUNTS, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.devcluster.nodes.component_context import ComponentContext
+    from controller.devcluster.nodes.components.component_context import ComponentContext
 
 _TOKEN_SECONDS = 365 * 24 * 3600
 """As a pod does not outlive this process, its token is not renewed."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from controller.devcluster.nodes.pods import KubeletContainer, KubeletPod, KubeletPodSpec
+from controller.devcluster.nodes.objects.pods import KubeletContainer, KubeletPod, KubeletPodSpec
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.nodes.statuses import status_patch
+from controller.devcluster.nodes.objects.pods import PODS
+from controller.devcluster.nodes.objects.statuses import status_patch
 from controller.kube.errors import Conflict, Invalid, KubeError, NotFound
 from informers import is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
+    from controller.devcluster.nodes.objects.pods import KubeletPod, ReportedPodStatus
     from controller.kube.client import Client
 
 _PAUSES = (0.2, 1.0, 5.0)  # seconds after failures in a row

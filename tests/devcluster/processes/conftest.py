@@ -28,7 +28,7 @@ from tests.faults.faulty_transport import FaultyTransport
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from controller.devcluster.nodes.component_context import ComponentContext
+    from controller.devcluster.nodes.components.component_context import ComponentContext
     from tests.faults.faulty_transport import Rule
 
 Json = dict[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.pods import ReportedPodStatus
+from controller.devcluster.nodes.objects import containers
+from controller.devcluster.nodes.objects.pods import ReportedPodStatus
 from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.backoff import RestartBackoff
 from controller.devcluster.processes.pod_status import PodFacts, pod_status

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
+from controller.devcluster.nodes.objects.pods import KubeletPod, ReportedPodStatus
 from controller.devcluster.processes.status_manager import StatusManager
 from controller.kube.errors import Conflict, NotFound, NotSent, Status
 from controller.kube.objects import ObjectMeta

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from controller.devcluster.nodes.containers import waiting
-from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.nodes.objects.containers import waiting
+from controller.devcluster.nodes.objects.pods import PODS
 from controller.devcluster.processes import container as container_module
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.grace_period import GracePeriod

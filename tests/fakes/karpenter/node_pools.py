@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.karpenter.objects import NODE_CLAIMS, ProvisionedClaim
-from controller.devcluster.nodes.component_context import ComponentContext, LoopComponent
-from controller.devcluster.nodes.control import Enqueue
-from controller.devcluster.nodes.deletion import delete_seen
-from controller.devcluster.nodes.timestamps import timestamp
+from controller.devcluster.nodes.components.component_context import ComponentContext, LoopComponent
+from controller.devcluster.nodes.components.control import Enqueue
+from controller.devcluster.nodes.components.deletion import delete_seen
+from controller.devcluster.nodes.components.timestamps import timestamp
 from controller.kaito.api import labels
 from controller.kaito.api.nodepool import NODE_POOLS, NodePool
 from controller.kube.errors import NotFound

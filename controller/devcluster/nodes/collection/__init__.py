@@ -1,0 +1,1 @@
+"""What goes with other objects: garbage, namespaces and protected volume claims."""

@@ -1,0 +1,78 @@
+"""The namespace life cycle: a terminating namespace is emptied, then finalized."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.collection.discovery import discover
+from controller.devcluster.nodes.components.component_context import LoopComponent
+from controller.devcluster.nodes.components.control import Enqueue
+from controller.kube.errors import Conflict, NotFound
+from controller.kube.resources import NAMESPACES
+
+if TYPE_CHECKING:
+    from controller.devcluster.nodes.components.component_context import ComponentContext
+    from controller.kube.objects import Namespace
+    from controller.kube.resources import Resource
+
+_FINALIZER = "kubernetes"
+_VERBS = frozenset({"list", "delete"})
+_RECHECK = 1.0  # seconds until the remaining contents of a namespace are listed again
+
+
+class NamespaceLifecycle(LoopComponent[str]):
+    """Deletes everything in terminating namespaces and finalizes them."""
+
+    def __init__(self, context: ComponentContext) -> None:
+        self._client = context.client
+        super().__init__("namespaces", context)
+        informer = context.caches.informer(NAMESPACES)
+        informer.add_handler(Enqueue(self._loop.add, _terminating), name="namespaces")
+
+    async def _sync(self, name: str) -> float | None:
+        try:
+            namespace = await self._client.get_raw(NAMESPACES, "", name)
+            if not _is_terminating(namespace):
+                return None  # a new namespace of that name, not in the cache yet
+            remaining = 0
+            for resource in await discover(self._client, verbs=_VERBS):
+                if resource.namespaced:
+                    remaining += await self._empty(resource, name)
+            if remaining:
+                return _RECHECK
+            await self._finalize(namespace)
+        except NotFound:
+            pass
+        return None
+
+    async def _empty(self, resource: Resource[Any], namespace: str) -> int:
+        """Delete the objects of `resource`; returns how many there were."""
+        found = await self._client.list(resource, namespace)
+        for item in found.items:
+            meta = item.metadata
+            if meta.terminating:
+                continue
+            try:
+                await self._client.delete(
+                    resource, namespace, meta.name, uid=meta.uid, propagation="Background"
+                )
+            except (NotFound, Conflict):
+                continue  # deleted or replaced meanwhile: the next check sees it
+        return len(found.items)
+
+    async def _finalize(self, namespace: dict[str, Any]) -> None:
+        finalizers: list[str] = namespace["spec"]["finalizers"]
+        kept = [entry for entry in finalizers if entry != _FINALIZER]
+        body = {**namespace, "spec": {**namespace["spec"], "finalizers": kept}}
+        name = namespace["metadata"]["name"]
+        await self._client.replace(NAMESPACES, "", name, body, subresource="finalize")
+
+
+def _terminating(namespace: Namespace) -> tuple[str, ...]:
+    return (namespace.metadata.name,) if namespace.metadata.terminating else ()
+
+
+def _is_terminating(namespace: dict[str, Any]) -> bool:
+    """Return whether the namespace is terminating and still has our finalizer."""
+    finalizers: list[str] = namespace.get("spec", {}).get("finalizers", [])
+    return "deletionTimestamp" in namespace["metadata"] and _FINALIZER in finalizers

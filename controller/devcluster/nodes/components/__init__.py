@@ -1,0 +1,1 @@
+"""What every component needs: caches, a control loop, and its dependencies."""

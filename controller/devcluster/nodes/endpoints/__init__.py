@@ -1,0 +1,1 @@
+"""The EndpointSlices of Services."""

@@ -1,0 +1,145 @@
+"""The EndpointSlice controller: reconciles the slices of every Service with a selector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.ownership import owner_reference
+from controller.devcluster.nodes.components.component_context import LoopComponent
+from controller.devcluster.nodes.components.control import Enqueue
+from controller.devcluster.nodes.components.deletion import delete_seen
+from controller.devcluster.nodes.components.suffixes import suffix
+from controller.devcluster.nodes.endpoints.endpoints import selects, slices_of
+from controller.devcluster.nodes.objects.pods import PODS
+from controller.devcluster.nodes.objects.views import ENDPOINT_SLICES
+from controller.kube.errors import AlreadyExists, Conflict, NotFound
+from controller.kube.resources import SERVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.devcluster.nodes.components.component_context import ComponentContext
+    from controller.devcluster.nodes.endpoints.endpoints import Slice
+    from controller.devcluster.nodes.objects.pods import KubeletPod
+    from controller.devcluster.nodes.objects.views import RawEndpointSlice
+    from controller.kube.objects import KubeObject, Service
+
+_SERVICE_LABEL = "kubernetes.io/service-name"
+_MANAGER_LABEL = "endpointslice.kubernetes.io/managed-by"
+_MANAGER = "endpointslice-controller.k8s.io"
+_BY_LABEL = "label"
+_BY_SELECTOR = "selector"
+_BY_SERVICE = "service"
+
+
+class EndpointSlices(LoopComponent[str]):
+    """Reconciles EndpointSlices; a Service with very many pods has several."""
+
+    def __init__(self, context: ComponentContext) -> None:
+        self._client = context.client
+        super().__init__("endpointslices", context)
+        caches = context.caches
+        services = caches.informer(SERVICES)
+        services.add_index(_BY_SELECTOR, _longest_pair)
+        services.add_handler(Enqueue(self._loop.add, _key), name="endpointslices")
+        self._services = services.lister
+        pods = caches.informer(PODS)
+        pods.add_index(_BY_LABEL, _label_pairs)
+        pods.add_handler(Enqueue(self._loop.add, self._services_of_pod), name="endpointslices")
+        self._pods = pods.lister
+        slices = caches.informer(ENDPOINT_SLICES)
+        slices.add_index(_BY_SERVICE, _service_of_slice)
+        slices.add_handler(Enqueue(self._loop.add, _service_of_slice), name="endpointslices")
+        self._slices = slices.lister
+
+    def _services_of_pod(self, pod: KubeletPod) -> Iterator[str]:
+        for pair in _label_pairs(pod):
+            for service in self._services.by_index(_BY_SELECTOR, pair):
+                if selects(service.spec.selector or {}, pod.metadata.labels):
+                    yield service.metadata.key
+
+    async def _sync(self, key: str) -> None:
+        service = self._services.get(key)
+        if service is None or service.metadata.terminating or not service.spec.selector:
+            return  # the garbage collector deletes the slices of a deleted Service
+        wanted = {
+            f"{service.metadata.name}-{suffix(service.metadata.uid, str(number))}": content
+            for number, content in enumerate(slices_of(service, self._selected(service)))
+        }
+        present = {item.metadata.name: item for item in self._slices.by_index(_BY_SERVICE, key)}
+        for name, content in wanted.items():
+            if name not in present:
+                await self._create(service, name, content)
+            elif (present[name].ports or [], present[name].endpoints or []) != (
+                content.ports,
+                content.endpoints,
+            ):
+                await self._update(present[name], content)
+        for name in sorted(present.keys() - wanted.keys()):
+            await delete_seen(self._client, ENDPOINT_SLICES, present[name])
+
+    def _selected(self, service: Service) -> list[KubeletPod]:
+        selector = service.spec.selector or {}
+        return [
+            pod
+            for pair in _longest_pair(service)
+            for pod in self._pods.by_index(_BY_LABEL, pair)
+            if selects(selector, pod.metadata.labels)
+        ]
+
+    async def _create(self, service: Service, name: str, content: Slice) -> None:
+        meta = service.metadata
+        body = {
+            "apiVersion": ENDPOINT_SLICES.api_version,
+            "kind": ENDPOINT_SLICES.kind,
+            "metadata": {
+                "name": name,
+                "namespace": meta.namespace,
+                "labels": {_SERVICE_LABEL: meta.name, _MANAGER_LABEL: _MANAGER},
+                "ownerReferences": [owner_reference(SERVICES, meta)],
+            },
+            "addressType": "IPv4",
+            "endpoints": content.endpoints,
+            "ports": content.ports,
+        }
+        try:
+            await self._client.create(ENDPOINT_SLICES, meta.namespace, body)
+        except AlreadyExists:
+            return  # not in the cache yet: its event enqueues the service again
+
+    async def _update(self, present: RawEndpointSlice, content: Slice) -> None:
+        meta = present.metadata
+        patch: dict[str, Any] = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "endpoints": content.endpoints,
+            "ports": content.ports,
+        }
+        try:
+            await self._client.merge_patch(ENDPOINT_SLICES, meta.namespace, meta.name, patch)
+        except (NotFound, Conflict):
+            return  # the cache is behind: the next event enqueues the service again
+
+
+def _key(obj: KubeObject) -> tuple[str]:
+    return (obj.metadata.key,)
+
+
+def _label_pairs(pod: KubeletPod) -> list[str]:
+    labels = pod.metadata.labels or {}
+    return [f"{pod.metadata.namespace}/{key}={value}" for key, value in labels.items()]
+
+
+def _longest_pair(service: Service) -> list[str]:
+    """The selector's term with the longest value, which probably selects the fewest pods."""
+    selector = service.spec.selector or {}
+    if not selector:
+        return []
+    key = max(selector, key=lambda key: (len(selector[key]), key))
+    return [f"{service.metadata.namespace}/{key}={selector[key]}"]
+
+
+def _service_of_slice(item: RawEndpointSlice) -> list[str]:
+    labels = item.metadata.labels or {}
+    if labels.get(_MANAGER_LABEL) != _MANAGER or _SERVICE_LABEL not in labels:
+        return []
+    return [f"{item.metadata.namespace}/{labels[_SERVICE_LABEL]}"]

@@ -1,0 +1,1 @@
+"""What both kubelets share: nodes, and the placement and binding of pods."""

@@ -1,0 +1,1 @@
+"""Objects as node components read and write them."""

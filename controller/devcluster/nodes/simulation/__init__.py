@@ -1,0 +1,1 @@
+"""The simulated kubelet: the life of a pod that runs nothing."""

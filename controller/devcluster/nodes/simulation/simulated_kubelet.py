@@ -1,0 +1,188 @@
+"""The simulated kubelet and scheduler: it moves every pod through `lifecycle`.
+
+It keeps only exact times and assigned addresses in memory; all other state is in the pods, so it
+can be restarted at any time. Each status write carries the resourceVersion that it was computed
+from: a write for a stale pod is refused, and the next event enqueues the pod again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.devcluster.nodes.kubelet.addresses import PodAddresses, node_address
+from controller.devcluster.nodes.kubelet.binding import bind, report_unscheduled
+from controller.devcluster.nodes.kubelet.kubelet import Kubelet
+from controller.devcluster.nodes.kubelet.placement import NO_NODE
+from controller.devcluster.nodes.kubelet.registration import is_lost
+from controller.devcluster.nodes.objects.pods import PODS
+from controller.devcluster.nodes.objects.statuses import status_patch
+from controller.devcluster.nodes.simulation import lifecycle
+from controller.devcluster.nodes.simulation.behaviour import Behaviour, Outcome
+from controller.devcluster.nodes.simulation.lifecycle import Bind, Evict, Remove, Report, Rest, Wait
+from controller.devcluster.nodes.simulation.stopwatches import Stopwatches
+from controller.devcluster.nodes.simulation.transitions import StepContext
+from controller.kube.errors import Conflict, NotFound
+from controller.kube.resources import JOBS, NODES
+from informers import last_state
+
+if TYPE_CHECKING:
+    from controller.devcluster.nodes.components.component_context import ComponentContext
+    from controller.devcluster.nodes.objects.pods import KubeletPod, ReportedPodStatus
+    from controller.devcluster.nodes.simulation.lifecycle import Step
+    from controller.kube.objects import Node
+    from informers import Tombstone
+
+_BY_NODE = "node"
+
+
+class SimulatedKubelet(Kubelet):
+    """Binds pods, and reports the status of pods on its nodes."""
+
+    def __init__(self, context: ComponentContext) -> None:
+        super().__init__(context)
+        self._client = context.client
+        self._settings = context.settings
+        self._wall = context.wall
+        self._addresses = PodAddresses()
+        self._stopwatches = Stopwatches(context.clock)
+        pods = context.caches.informer(PODS)
+        self._pods = pods.lister
+        pods.add_index(_BY_NODE, lambda pod: (pod.spec.node_name,))
+        pods.add_handler(_PodHandler(self), name="kubelet")
+        context.caches.informer(NODES).add_handler(_NodeHandler(self), name="kubelet")
+
+    # Called by the informer handlers.
+
+    def pod_appeared(self, pod: KubeletPod, *, initial: bool) -> None:
+        """Handle a new pod; for an `initial` one only its timestamps tell when the wait began."""
+        if pod.status.pod_ip and not pod.spec.host_network:
+            self._addresses.hold(pod.metadata.uid, pod.status.pod_ip)
+        if not initial:
+            self._stopwatches.begin(pod.metadata.uid, self._timer(pod))
+        self._loop.add(pod.metadata.key)
+
+    def pod_changed(self, old: KubeletPod, new: KubeletPod) -> None:
+        """Handle a changed pod: a new wait begins now."""
+        self._follow(old, new)
+        self._loop.add(new.metadata.key)
+
+    def pod_gone(self, pod: KubeletPod) -> None:
+        """Handle a deleted pod."""
+        self._addresses.release(pod.metadata.uid)
+        self._stopwatches.forget(pod.metadata.uid)
+
+    def node_changed(self, name: str, *, initial: bool = False) -> None:
+        """Handle a node that was lost or restored: enqueue its pods and unscheduled ones."""
+        for node in (name, ""):
+            for pod in self._pods.by_index(_BY_NODE, node):
+                if not initial:
+                    self._stopwatches.begin(pod.metadata.uid, self._timer(pod))
+                self._loop.add(pod.metadata.key)
+
+    # One pod.
+
+    async def _sync(self, key: str, /) -> float | None:
+        pod = self._pods.get(key)
+        if pod is None or not self._is_ours(pod):
+            return None
+        try:
+            return await self._take(self._next_step(pod), pod)
+        except (NotFound, Conflict):
+            return None  # the pod has changed or is deleted: its event enqueues the key again
+
+    def _is_ours(self, pod: KubeletPod) -> bool:
+        node = pod.spec.node_name
+        return not node or self.placement.serves(node)
+
+    def _timer(self, pod: KubeletPod) -> lifecycle.Timer:
+        return lifecycle.timer(pod, node_lost=self.nodes.is_lost(pod.spec.node_name))
+
+    def _follow(self, old: KubeletPod, new: KubeletPod) -> None:
+        if self._timer(old) != self._timer(new):
+            self._stopwatches.begin(new.metadata.uid, self._timer(new))
+
+    def _next_step(self, pod: KubeletPod) -> Step:
+        now = self._wall()
+        uid, node = pod.metadata.uid, pod.spec.node_name
+        host_ip = node_address(self.nodes.number(node) or 0)
+        here = StepContext(
+            now=now,
+            elapsed=self._stopwatches.elapsed(uid, self._timer(pod), now),
+            pod_ip=host_ip if pod.spec.host_network else self._addresses.of(uid),
+            host_ip=host_ip,
+            node_lost=self.nodes.is_lost(node),
+        )
+        owner = pod.metadata.controller
+        usual = Outcome.SUCCEED if owner and owner.kind == JOBS.kind else Outcome.RUN
+        behaviour = Behaviour.of(pod.metadata.annotations, self._settings, usual=usual)
+        return lifecycle.next_step(pod, behaviour, self._settings, here)
+
+    async def _take(self, step: Step, pod: KubeletPod) -> float | None:
+        match step:
+            case Wait(seconds):
+                return seconds
+            case Rest():
+                return None
+            case Bind():
+                await self._bind(pod)
+            case Report(status):
+                await self._report(pod, status)
+            case Evict():
+                await self._delete(pod, grace_seconds=None)
+            case Remove():
+                await self._delete(pod, grace_seconds=0)
+        return None
+
+    async def _bind(self, pod: KubeletPod) -> None:
+        """Bind the pod to one of its nodes; a node that comes or returns enqueues it again."""
+        candidates = self.placement.candidates(pod)
+        if not candidates:
+            await report_unscheduled(self._client, pod, self._wall(), **NO_NODE)
+        elif names := [name for name in candidates if not self.nodes.is_lost(name)]:
+            await bind(self._client, pod, names)
+
+    async def _report(self, pod: KubeletPod, status: ReportedPodStatus) -> None:
+        meta = pod.metadata
+        patch = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": status_patch(pod.status, status),
+        }
+        answer = await self._client.merge_patch(
+            PODS, meta.namespace, meta.name, patch, subresource="status"
+        )
+        self._follow(pod, answer)
+
+    async def _delete(self, pod: KubeletPod, *, grace_seconds: int | None) -> None:
+        meta = pod.metadata
+        await self._client.delete(
+            PODS, meta.namespace, meta.name, uid=meta.uid, grace_seconds=grace_seconds
+        )
+
+
+class _PodHandler:
+    def __init__(self, kubelet: SimulatedKubelet) -> None:
+        self._kubelet = kubelet
+
+    def on_add(self, obj: KubeletPod, *, initial: bool) -> None:
+        self._kubelet.pod_appeared(obj, initial=initial)
+
+    def on_update(self, old: KubeletPod, new: KubeletPod) -> None:
+        self._kubelet.pod_changed(old, new)
+
+    def on_delete(self, obj: KubeletPod | Tombstone[KubeletPod]) -> None:
+        self._kubelet.pod_gone(last_state(obj))
+
+
+class _NodeHandler:
+    def __init__(self, kubelet: SimulatedKubelet) -> None:
+        self._kubelet = kubelet
+
+    def on_add(self, obj: Node, *, initial: bool) -> None:
+        self._kubelet.node_changed(obj.metadata.name, initial=initial)
+
+    def on_update(self, old: Node, new: Node) -> None:
+        if is_lost(old) != is_lost(new) or old.metadata.labels != new.metadata.labels:
+            self._kubelet.node_changed(new.metadata.name)
+
+    def on_delete(self, obj: Node | Tombstone[Node]) -> None:
+        self._kubelet.node_changed(last_state(obj).metadata.name)

@@ -1,0 +1,238 @@
+"""Pod statuses: each function returns the status after one event.
+
+`lifecycle` decides whether and when an event happens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from controller.devcluster.nodes.components.timestamps import timestamp
+from controller.devcluster.nodes.objects import containers
+from controller.devcluster.nodes.objects.pods import PodConditionType, PodIP, PodPhase
+from controller.devcluster.nodes.objects.statuses import ConditionUpdate, with_conditions
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.devcluster.nodes.objects.pods import (
+        KubeletContainer,
+        KubeletPod,
+        ReportedContainerStatus,
+        ReportedPodStatus,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StepContext:
+    """Inputs of a step besides the pod.
+
+    Attributes:
+        now: the present moment.
+        elapsed: seconds since the present wait began.
+        pod_ip: address that the pod has or is to get.
+        host_ip: address of its node.
+        node_lost: whether the pod's node is out of reach.
+    """
+
+    now: datetime
+    elapsed: float
+    pod_ip: str
+    host_ip: str
+    node_lost: bool = False
+
+    @property
+    def timestamp(self) -> str:
+        """`now` as it is written."""
+        return timestamp(self.now)
+
+
+def unscheduled(
+    pod: KubeletPod, here: StepContext, *, reason: str, message: str
+) -> ReportedPodStatus:
+    """No node was found, and why."""
+    verdict = ConditionUpdate(
+        PodConditionType.SCHEDULED, is_true=False, reason=reason, message=message
+    )
+    return _with_conditions(pod.status, here, verdict, phase=PodPhase.PENDING)
+
+
+def accepted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
+    """The kubelet has seen the pod: images are pulled, nothing runs yet."""
+    spec = pod.spec
+    reason = containers.INITIALIZING if spec.init_containers else containers.CREATING
+    status = _with_conditions(
+        pod.status,
+        here,
+        _initialised(spec.init_containers),
+        *_unready(pod),
+        ConditionUpdate(PodConditionType.SCHEDULED, is_true=True),
+        phase=PodPhase.PENDING,
+    )
+    return replace(
+        status,
+        start_time=here.timestamp,
+        host_ip=here.host_ip,
+        host_ips=(PodIP(ip=here.host_ip),),
+        init_container_statuses=tuple(containers.waiting(c, reason) for c in spec.init_containers),
+        container_statuses=tuple(containers.waiting(c, reason) for c in spec.containers),
+    )
+
+
+def image_missing(pod: KubeletPod, reason: str) -> ReportedPodStatus:
+    """The image of the first container cannot be pulled; `reason` is one of the image reasons."""
+    first = pod.status.in_order[0]
+    return _with_container(pod.status, containers.without_image(first, reason))
+
+
+def next_started(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
+    """The init container that runs has ended, and the next one or the containers have started."""
+    uid, now = pod.metadata.uid, here.timestamp
+    status = replace(pod.status, pod_ip=here.pod_ip, pod_ips=(PodIP(ip=here.pod_ip),))
+    for container, present in zip(
+        pod.spec.init_containers, status.init_container_statuses, strict=False
+    ):
+        if present.state.terminated or (container.is_sidecar and present.state.running):
+            continue
+        if present.state.running:
+            status = _with_container(status, containers.completed(present, now))
+            continue
+        status = _with_container(status, containers.started(present, uid, now))
+        if not container.is_sidecar:
+            return status
+    for present in status.container_statuses:
+        status = _with_container(status, containers.started(present, uid, now))
+    return _with_conditions(
+        status,
+        here,
+        ConditionUpdate(PodConditionType.INITIALIZED, is_true=True),
+        phase=PodPhase.RUNNING,
+    )
+
+
+def ready(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
+    """All readiness probes have succeeded."""
+    verdicts = (
+        ConditionUpdate(PodConditionType.CONTAINERS_READY, is_true=True),
+        ConditionUpdate(PodConditionType.READY, is_true=True),
+    )
+    return replace(
+        _with_conditions(pod.status, here, *verdicts),
+        container_statuses=tuple(replace(c, ready=True) for c in pod.status.container_statuses),
+    )
+
+
+def crashed(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodStatus:
+    """All containers have exited and will run again: the first time at once, then after a pause."""
+    status = replace(
+        _with_conditions(pod.status, here, *_unready(pod)),
+        container_statuses=tuple(
+            containers.crashed(c, exit_code, here.timestamp) for c in pod.status.container_statuses
+        ),
+    )
+    if any(c.restart_count > 0 for c in status.container_statuses):
+        return status
+    return _restarted(status, pod, here)
+
+
+def restarted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
+    """The pause after a crash is over."""
+    return _restarted(pod.status, pod, here)
+
+
+def ended(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodStatus:
+    """All containers have exited and none of them will run again."""
+    statuses = _all_ended(pod.status.container_statuses, exit_code, here)
+    succeeded = all(c.state.terminated and c.state.terminated.exit_code == 0 for c in statuses)
+    reason = "PodCompleted" if succeeded else "PodFailed"
+    verdicts = (
+        ConditionUpdate(PodConditionType.READY, is_true=False, reason=reason),
+        ConditionUpdate(PodConditionType.CONTAINERS_READY, is_true=False, reason=reason),
+    )
+    return replace(
+        _with_conditions(
+            pod.status, here, *verdicts, phase=PodPhase.SUCCEEDED if succeeded else PodPhase.FAILED
+        ),
+        container_statuses=statuses,
+        init_container_statuses=_all_ended(pod.status.init_container_statuses, exit_code, here),
+    )
+
+
+def out_of_reach(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
+    """The pod's node is lost."""
+    return _with_conditions(
+        pod.status, here, ConditionUpdate(PodConditionType.READY, is_true=False)
+    )
+
+
+def _restarted(status: ReportedPodStatus, pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
+    return replace(
+        status,
+        container_statuses=tuple(
+            containers.restarted(c, pod.metadata.uid, here.timestamp)
+            for c in status.container_statuses
+        ),
+    )
+
+
+def _all_ended(
+    statuses: tuple[ReportedContainerStatus, ...], exit_code: int, here: StepContext
+) -> tuple[ReportedContainerStatus, ...]:
+    return tuple(
+        c if c.state.terminated else containers.terminated(c, exit_code, here.timestamp)
+        for c in statuses
+    )
+
+
+def _with_conditions(
+    status: ReportedPodStatus,
+    here: StepContext,
+    *verdicts: ConditionUpdate,
+    phase: str | None = None,
+) -> ReportedPodStatus:
+    """`status` with these conditions, and with this phase if one is given."""
+    conditions = with_conditions(status.conditions, verdicts, here.timestamp)
+    return replace(status, conditions=conditions, phase=phase or status.phase)
+
+
+def _with_container(
+    status: ReportedPodStatus, changed: ReportedContainerStatus
+) -> ReportedPodStatus:
+    """`status` with the container of that name replaced."""
+
+    def substitute(
+        statuses: tuple[ReportedContainerStatus, ...],
+    ) -> tuple[ReportedContainerStatus, ...]:
+        return tuple(changed if present.name == changed.name else present for present in statuses)
+
+    return replace(
+        status,
+        init_container_statuses=substitute(status.init_container_statuses),
+        container_statuses=substitute(status.container_statuses),
+    )
+
+
+def _initialised(init_containers: tuple[KubeletContainer, ...]) -> ConditionUpdate:
+    if not init_containers:
+        return ConditionUpdate(PodConditionType.INITIALIZED, is_true=True)
+    names = " ".join(container.name for container in init_containers)
+    return ConditionUpdate(
+        PodConditionType.INITIALIZED,
+        is_true=False,
+        reason="ContainersNotInitialized",
+        message=f"containers with incomplete status: [{names}]",
+    )
+
+
+def _unready(pod: KubeletPod) -> tuple[ConditionUpdate, ConditionUpdate]:
+    names = " ".join(container.name for container in pod.spec.containers)
+    reason, message = "ContainersNotReady", f"containers with unready status: [{names}]"
+    return (
+        ConditionUpdate(PodConditionType.READY, is_true=False, reason=reason, message=message),
+        ConditionUpdate(
+            PodConditionType.CONTAINERS_READY, is_true=False, reason=reason, message=message
+        ),
+    )

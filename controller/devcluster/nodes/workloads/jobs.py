@@ -1,0 +1,74 @@
+"""The Job controller for batch/v1 Jobs without indexes.
+
+Pods that finish and are deleted before the Job ends stay counted, but only as many as were
+counted at the same time: there are no tracking finalizers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.components.deletion import delete_seen
+from controller.devcluster.nodes.components.suffixes import suffix
+from controller.devcluster.nodes.objects.pods import PODS
+from controller.devcluster.nodes.objects.views import JOBS, ControlledJob
+from controller.devcluster.nodes.workloads.job_plan import plan_job
+from controller.devcluster.nodes.workloads.workload_controller import WorkloadController, pod_body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from controller.devcluster.nodes.components.component_context import ComponentContext
+    from controller.devcluster.nodes.objects.pods import KubeletPod
+
+_NAME_LIMIT = 63
+
+
+class JobController(WorkloadController[ControlledJob]):
+    """Creates and deletes the pods of Jobs, and writes the Jobs' statuses."""
+
+    def __init__(self, context: ComponentContext) -> None:
+        super().__init__(JOBS, context)
+        self._settings = context.settings
+        self._wall = context.wall
+
+    async def _reconcile(self, job: ControlledJob, pods: Sequence[KubeletPod], /) -> float | None:
+        plan = plan_job(job, pods, self._settings, self._wall())
+        if plan.expired:
+            await self._expire(job)
+            return None
+        for pod in plan.deletes:
+            await delete_seen(self._client, PODS, pod)
+        for name in self._free_names(job, plan.creates):
+            await self._client.create(PODS, job.metadata.namespace, _pod_body(job, name))
+        await self._report(job, plan.status)
+        return plan.requeue_after
+
+    def _free_names(self, job: ControlledJob, count: int) -> Iterator[str]:
+        """The first free pod names; the same state yields the same names."""
+        meta, number = job.metadata, 0
+        while count > 0:
+            tail = f"-{suffix(meta.uid, str(number))}"
+            name = meta.name[: _NAME_LIMIT - len(tail)] + tail
+            number += 1
+            if self._pods.get(f"{meta.namespace}/{name}") is None:
+                count -= 1
+                yield name
+
+    async def _expire(self, job: ControlledJob) -> None:
+        meta = job.metadata
+        await self._client.delete(
+            JOBS, meta.namespace, meta.name, uid=meta.uid, propagation="Foreground"
+        )
+
+
+def _pod_body(job: ControlledJob, name: str) -> dict[str, Any]:
+    meta = job.metadata
+    labels = {
+        "batch.kubernetes.io/controller-uid": meta.uid,
+        "batch.kubernetes.io/job-name": meta.name,
+        "controller-uid": meta.uid,
+        "job-name": meta.name,
+    }
+    spec: dict[str, Any] = job.spec.template.get("spec") or {}
+    return pod_body(JOBS, job, name=name, labels=labels, spec=spec)

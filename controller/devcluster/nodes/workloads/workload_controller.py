@@ -1,0 +1,118 @@
+"""The common part of the controllers of Jobs and of StatefulSets: both own pods from a template."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from controller.apimachinery.ownership import owner_reference
+from controller.devcluster.nodes.components.component_context import LoopComponent
+from controller.devcluster.nodes.components.control import Enqueue
+from controller.devcluster.nodes.objects.pods import PODS
+from controller.devcluster.nodes.objects.statuses import status_patch
+from controller.devcluster.nodes.objects.views import ControlledJob, ControlledStatefulSet
+from controller.kube.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controller.devcluster.nodes.components.component_context import ComponentContext
+    from controller.devcluster.nodes.objects.pods import KubeletPod
+    from controller.devcluster.nodes.objects.statuses import StatusPart
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+
+W = TypeVar("W", ControlledJob, ControlledStatefulSet)
+
+
+class WorkloadController(LoopComponent[str], Generic[W]):
+    """Reconciles each workload after a change of it or of one of its pods.
+
+    Args:
+        resource: of the workloads.
+    """
+
+    def __init__(self, resource: Resource[W], context: ComponentContext) -> None:
+        name = resource.plural
+        super().__init__(name, context)
+        self._client = context.client
+        self._resource = resource
+        self._by_owner = f"uid of the owner among {name}"
+        workloads = context.caches.informer(resource)
+        workloads.add_handler(Enqueue(self._loop.add, _key), name=name)
+        self._workloads = workloads.lister
+        pods = context.caches.informer(PODS)
+        pods.add_index(self._by_owner, self._owner_uid)
+        pods.add_handler(Enqueue(self._loop.add, self._owner_key), name=name)
+        self._pods = pods.lister
+
+    @abstractmethod
+    async def _reconcile(self, workload: W, pods: Sequence[KubeletPod], /) -> float | None:
+        """Create and delete pods, and report; returns the seconds after which to do it again.
+
+        Raises:
+            NotFound, Conflict: the cache is behind; the next event enqueues the workload again.
+        """
+
+    async def _sync(self, key: str) -> float | None:
+        workload = self._workloads.get(key)
+        if workload is None or workload.metadata.terminating:
+            return None
+        pods = self._pods.by_index(self._by_owner, workload.metadata.uid)
+        try:
+            return await self._reconcile(workload, pods)
+        except (NotFound, Conflict):
+            return None
+
+    async def _report(self, workload: W, status: StatusPart) -> None:
+        change = status_patch(workload.status, status)
+        if not change:
+            return
+        meta = workload.metadata
+        patch = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": change,
+        }
+        await self._client.merge_patch(
+            self._resource, meta.namespace, meta.name, patch, subresource="status"
+        )
+
+    def _owner_uid(self, pod: KubeletPod) -> tuple[str, ...]:
+        owner = pod.metadata.controller
+        return (owner.uid,) if owner and owner.kind == self._resource.kind else ()
+
+    def _owner_key(self, pod: KubeletPod) -> tuple[str, ...]:
+        owner = pod.metadata.controller
+        if not owner or owner.kind != self._resource.kind:
+            return ()
+        return (f"{pod.metadata.namespace}/{owner.name}",)
+
+
+def pod_body(
+    resource: Resource[W],
+    workload: W,
+    *,
+    name: str,
+    labels: Mapping[str, str],
+    spec: Mapping[str, Any],
+) -> dict[str, Any]:
+    """A pod of the workload: metadata of its template, with `labels` over those of the template."""
+    meta = workload.metadata
+    template_meta: dict[str, Any] = workload.spec.template.get("metadata") or {}
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": meta.namespace,
+            "labels": {**(template_meta.get("labels") or {}), **labels},
+            "annotations": template_meta.get("annotations") or {},
+            "finalizers": template_meta.get("finalizers") or [],
+            "ownerReferences": [owner_reference(resource, meta)],
+        },
+        "spec": spec,
+    }
+
+
+def _key(obj: KubeObject) -> tuple[str]:
+    return (obj.metadata.key,)

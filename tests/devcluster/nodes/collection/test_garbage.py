@@ -1,0 +1,324 @@
+"""Garbage collection against the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.devcluster.nodes.objects.pods import PODS
+from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
+from tests.faults.faulty_transport import DelayedRequest, Rule, watch_gone, watch_lag
+
+if TYPE_CHECKING:
+    from conftest import World
+
+FLEETS = Resource("example.com", "v1", "fleets", "Fleet", KubeObject)
+
+
+def owned_by(
+    owner: ObjectMeta,
+    *,
+    kind: str = "ConfigMap",
+    api_version: str = "v1",
+    uid: str = "",
+    **more: Any,
+) -> dict[str, Any]:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": owner.name,
+        "uid": uid or owner.uid,
+        **more,
+    }
+
+
+async def config_map(
+    world: World, name: str, *owners: dict[str, Any], finalizers: tuple[str, ...] = ()
+) -> ObjectMeta:
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "ownerReferences": list(owners),
+            "finalizers": list(finalizers),
+        },
+    }
+    return (await world.user.create(CONFIG_MAPS, "default", body)).metadata
+
+
+async def references(world: World, name: str) -> list[str]:
+    found = await world.user.get(CONFIG_MAPS, "default", name)
+    return [reference.name for reference in found.metadata.owner_references]
+
+
+async def test_dependents_of_dependents_go_with_their_owner(world: World) -> None:
+    async with world.nodes("gc"):
+        owner = await config_map(world, "owner")
+        child = await config_map(world, "child", owned_by(owner))
+        await config_map(world, "grandchild", owned_by(child))
+        await config_map(world, "stranger")
+        await asyncio.sleep(1)
+        assert not await world.is_gone(CONFIG_MAPS, "grandchild")
+        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Background")
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "child")
+        assert await world.is_gone(CONFIG_MAPS, "grandchild")
+        assert not await world.is_gone(CONFIG_MAPS, "stranger")
+
+
+async def test_a_namesake_of_the_owner_owns_nothing(world: World) -> None:
+    async with world.nodes("gc"):
+        owner = await config_map(world, "owner")
+        await config_map(world, "child", owned_by(owner, uid="0000-of-a-former-one"))
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "child")
+
+
+async def test_an_owner_made_anew_while_nobody_watched_has_lost_its_dependents(
+    world: World,
+) -> None:
+    async with world.nodes("gc", rules=(watch_gone("configmaps", 2),)):
+        owner = await config_map(world, "owner")
+        await world.create_pod("child", owners=[owned_by(owner)])
+        await asyncio.sleep(5)
+        await world.user.delete(CONFIG_MAPS, "default", "owner")
+        await config_map(world, "owner")
+        await asyncio.sleep(60)
+        assert await world.is_gone(PODS, "child")
+
+
+async def test_an_owner_that_never_existed_is_asked_for_before_its_dependent_goes(
+    world: World,
+) -> None:
+    async with world.nodes("gc"):
+        ghost = ObjectMeta(name="ghost", uid="0000")
+        await config_map(world, "child", owned_by(ghost))
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "child")
+    assert "/api/v1/namespaces/default/configmaps/ghost" in world.recorder.reads
+
+
+async def test_an_owner_that_the_cache_does_not_show_yet_keeps_its_dependents(
+    world: World,
+) -> None:
+    async with world.nodes("gc", rules=(watch_lag("configmaps", 30.0),)):
+        owner = await config_map(world, "owner")
+        await world.create_pod("child", owners=[owned_by(owner)])
+        await asyncio.sleep(10)
+        assert not await world.is_gone(PODS, "child")
+
+
+async def test_an_owner_that_went_before_any_cache_showed_it_has_lost_its_dependents(
+    world: World,
+) -> None:
+    late = Rule(DelayedRequest(10.0), "configmaps", frozenset({"list", "watch"}), skip=1)
+    async with world.nodes("gc", rules=(watch_gone("configmaps", 2), late)):
+        await config_map(world, "first")
+        await asyncio.sleep(1)
+        owner = await config_map(world, "owner")
+        await world.create_pod("child", owners=[owned_by(owner)])
+        await asyncio.sleep(2)
+        assert not await world.is_gone(PODS, "child")
+        await world.user.delete(CONFIG_MAPS, "default", "owner")
+        await asyncio.sleep(60)
+        assert await world.is_gone(PODS, "child")
+
+
+async def test_one_owner_of_two_is_enough_and_the_other_reference_is_dropped(
+    world: World,
+) -> None:
+    async with world.nodes("gc"):
+        one, two = await config_map(world, "one"), await config_map(world, "two")
+        await config_map(world, "child", owned_by(one), owned_by(two))
+        await world.user.delete(CONFIG_MAPS, "default", "one")
+        await asyncio.sleep(1)
+        assert await references(world, "child") == ["two"]
+        await world.user.delete(CONFIG_MAPS, "default", "two")
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "child")
+
+
+async def test_in_the_foreground_an_owner_waits_for_dependents_that_block_it(
+    world: World,
+) -> None:
+    async with world.nodes("gc", "kubelet", termination_delay=5.0):
+        owner = await config_map(world, "owner")
+        reference = owned_by(owner, blockOwnerDeletion=True)
+        await world.create_pod("child", owners=[reference])
+        await world.eventually(lambda: world.is_ready("child"))
+        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Foreground")
+        await asyncio.sleep(4)
+        assert (await world.pod("child")).metadata.terminating
+        assert not await world.is_gone(CONFIG_MAPS, "owner")
+        await asyncio.sleep(2)
+        assert await world.is_gone(PODS, "child")
+        assert await world.is_gone(CONFIG_MAPS, "owner")
+
+
+async def test_in_the_foreground_an_owner_waits_for_no_others(world: World) -> None:
+    async with world.nodes("gc", "kubelet", termination_delay=5.0):
+        owner = await config_map(world, "owner")
+        await world.create_pod("child", owners=[owned_by(owner)])
+        await world.eventually(lambda: world.is_ready("child"))
+        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Foreground")
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "owner")
+        assert not await world.is_gone(PODS, "child")
+        await asyncio.sleep(6)
+        assert await world.is_gone(PODS, "child")
+
+
+async def test_foreground_deletion_goes_down_to_the_grandchildren(world: World) -> None:
+    async with world.nodes("gc"):
+        owner = await config_map(world, "owner")
+        child = await config_map(world, "child", owned_by(owner, blockOwnerDeletion=True))
+        held = ("example.com/hold",)
+        reference = owned_by(child, blockOwnerDeletion=True)
+        await config_map(world, "grandchild", reference, finalizers=held)
+        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Foreground")
+        await asyncio.sleep(10)
+        for name in ("owner", "child", "grandchild"):
+            found = await world.user.get(CONFIG_MAPS, "default", name)
+            assert found.metadata.terminating, name
+        patch = {"metadata": {"finalizers": None}}
+        await world.user.merge_patch(CONFIG_MAPS, "default", "grandchild", patch)
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "owner")
+
+
+async def test_orphans_stay_and_forget_their_owner(world: World) -> None:
+    async with world.nodes("gc"):
+        owner = await config_map(world, "owner")
+        other = await config_map(world, "other")
+        await config_map(world, "child", owned_by(owner), owned_by(other))
+        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Orphan")
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "owner")
+        assert await references(world, "child") == ["other"]
+
+
+async def test_an_owner_in_the_foreground_goes_when_its_dependent_disowns_it(
+    world: World,
+) -> None:
+    async with world.nodes("gc"):
+        owner = await config_map(world, "owner")
+        reference = owned_by(owner, blockOwnerDeletion=True)
+        await config_map(world, "child", reference, finalizers=("example.com/hold",))
+        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Foreground")
+        await asyncio.sleep(5)
+        assert not await world.is_gone(CONFIG_MAPS, "owner")
+        patch = {"metadata": {"ownerReferences": None}}
+        await world.user.merge_patch(CONFIG_MAPS, "default", "child", patch)
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "owner")
+
+
+async def test_nothing_is_let_go_before_all_its_dependents_can_be_known(world: World) -> None:
+    rule = Rule(DelayedRequest(10.0), "fleets.example.com", frozenset({"list", "watch"}))
+    async with world.nodes("gc", rules=(rule,)):
+        owner = await config_map(world, "owner")
+        await world.user.create(CRDS, "", crd())
+        await world.eventually(lambda: served(world))
+        await fleet(world, owned_by(owner))
+        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Orphan")
+        await asyncio.sleep(60)
+        assert await world.is_gone(CONFIG_MAPS, "owner")
+        assert not await world.is_gone(FLEETS, "f")
+
+
+async def test_kinds_that_come_later_are_collected_too(world: World) -> None:
+    async with world.nodes("gc"):
+        await world.user.create(CRDS, "", crd())
+        await world.eventually(lambda: served(world))
+        owner = await fleet(world)
+        reference = owned_by(owner, kind="Fleet", api_version="example.com/v1")
+        await config_map(world, "child", reference)
+        await asyncio.sleep(5)
+        assert not await world.is_gone(CONFIG_MAPS, "child")
+        await world.user.delete(FLEETS, "default", "f")
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "child")
+
+
+async def test_with_its_definition_an_owner_goes_and_its_dependents_go_too(world: World) -> None:
+    async with world.nodes("gc"):
+        await world.user.create(CRDS, "", crd())
+        await world.eventually(lambda: served(world))
+        owner = await fleet(world)
+        reference = owned_by(owner, kind="Fleet", api_version="example.com/v1")
+        await config_map(world, "child", reference)
+        await asyncio.sleep(5)
+        await world.user.delete(CRDS, "", crd()["metadata"]["name"])
+        await asyncio.sleep(5)
+        assert await world.is_gone(CONFIG_MAPS, "child")
+
+
+async def test_an_owner_of_an_unknown_kind_keeps_its_dependents_until_the_kind_is_known(
+    world: World,
+) -> None:
+    async with world.nodes("gc"):
+        ghost = ObjectMeta(name="ghost", uid="0000")
+        reference = owned_by(ghost, kind="Fleet", api_version="example.com/v1")
+        await config_map(world, "child", reference)
+        await asyncio.sleep(60)
+        assert not await world.is_gone(CONFIG_MAPS, "child")
+        await world.user.create(CRDS, "", crd())
+        await asyncio.sleep(5)
+        assert await world.is_gone(CONFIG_MAPS, "child")
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+async def test_what_happened_while_nobody_looked_is_made_up_for(
+    world: World, propagation: str
+) -> None:
+    owner = await config_map(world, "owner")
+    await config_map(world, "child", owned_by(owner, blockOwnerDeletion=True))
+    await world.user.delete(CONFIG_MAPS, "default", "owner", propagation=propagation)
+    async with world.nodes("gc"):
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "child")
+        assert await world.is_gone(CONFIG_MAPS, "owner")
+
+
+async def fleet(world: World, *owners: dict[str, Any]) -> ObjectMeta:
+    body = {
+        "apiVersion": "example.com/v1",
+        "kind": "Fleet",
+        "metadata": {"name": "f", "ownerReferences": list(owners)},
+    }
+    return (await world.user.create(FLEETS, "default", body)).metadata
+
+
+async def served(world: World) -> bool:
+    return bool(await world.user.request_json("GET", "/apis/example.com/v1"))
+
+
+def crd() -> dict[str, Any]:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "fleets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {
+                "plural": "fleets",
+                "singular": "fleet",
+                "kind": "Fleet",
+                "listKind": "FleetList",
+            },
+            "versions": [version],
+        },
+    }

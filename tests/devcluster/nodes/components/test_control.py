@@ -1,0 +1,63 @@
+"""The loop around the queue that all components share."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+
+from structlog.testing import capture_logs
+
+from controller.devcluster.nodes.components.control import ControlLoop
+from controller.kube.errors import NotSent
+
+
+class Sync:
+    """Fails as told, then works; remembers when it was called for what."""
+
+    def __init__(self, **failures: list[Exception]) -> None:
+        self.failures = failures
+        self.calls: list[tuple[float, str]] = []
+        self.again: float | None = None
+
+    async def __call__(self, key: str) -> float | None:
+        self.calls.append((asyncio.get_running_loop().time(), key))
+        if self.failures.get(key):
+            raise self.failures[key].pop()
+        return self.again
+
+
+async def run(sync: Sync, *keys: str, seconds: float) -> list[str]:
+    loop = asyncio.get_running_loop()
+    control = ControlLoop("test", sync, clock=loop, rng=random.Random(1), workers=2)
+    for key in keys:
+        control.add(key)
+    with capture_logs() as logs:
+        task = asyncio.create_task(control.run())
+        await asyncio.sleep(seconds)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    return [entry["event"] for entry in logs]
+
+
+async def test_a_refused_request_is_tried_again_with_back_off() -> None:
+    sync = Sync(a=[NotSent("no") for _ in range(4)])
+    assert await run(sync, "a", "b", seconds=60.0) == ["later"] * 4
+    moments = [moment for moment, key in sync.calls if key == "a"]
+    pauses = [after - before for before, after in itertools.pairwise(moments)]
+    assert len(moments) == 5
+    assert pauses == sorted(pauses)
+    assert [key for _, key in sync.calls].count("b") == 1
+
+
+async def test_an_exception_that_nobody_thought_of_is_said_aloud_and_stops_nobody() -> None:
+    sync = Sync(a=[ZeroDivisionError()])
+    assert await run(sync, "a", "b", seconds=60.0) == ["failed"]
+    assert sorted(key for _, key in sync.calls) == ["a", "a", "b"]
+
+
+async def test_a_key_comes_back_when_it_asked_to() -> None:
+    sync = Sync()
+    sync.again = 10.0
+    await run(sync, "a", seconds=35.0)
+    assert [round(moment) for moment, _ in sync.calls] == [0, 10, 20, 30]

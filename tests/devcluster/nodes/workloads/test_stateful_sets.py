@@ -1,0 +1,218 @@
+"""StatefulSets: the pure plan as tables, and the controller against the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
+from controller.devcluster.nodes.objects.pods import PODS, KubeletPod
+from controller.devcluster.nodes.objects.views import STATEFUL_SETS, ControlledStatefulSet
+from controller.devcluster.nodes.workloads.stateful_set_bodies import claim_bodies, numbered_pod
+from controller.devcluster.nodes.workloads.stateful_set_plan import (
+    REVISION_LABEL,
+    plan_stateful_set,
+    revision,
+)
+from controller.devcluster.nodes.workloads.stateful_sets import StatefulSetController
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from conftest import World
+
+
+def template(image: str = "i:1") -> dict[str, Any]:
+    return {
+        "metadata": {"labels": {"app": "s"}},
+        "spec": {"containers": [{"name": "m", "image": image}]},
+    }
+
+
+def stateful_set(replicas: int = 3, *, image: str = "i:1", **spec: Any) -> ControlledStatefulSet:
+    body = {
+        "metadata": {"name": "s", "namespace": "default", "uid": "u-s", "generation": 4},
+        "spec": {"replicas": replicas, "template": template(image), **spec},
+    }
+    return msgspec.convert(body, ControlledStatefulSet)
+
+
+OLD, NEW = revision(stateful_set(image="i:0")), revision(stateful_set())
+
+
+def pod(
+    number: int, *, ready: bool = True, of: str = NEW, going: bool = False, phase: str = "Running"
+) -> KubeletPod:
+    body = {
+        "metadata": {
+            "name": f"s-{number}",
+            "namespace": "default",
+            "labels": {REVISION_LABEL: of},
+            **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {}),
+        },
+        "status": {
+            "phase": phase,
+            "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+        },
+    }
+    return msgspec.convert(body, KubeletPod)
+
+
+def numbers(pods: tuple[KubeletPod, ...]) -> list[int]:
+    return [int(each.metadata.name.removeprefix("s-")) for each in pods]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "parallel", "pods", "creates", "deletes"),
+    [
+        (3, True, [], [0, 1, 2], []),
+        (3, False, [], [0], []),
+        (3, False, [pod(0)], [1], []),
+        (3, False, [pod(0, ready=False)], [], []),
+        (3, True, [pod(0, ready=False)], [1, 2], []),
+        (3, False, [pod(0), pod(2, ready=False)], [1], []),
+        (3, True, [pod(0), pod(1), pod(2)], [], []),
+        (1, True, [pod(0), pod(1), pod(2)], [], [1, 2]),
+        (1, False, [pod(0), pod(1), pod(2)], [], [2]),
+        (1, False, [pod(0), pod(1), pod(2, going=True)], [], []),
+        (0, True, [pod(0)], [], [0]),
+        (1, True, [pod(0, phase="Failed")], [], [0]),
+        (1, True, [pod(0, phase="Failed", going=True)], [], []),
+        (1, True, [pod(0, going=True)], [], []),
+    ],
+)
+def test_which_pods_are_created_and_deleted(
+    wanted: int, parallel: bool, pods: list[KubeletPod], creates: list[int], deletes: list[int]
+):
+    policy = "Parallel" if parallel else "OrderedReady"
+    planned = stateful_set(wanted, podManagementPolicy=policy)
+    plan = plan_stateful_set(planned, pods)
+    assert (list(plan.creates), numbers(plan.deletes)) == (creates, deletes)
+
+
+@pytest.mark.parametrize(
+    ("pods", "deletes"),
+    [
+        ([pod(0, of=OLD), pod(1, of=OLD), pod(2, of=OLD)], [2]),
+        ([pod(0, of=OLD), pod(1, of=OLD), pod(2)], [1]),
+        ([pod(0, of=OLD), pod(1, of=OLD), pod(2, ready=False)], []),
+        ([pod(0), pod(1), pod(2, of=OLD, ready=False)], [2]),
+        ([pod(0), pod(1), pod(2)], []),
+    ],
+)
+def test_an_update_replaces_one_pod_at_a_time_from_the_last(
+    pods: list[KubeletPod], deletes: list[int]
+):
+    assert numbers(plan_stateful_set(stateful_set(), pods).deletes) == deletes
+    by_hand = stateful_set(updateStrategy={"type": "OnDelete"})
+    assert plan_stateful_set(by_hand, pods).deletes == ()
+
+
+def test_the_status_counts_pods_by_readiness_and_revision():
+    status = plan_stateful_set(stateful_set(), [pod(0, of=OLD), pod(1), pod(2, ready=False)]).status
+    assert (status.replicas, status.ready_replicas, status.updated_replicas) == (3, 2, 2)
+    assert (status.observed_generation, status.update_revision) == (4, NEW)
+
+
+def test_a_pod_has_its_number_its_revision_and_the_claims_of_its_own():
+    claims = [{"metadata": {"name": "disk"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
+    given = stateful_set(volumeClaimTemplates=claims, serviceName="net")
+    body = numbered_pod(given, 2)
+    assert body["metadata"]["name"] == "s-2"
+    assert body["metadata"]["labels"] == {
+        "app": "s",
+        "statefulset.kubernetes.io/pod-name": "s-2",
+        "apps.kubernetes.io/pod-index": "2",
+        REVISION_LABEL: NEW,
+    }
+    assert (body["spec"]["hostname"], body["spec"]["subdomain"]) == ("s-2", "net")
+    claim = {"claimName": "disk-s-2"}
+    assert body["spec"]["volumes"] == [{"name": "disk", "persistentVolumeClaim": claim}]
+    assert claim_bodies(given, 2)["disk"]["metadata"]["name"] == "disk-s-2"
+    assert "volumes" not in given.spec.template["spec"]
+
+
+@asynccontextmanager
+async def controlled(world: World) -> AsyncIterator[None]:
+    async with run_nodes(
+        world.client("nodes", world.recorder),
+        clock=world.loop,
+        wall=world.wall,
+        rng=random.Random(2),
+        settings=NodeSettings(),
+        components=COMPONENTS,
+        others=[StatefulSetController],
+    ):
+        yield
+
+
+async def create(world: World, **spec: Any) -> None:
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "s"},
+        "spec": {
+            "serviceName": "net",
+            "selector": {"matchLabels": {"app": "s"}},
+            "template": template(),
+            **spec,
+        },
+    }
+    await world.user.create(STATEFUL_SETS, "default", body)
+
+
+async def status(world: World) -> Any:
+    return (await world.user.get(STATEFUL_SETS, "default", "s")).status
+
+
+async def test_a_set_becomes_ready_is_updated_shrinks_and_goes_with_its_pods(world: World):
+    async with controlled(world):
+        await create(world, replicas=2)
+        await asyncio.sleep(20)
+        assert (await status(world)).ready_replicas == 2
+        first = {each.metadata.uid for each in (await world.user.list(PODS, "default")).items}
+
+        update = {"spec": {"template": template("i:2")}}
+        await world.user.merge_patch(STATEFUL_SETS, "default", "s", update)
+        await asyncio.sleep(40)
+        found = await status(world)
+        assert (found.ready_replicas, found.updated_replicas) == (2, 2)
+        assert found.current_revision == found.update_revision
+        pods = (await world.user.list(PODS, "default")).items
+        assert first.isdisjoint(each.metadata.uid for each in pods)
+
+        await world.user.merge_patch(STATEFUL_SETS, "default", "s", {"spec": {"replicas": 1}})
+        await asyncio.sleep(10)
+        assert await world.is_gone(PODS, "s-1")
+        assert (await status(world)).replicas == 1
+
+        await world.user.delete(STATEFUL_SETS, "default", "s")
+        await asyncio.sleep(10)
+        assert await world.is_gone(PODS, "s-0")
+
+
+async def test_a_set_at_rest_is_not_written(world: World):
+    async with controlled(world):
+        await create(world, replicas=1)
+        await asyncio.sleep(20)
+        before = len(world.recorder.writes)
+        note = {"metadata": {"annotations": {"note": "of somebody else"}}}
+        await world.user.merge_patch(PODS, "default", "s-0", note)
+        await asyncio.sleep(1000)
+        assert len(world.recorder.writes) == before
+
+
+async def test_pods_of_a_set_that_is_deleted_with_them_are_not_made_anew(world: World):
+    async with controlled(world):
+        await create(world, replicas=2)
+        await asyncio.sleep(20)
+        await world.user.delete(STATEFUL_SETS, "default", "s", propagation="Foreground")
+        await asyncio.sleep(20)
+        assert await world.is_gone(STATEFUL_SETS, "s")
+    created = [path for method, path, _ in world.recorder.writes if method == "POST"]
+    assert sum(path.endswith("/pods") for path in created) == 2
