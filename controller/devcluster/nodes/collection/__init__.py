@@ -1,1 +1,1 @@
-"""What goes with other objects: garbage, namespaces and protected volume claims."""
+"""Objects that disappear with others: garbage, namespaces and protected volume claims."""

@@ -1,1 +1,1 @@
-"""What every component needs: caches, a control loop, and its dependencies."""
+"""The common parts of components: caches, a control loop, and dependencies."""

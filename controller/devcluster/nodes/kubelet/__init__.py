@@ -1,1 +1,1 @@
-"""What both kubelets share: nodes, and the placement and binding of pods."""
+"""The common parts of both kubelets: nodes, and the placement and binding of pods."""
