@@ -16,6 +16,7 @@ from tests.simulation.scenario import (
     Compact,
     CreateJob,
     Delete,
+    DeleteRayService,
     DeleteRayServiceCluster,
     EditPods,
     EditRayService,
@@ -506,6 +507,19 @@ BAD_LUCK = {
             Step(17.8, EditRayService(0, RayService(2, 2, workers=0, upgrade="None", delay=30))),
         ),
         services=(RayService(1, 2, workers=2, upgrade="NewCluster", delay=30),),
+    ),
+    "a worker of an autoscaled cluster is copied under its name while the operator replaces it": (
+        Scenario(
+            Surroundings(seed=999, start=0.1, ready=4.0, termination=12.0, past=20),
+            (Cluster((Group(0, 2, 1, 4),), autoscaler="v2"),),
+            (
+                Step(2.5, DeleteRayService(0, "Background")),
+                Step(7.6, EndPod(6, "replace")),
+                Step(1.05, LoseNode(1)),
+                Step(15.0, EndPod(6, "replace")),
+            ),
+            services=(RayService(1, 1, 0, upgrade="NewClusterWithIncrementalUpgrade", delay=5),),
+        )
     ),
 }
 """By the sentence that says what happens."""

@@ -72,6 +72,7 @@ class User:
         self.lost: set[str] = set()
         self.busy = asyncio.Lock()
         self._hidden: dict[str, str] = {}
+        self._copied: dict[str, str] = {}  # workers that are not the operator's: their clusters
 
     async def act(self, action: s.AnyAction) -> str:
         """Do something; returns what the server said against it, empty if nothing."""
@@ -93,6 +94,8 @@ class User:
                 await self._client.merge_patch(PODS, self._namespace, pod.metadata.name, patch)
         for name, role in self._hidden.items():
             await self._label(name, role)
+        for name, cluster in self._copied.items():
+            await self._take_away(name, cluster)
 
     async def let_upgrades_end(self) -> None:
         """Resume rolling updates that are paused, and use images of the version that runs."""
@@ -344,6 +347,19 @@ class User:
         await self._client.delete(PODS, self._namespace, name, grace_seconds=0)
         copied = {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}
         await self._client.create(PODS, self._namespace, copied)
+        if meta["labels"][NODE_TYPE] == "worker":
+            self._copied[name] = meta["labels"]["ray.io/cluster"]
+
+    async def _take_away(self, name: str, cluster: str) -> None:
+        """Delete a copied worker of a cluster whose autoscaler would never give it up.
+
+        Ray's autoscaler ignores a name that it has seen die, and the operator deletes no worker of
+        its clusters that it does not name.
+        """
+        with suppress(NotFound):
+            spec = (await self._client.get_raw(RAYCLUSTERS, self._namespace, cluster))["spec"]
+            if spec.get("enableInTreeAutoscaling"):
+                await self._client.delete(PODS, self._namespace, name)
 
     async def _label(self, name: str, role: str | None) -> None:
         """Give a pod the label by which the operator finds it; None takes it off."""
