@@ -35,6 +35,11 @@ _QUANTITY: Final = re.compile(
 _POWERS: Final = {
     "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
 }  # fmt: skip
+_SUFFIXES: Final = {power: suffix for suffix, power in _POWERS.items()}
+_LARGEST: Final = 2**63 - 1
+_LARGEST_EXPONENT: Final = 1000
+"""Far more than any amount needs; keeps larger ones from costing memory."""
+
 _MOST_DIGITS: Final = 18
 """Digits of a number that Go reads as an integer."""
 
@@ -138,7 +143,29 @@ def _quantity(value: Any) -> str:
         return str(ZERO)
     quantity = parse_quantity(value)
     text = value if isinstance(value, str) else repr(value)
-    return text if _is_taken_as_it_is(text) else str(quantity)
+    if _is_taken_as_it_is(text):
+        return text
+    return str(quantity) if abs(quantity.value) < _LARGEST else _large(text) or str(quantity)
+
+
+def _large(text: str) -> str:
+    """What Go writes for a decimal amount above int64; empty for others, which it caps.
+
+    It has no suffix for 10^21 and more, and leaves it out: `1000E` becomes `1`.
+    """
+    found = _QUANTITY.fullmatch(text)
+    if found is None or found["binary"] or abs(int(found["exponent"] or 0)) > _LARGEST_EXPONENT:
+        return ""
+    power = _POWERS[found["decimal"]] if found["decimal"] else int(found["exponent"] or 0)
+    digits = int(found["whole"] + found["fraction"])
+    number = -(
+        -digits * 10**9 * 10 ** max(power, 0) // 10 ** (len(found["fraction"]) - min(power, 0))
+    )
+    power = _POWERS["n"]
+    while number % 1000 == 0:
+        number, power = number // 1000, power + 3
+    suffix = f"e{power}" if found["exponent"] and power else _SUFFIXES.get(power, "")
+    return f"{'-' if text[0] == '-' else ''}{number}{suffix}"
 
 
 def _is_taken_as_it_is(text: str) -> bool:
