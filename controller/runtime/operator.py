@@ -78,7 +78,7 @@ class Operator:
         rng: jitter and identifiers.
         registry: registers the metrics.
         election: decides whether this process may write; always, if None: then a cache that was
-            read at quorum is not confirmed by a second read.
+            read at quorum is not compared with a second read.
         on_synced: called once, when all caches are complete; a good time for `gc.freeze`.
 
     Attributes:

@@ -1,14 +1,14 @@
 """Confirms a cache against a quorum read before anything is written (EXP-27).
 
 A cache that was filled from an API server's own cache, or under an earlier leader, may be older
-than the last write of the previous leader. A store that was filled by a quorum read needs no second
-one if that read began when this process already led. For any other a list returns the current
-revision. If that list fits into one page, contents are compared at once. A large store that is busy
-reaches the revision with its next event; a quiet one would wait for a bookmark for up to a minute,
-so after a second its contents are compared too. A store that is equal to that list advances to its
-revision: what its watch has yet to send up to there is history, and would show again what came and
-went in between. Only metadata is read, so that an object that does not fit its type does not
-prevent the start.
+than the last write of the previous leader. A store that was filled by a quorum read is not compared
+with another one if that read began when this process already led. For any other a list returns the
+current revision. If that list fits into one page, contents are compared at once. A large store that
+is busy reaches the revision with its next event; a quiet one would wait for a bookmark for up to a
+minute, so after a second its contents are compared too. A store that is equal to that list advances
+to its revision: what its watch has yet to send up to there is history, and would show again what
+came and went in between. Only metadata is read, so that an object that does not fit its type does
+not prevent the start.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ class CacheBarrier:
         """
         read = self._informer.quorum_read
         if read is not None and read > since:
+            await self._list(limit=1)  # who may watch may not be allowed to list, as live reads do
             return
         page = await self._list()
         if not page.continue_:
@@ -120,13 +121,13 @@ class CacheBarrier:
         self._advanced.clear()
         await self._advanced.wait()
 
-    async def _list(self, continue_: str = "") -> ObjectList[KubeObject]:
+    async def _list(self, continue_: str = "", *, limit: int = PAGE_SIZE) -> ObjectList[KubeObject]:
         selection = self._selection
         return await self._client.list_metadata(
             selection.resource,
             selection.namespace,
             label_selector=selection.label_selector,
-            limit=PAGE_SIZE,
+            limit=limit,
             continue_=continue_,
         )
 
