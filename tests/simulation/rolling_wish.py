@@ -22,7 +22,7 @@ class RollingWish:
     def unavailable_of(self, replicas: int) -> int:
         """How many may be missing; percentages are rounded down, but something has to move."""
         part = _part(self.unavailable, replicas, 0)
-        return part if part or self.surge_of(replicas) else min(1, replicas)
+        return part if part or self.surge_of(replicas) else 1
 
 
 def rolling_wish_of(strategy: dict[str, Any]) -> RollingWish | None:

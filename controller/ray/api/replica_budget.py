@@ -32,7 +32,7 @@ class ReplicaBudget(View, frozen=True):
         If nothing could move because both percentages come to 0, it is 1, as for a Deployment.
         """
         share = _share(self.max_unavailable, desired, round_up=False)
-        return share if share or self.surge_of(desired) else min(1, desired)
+        return share if share or self.surge_of(desired) else 1
 
 
 def budget_problems(budget: ReplicaBudget, path: str) -> Iterator[Problem]:

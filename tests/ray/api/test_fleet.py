@@ -113,7 +113,7 @@ def test_a_fleet_that_cannot_be_decoded_is_a_problem_of_its_field():
         ({}, 5, 1, 0),
         ({"maxSurge": "25%", "maxUnavailable": "25%"}, 5, 2, 1),
         ({"maxSurge": "0%", "maxUnavailable": "10%"}, 5, 0, 1),
-        ({"maxSurge": "0%", "maxUnavailable": "10%"}, 0, 0, 0),
+        ({"maxSurge": "0%", "maxUnavailable": "10%"}, 0, 0, 1),
         ({"maxSurge": 3, "maxUnavailable": 2}, 1, 3, 2),
     ],
 )

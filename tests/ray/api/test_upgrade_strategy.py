@@ -67,9 +67,9 @@ def test_an_annotation_of_any_content_is_a_problem_that_shows_how_to_write_it(te
         ({"max_surge": "150%"}, 3, 5, 0),
         ({"max_surge": 0, "max_unavailable": 2}, 3, 0, 2),
         ({"max_surge": 5, "max_unavailable": 5}, 0, 5, 5),
-        ({"max_surge": "10%"}, 0, 0, 0),
+        ({"max_surge": "10%"}, 0, 0, 1),
         ({"max_surge": 0, "max_unavailable": "10%"}, 3, 0, 1),  # or nothing could move
-        ({"max_surge": 0, "max_unavailable": "10%"}, 0, 0, 0),
+        ({"max_surge": 0, "max_unavailable": "10%"}, 0, 0, 1),
     ],
 )
 def test_surge_rounds_up_and_unavailable_rounds_down(

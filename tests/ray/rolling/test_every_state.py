@@ -47,9 +47,10 @@ def check_moves(group: Group, rules: Rules, permission: Permission) -> None:
 
 
 def check_numbers(before: Group, after: Group, rules: Rules) -> None:
-    most = before.desired + rules.budget.surge
+    budget = rules.budget_of(before.desired)
+    most = before.desired + budget.surge
     assert len(after.members) <= max(len(before.members), most), "R1"
-    least = before.desired - rules.budget.unavailable
+    least = before.desired - budget.unavailable
     assert after.serving >= min(before.serving, least), "R2"
     assert _promising(after) >= min(_promising(before), least), "R3"
 
@@ -70,7 +71,9 @@ def check_trial(group: Group, moves: Moves, rules: Rules) -> None:
     assert moves.create <= missing + max(0, 1 - current), "R6"
     touched = [name for name in moves.drain + moves.delete if _is_useful(group, name)]
     old = sum(not each.current and each.stage in OF_USE for each in group.members)
-    assert len(touched) <= max(0, old - group.desired + (not rules.budget.surge)), "R6"
+    assert len(touched) <= max(
+        0, old - group.desired + (not rules.budget_of(group.desired).surge)
+    ), "R6"
 
 
 def _is_useful(group: Group, name: str) -> bool:
@@ -108,4 +111,5 @@ def test_from_every_state_there_is_an_end(  # R7
     for group in (group for group, steps in left.items() if not steps):
         assert group.members == (Member(True, Stage.AVAILABLE),) * group.desired
     record_property("told", f"rolling: at most {max(left.values())} steps: {rules}")
-    assert max(left.values()) <= 6 * (max(rules.desired) + rules.budget.surge) + 6
+    most = max(desired + rules.budget_of(desired).surge for desired in rules.desired)
+    assert max(left.values()) <= 6 * most + 6

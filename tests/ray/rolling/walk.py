@@ -9,13 +9,25 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from controller.ray.rolling import Budget, Permission
+from controller.ray.api.replica_budget import ReplicaBudget
+from controller.ray.rolling import Permission
 from tests.ray.rolling.world import Group, Member, Rules, Stage, moves_of, successors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-BUDGETS = (Budget(0, 1), Budget(1, 0), Budget(1, 1), Budget(0, 2), Budget(2, 0))
+BUDGETS = tuple(
+    ReplicaBudget(max_unavailable=unavailable, max_surge=surge)
+    for unavailable, surge in ((0, 1), (1, 0), (1, 1), (0, 2), (2, 0))
+)
+"""As numbers."""
+
+PERCENTAGES = tuple(
+    ReplicaBudget(max_unavailable=unavailable, max_surge=surge)
+    for unavailable, surge in (("0%", "50%"), ("50%", "0%"), ("10%", "0%"), ("100%", "100%"))
+)
+"""Numbers that change with the desired one. 10 % of few units is none, where nothing could move."""
+
 T = TypeVar("T")
 
 
@@ -25,6 +37,8 @@ def _rules() -> Iterator[Rules]:
         yield Rules((1,), budget=budget, unproven=True)
         yield Rules((1,), budget=budget, hosts=2)
     yield Rules((1, 0))
+    for budget in PERCENTAGES:
+        yield Rules((1, 0), budget=budget)
     yield Rules((2,), drains=False)
 
 
@@ -35,6 +49,8 @@ def _slow_rules() -> Iterator[Rules]:
     for budget in BUDGETS[:3]:
         yield Rules((2, 1, 0), 2, budget)
         yield Rules((3,), 2, budget, drains=False)
+    for budget in PERCENTAGES:
+        yield Rules((3, 2, 0), budget=budget)
 
 
 SLOW = (pytest.mark.slow, pytest.mark.timeout(600))

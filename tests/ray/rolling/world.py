@@ -13,6 +13,7 @@ from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from controller.ray.api.replica_budget import ReplicaBudget
 from controller.ray.rolling import Budget, Moves, Permission, Unit, UnitGroup, next_moves
 
 if TYPE_CHECKING:
@@ -82,23 +83,27 @@ class Rules(NamedTuple):
     Attributes:
         desired: numbers of units that may be desired, the first at the beginning.
         hosts: of each unit, 1 or 2.
-        budget: of each group.
+        budget: of each group; percentages are those of the desired number.
         unproven: whether units of the present template may be unable to join.
         drains: whether units are drained before they are deleted.
     """
 
     desired: tuple[int, ...] = (3,)
     hosts: int = 1
-    budget: Budget = Budget()
+    budget: ReplicaBudget = ReplicaBudget()
     unproven: bool = False
     drains: bool = True
 
     def __str__(self) -> str:
         """Short enough for the name of a test."""
         words = f"{'/'.join(map(str, self.desired))} units of {self.hosts}"
-        budget = f"surge {self.budget.surge} unavailable {self.budget.unavailable}"
+        budget = f"surge {self.budget.max_surge} unavailable {self.budget.max_unavailable}"
         kinds = " unproven" * self.unproven + " undrained" * (not self.drains)
         return f"{words} {budget}{kinds}"
+
+    def budget_of(self, desired: int) -> Budget:
+        """The budget of a group of so many units."""
+        return Budget(self.budget.unavailable_of(desired), self.budget.surge_of(desired))
 
 
 class Group(NamedTuple):
@@ -180,7 +185,8 @@ class Group(NamedTuple):
 def units_of(group: Group, rules: Rules, name: str = "") -> UnitGroup:
     """The group as the rollout sees it; a member's name is its index."""
     units = tuple(each.unit(str(index)) for index, each in enumerate(group.members))
-    return UnitGroup(name, group.desired, units, rules.budget, rules.unproven)
+    budget = rules.budget_of(group.desired)
+    return UnitGroup(name, group.desired, units, budget, rules.unproven)
 
 
 @cache
