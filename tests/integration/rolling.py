@@ -60,11 +60,13 @@ class Referee:
         wrong: what broke a promise, in words.
         budgets: unavailable and surge by group, in pods.
         spared: pods that somebody else takes.
+        most_lacking: groups that lacked available pods at the same time, at the most.
     """
 
     budgets: dict[str, tuple[int, int]]
     wrong: list[str] = field(default_factory=list)
     spared: set[str] = field(default_factory=set)
+    most_lacking: int = 0
     _groups: dict[str, Json] = field(default_factory=dict)
     _pods: dict[str, Json] = field(default_factory=dict)
     _members: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -93,10 +95,13 @@ class Referee:
             self._members[body["metadata"]["labels"].get(labels.REPLICA_NAME, "")].add(name)
         if group not in self._groups:
             return
-        desired = self._groups[group]["replicas"] * self._groups[group].get("numOfHosts", 1)
+        desired = self._desired(group)
         unavailable, surge = self.budgets[group]
         if event.type == "ADDED" and known + 1 > max(known, desired + surge):
             self.wrong.append(f"{known + 1} pods of {group}, desired {desired}")
+        if _taken(body):
+            lacking = sum(self._available(each) < self._desired(each) for each in self._groups)
+            self.most_lacking = max(self.most_lacking, lacking)
         previous = event.previous.object if event.previous is not None else {}
         if _taken(body) and not _taken(previous) and name not in self.spared:
             after = self._available(group)
@@ -105,6 +110,9 @@ class Referee:
             is_of_use = _is_ready(previous or body) and self._is_whole(body)
             if self._is_current(body) and not _drains(body) and is_of_use:
                 self.wrong.append(f"{name} was ready and up to date")
+
+    def _desired(self, group: str) -> int:
+        return self._groups[group]["replicas"] * self._groups[group].get("numOfHosts", 1)
 
     def _of(self, group: str) -> list[Json]:
         return [each for each in self._pods.values() if _group(each) == group]

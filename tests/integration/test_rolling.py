@@ -320,6 +320,32 @@ async def test_what_makes_no_progress_is_said_after_the_deadline() -> None:
         assert "UpgradeStuck" in await rolling.events()
 
 
+async def test_a_template_that_never_becomes_ready_stops_at_its_first_group() -> None:
+    async with embedded_world() as world:
+        rolling = RollingWorld(world, rolling_manifest(1, 1, maxSurge=0, maxUnavailable=1))
+        operator = rolling.start_operator()
+        await rolling.create()
+        (second,) = (pod for pod in rolling.workers() if "group-1" in pod.metadata.name)
+        spec = (await world.cluster()).spec
+        annotations = {"sim.manta.dev/outcome": "never-ready"}
+        for group in spec["workerGroupSpecs"]:
+            group["template"]["metadata"] = {"annotations": annotations}
+        await rolling.patch(spec)
+        for _ in range(3):
+            await world.settle(900)
+            await operator.kill()
+            operator = rolling.start_operator()
+        await world.settle(60)
+        assert second.metadata.uid in uids(rolling.workers())
+        assert (
+            "group group-0: 1 of 1 pods updated, 0 ready" in (await rolling.condition())["message"]
+        )
+        await rolling.patch({"workerGroupSpecs": rolling.manifest["spec"]["workerGroupSpecs"]})
+        await rolling.completes()
+        assert second.metadata.uid in uids(rolling.workers()), "it was never touched"
+        assert rolling.referee.wrong == []
+
+
 async def test_new_workers_that_somebody_deletes_again_and_again_are_named() -> None:
     async with a_cluster(2) as rolling:
         world, before = rolling.world, uids(rolling.workers())

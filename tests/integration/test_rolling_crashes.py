@@ -67,8 +67,8 @@ async def a_cluster(
     """A ready cluster whose operator sees its pods ten seconds late."""
     surge = max(1, max(groups) // 4)
     async with embedded_world() as world:
-        manifest = rolling_manifest(*groups, maxSurge=surge, maxParallelGroups=2, **options)
-        rolling = RollingWorld(world, manifest)
+        settings: dict[str, Any] = {"maxSurge": surge, "maxParallelGroups": 2, **options}
+        rolling = RollingWorld(world, rolling_manifest(*groups, **settings))
         operator = rolling.start_operator(rules=[lag()])
         await rolling.create()
         await world.settle(60)
@@ -200,6 +200,20 @@ async def test_twenty_workers_survive_an_operator_killed_after_every_write_of_on
         killed = kill_after_every_write(rolling, operator)
         assert await play(rolling) == expected(MANY)
     assert len(killed) > 3 * sum(MANY)
+
+
+async def test_groups_never_lack_workers_at_once_although_each_operator_makes_one_write() -> None:
+    in_place = {"maxSurge": 0, "maxUnavailable": 1, "maxParallelGroups": 1}
+    async with a_cluster(1, 1, **in_place) as (rolling, operator):
+        killed = kill_after_every_write(rolling, operator)
+        spec = (await rolling.world.cluster()).spec
+        for group in spec["workerGroupSpecs"]:
+            annotations = {"sim.manta.dev/ready-delay": "60"}
+            group["template"]["metadata"] = {"annotations": annotations}
+        await rolling.patch(spec)
+        await rolling.completes(7200)
+    assert rolling.referee.most_lacking == 1
+    assert len(killed) > 3
 
 
 @pytest.mark.slow

@@ -83,8 +83,13 @@ def observe_losses(seen: ClusterObservation, desired: DesiredCluster, now: datet
         if found is not None:
             losses[scope] = found
     waiting = frozenset(scope for scope, each in losses.items() if now < each.next_try)
-    return PodHistory(
-        alive, frozenset(pods), last.condemned & pods.keys(), losses, waiting, last.drains
+    return replace(
+        last,
+        alive=alive,
+        known=frozenset(pods),
+        condemned=last.condemned & pods.keys(),
+        losses=losses,
+        waiting=waiting,
     )
 
 

@@ -68,6 +68,8 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
         return _wait_for_definition(seen, desired, settings, now)
     history = observe_losses(seen, desired, now)
     seen = with_rollout(replace(seen, history=history), desired, now)
+    begun = seen.rollout.begun if seen.rollout is not None else frozenset[str]()
+    history = replace(history, begun=begun)
     plan = _plan_without_status(seen, desired, settings, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
     if is_premature(seen, desired, plan) and not seen.cluster.metadata.terminating:

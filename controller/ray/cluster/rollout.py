@@ -122,6 +122,7 @@ class Rollout:
         head_is_outdated: whether the head was made from another template.
         replaces_head: whether the head is deleted now.
         seconds_left: until time alone changes something; None if it does not.
+        begun: names of the groups whose turn has begun and not ended.
     """
 
     settings: RollingUpdate
@@ -131,6 +132,7 @@ class Rollout:
     head_is_outdated: bool = False
     replaces_head: bool = False
     seconds_left: float | None = None
+    begun: frozenset[str] = frozenset()
 
     @property
     def is_leaving(self) -> bool:

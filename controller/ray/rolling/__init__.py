@@ -1,12 +1,12 @@
 """Rolling replacement: units of several groups are replaced step by step, within a budget.
 
 Pure arithmetic on values, shared by the kinds: a unit is a worker pod, a replica of several hosts,
-or a whole cluster. `rolling_groups` says which groups may roll now, `next_moves` what to do in one.
+or a whole cluster. `take_turns` says which groups may roll now, `next_moves` what to do in one.
 """
 
 from __future__ import annotations
 
-from controller.ray.rolling.groups import rolling_groups
+from controller.ray.rolling.groups import Turns, take_turns
 from controller.ray.rolling.moves import Moves, Permission, next_moves
 from controller.ray.rolling.units import Budget, Unit, UnitGroup
 
@@ -14,8 +14,9 @@ __all__ = [
     "Budget",
     "Moves",
     "Permission",
+    "Turns",
     "Unit",
     "UnitGroup",
     "next_moves",
-    "rolling_groups",
+    "take_turns",
 ]

@@ -1,20 +1,53 @@
-"""The groups that may roll now: so many at a time, in their order."""
+"""The turns of groups: so many roll at a time, in their order, each until it is finished."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from controller.ray.rolling.units import UnitGroup
 
 
-def rolling_groups(groups: Sequence[UnitGroup], at_a_time: int) -> frozenset[str]:
-    """Names of the groups whose turn it is.
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """The groups that may roll.
 
-    A group with draining units has its turn first, because it lacks them already.
+    Attributes:
+        now: names of the groups whose units may be replaced now.
+        begun: names of the groups that have had their turn and are not finished: the next decision
+            has to know them.
     """
-    left = [group for group in groups if not group.is_done]
-    left.sort(key=lambda group: not any(unit.is_leaving for unit in group.units))
-    return frozenset(group.name for group in left[:at_a_time])
+
+    now: frozenset[str] = frozenset()
+    begun: frozenset[str] = frozenset()
+
+
+def take_turns(
+    groups: Sequence[UnitGroup], at_a_time: int, begun: Collection[str] = frozenset()
+) -> Turns:
+    """The turns of groups.
+
+    A turn that has begun ends when all units are replaced and as many as desired are available. A
+    group that lacks units without having had a turn holds nobody up. Groups with draining units
+    come first, because they lack them already; then those that have begun.
+
+    Args:
+        groups: all groups, in their order.
+        at_a_time: number of groups that may roll now.
+        begun: names of the groups that have had their turn, as the decision before said.
+    """
+    left = [each for each in groups if not each.is_done or _awaits_units(each, begun)]
+    left.sort(key=lambda each: (not _is_leaving(each), each.name not in begun))
+    now = frozenset(each.name for each in left[:at_a_time])
+    return Turns(now, now.union(each.name for each in left if each.name in begun))
+
+
+def _awaits_units(group: UnitGroup, begun: Collection[str]) -> bool:
+    return group.name in begun and not group.is_whole
+
+
+def _is_leaving(group: UnitGroup) -> bool:
+    return any(unit.is_leaving for unit in group.units)

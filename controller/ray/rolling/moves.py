@@ -84,7 +84,7 @@ def _to_replace(group: UnitGroup) -> list[Unit]:
     old = [unit for unit in group.units if unit.is_old and unit.joined]
     least = max(0, group.desired - group.budget.unavailable)
     in_flight = sum(unit.is_leaving for unit in group.units)
-    serving = sum(unit.serves for unit in group.units)
+    serving = group.serving
     down = [unit for unit in old if not unit.serves]
     spare = min(
         serving + len(down) - least,

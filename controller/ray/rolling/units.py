@@ -84,10 +84,19 @@ class UnitGroup:
     unproven: bool = False
 
     @property
+    def serving(self) -> int:
+        """The number of units that are available and stay so."""
+        return sum(unit.serves for unit in self.units)
+
+    @property
     def has_enough(self) -> bool:
         """True if as many units are available as the budget demands."""
-        serving = sum(unit.serves for unit in self.units)
-        return serving >= self.desired - self.budget.unavailable
+        return self.serving >= self.desired - self.budget.unavailable
+
+    @property
+    def is_whole(self) -> bool:
+        """True if as many units are available as it should have."""
+        return self.serving >= self.desired
 
     @property
     def is_done(self) -> bool:

@@ -47,7 +47,11 @@ def upgrade_status(seen: ClusterObservation, desired: DesiredCluster) -> dict[st
     keeps_it = dig(seen.cluster.spec, "upgradeStrategy", "type") == ROLLING_UPDATE
     if rollout is None or rollout.verdict is Verdict.COMPLETE or not keeps_it:
         return None
-    return {"groups": [_group_status(seen, each) for each in rollout.groups.values()]}
+    groups: list[dict[str, Any]] = []
+    for name, each in rollout.groups.items():
+        rolls = {"rolling": True} if name in rollout.begun else {}
+        groups.append(_group_status(seen, each) | rolls)
+    return {"groups": groups}
 
 
 def upgrade_events(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Event]:
@@ -86,7 +90,11 @@ def _rollout(seen: ClusterObservation, desired: DesiredCluster) -> Rollout | Non
 def _message(seen: ClusterObservation, rollout: Rollout) -> str:
     if rollout.verdict is Verdict.COMPLETE:
         return "all pods are made from the present templates"
-    counts = [_counts(seen, each) for each in rollout.groups.values() if not _is_settled(each)]
+    counts = [
+        _counts(seen, each)
+        for name, each in rollout.groups.items()
+        if name in rollout.begun or not _is_settled(each)
+    ]
     if rollout.head_is_outdated:
         head = live_head(seen)
         name = f" {head.metadata.name}" if head is not None else ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import find_condition, is_true
+from controller.apimachinery.custom_object import dig, mappings, status_of
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING, UPGRADING
 from controller.ray.api.pod_state import is_ready
@@ -40,10 +41,10 @@ from controller.ray.cluster.upgrade.rolling.versions import (
 from controller.ray.cluster.workers.scale_down import template_hash
 from controller.ray.head.incarnation import is_gcs_fault_tolerant
 from controller.ray.pods.template_hash import is_outdated
-from controller.ray.rolling import Permission, next_moves, rolling_groups
+from controller.ray.rolling import Permission, next_moves, take_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from datetime import datetime
 
     from controller.kube.objects import ContainerStatus, Pod
@@ -157,15 +158,17 @@ class _Decision:
             verdict in HELD or self.conflicts or self._in_doubt or self._awaits_writes()
         )
         at_a_time = self.settings.max_parallel_groups if permitted else 0
-        turns = rolling_groups([each.group for each in self.units], at_a_time)
+        begun = _groups_begun(self.seen)
+        turns = take_turns([each.group for each in self.units], at_a_time, begun)
         return Rollout(
             self.settings,
             verdict,
             cause,
-            {each.group.name: self._group(each, turns) for each in self.units},
+            {each.group.name: self._group(each, turns.now) for each in self.units},
             self.head_is_outdated,
-            replaces_head=permitted and self._head_is_due(),
+            replaces_head=permitted and not turns.begun and self._head_is_due(),
             seconds_left=self._seconds_left(verdict),
+            begun=turns.begun,
         )
 
     def _group(self, units: PodUnits, turns: frozenset[str]) -> GroupUpgrade:
@@ -235,12 +238,7 @@ class _Decision:
         """Return whether the replacements do their work."""
         head = live_head(self.seen)
         return (
-            head is not None
-            and is_ready(head)
-            and all(
-                sum(unit.serves for unit in each.group.units) >= each.group.desired
-                for each in self.units
-            )
+            head is not None and is_ready(head) and all(each.group.is_whole for each in self.units)
         )
 
     def _why_head_stays(self) -> str:
@@ -275,6 +273,14 @@ class _Decision:
                         f"{each.group.name}, could not join the cluster"
                     )
         return ""
+
+
+def _groups_begun(seen: ClusterObservation) -> Collection[str]:
+    """Names of the groups whose turn has begun, by `status.upgrade` for a process that is new."""
+    if seen.history is not None and seen.history.begun is not None:
+        return seen.history.begun
+    groups = mappings(dig(status_of(seen.cluster), "upgrade", "groups"))
+    return {str(each.get("name")) for each in groups if each.get("rolling") is True}
 
 
 def _is_active(seen: ClusterObservation, desired: DesiredCluster) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from controller.ray.api import labels
 from controller.ray.cluster.confirmation import confirmation_of
+from controller.ray.cluster.pod_history import PodHistory
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.revision_history import RevisionHistory
 from controller.ray.cluster.rollout import Rollout, Verdict
@@ -38,6 +39,7 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
+    from controller.ray.cluster.observation import ClusterObservation
 
 NEXT = "rayproject/ray:2.61.0"
 MINE = "example.com/mine:1"
@@ -270,6 +272,104 @@ def test_a_pod_of_unknown_version_may_end_once_its_group_is_done():
     broken = new(raw, "a", ready=False, containers=[RESTARTED])
     seen = observed(raw, the_head(raw), broken, old("b", group="workers-1"))
     assert decided(seen).verdict is Verdict.ROLLING
+
+
+# -- whose turn it is --------------------------------------------------------------------------
+
+
+def with_begun(seen: ClusterObservation, *names: str) -> ClusterObservation:
+    """As a process sees it in which the turn of these groups has begun."""
+    return replace(seen, history=PodHistory(begun=frozenset(names)))
+
+
+def with_reported(raw: dict[str, Any], *pods: Pod, groups: Any) -> ClusterObservation:
+    """As a process sees it that has just been started, with what is in the status."""
+    status = {"conditions": [upgrading()], "upgrade": {"groups": groups}}
+    return observed_object(with_status(cluster(raw), status), *pods)
+
+
+def in_place() -> dict[str, Any]:
+    """Two groups of one worker, which goes before its replacement comes."""
+    return rolling(1, 1, maxSurge=0, maxUnavailable=1)
+
+
+def test_a_group_waits_until_the_replacements_of_the_one_before_are_ready():
+    raw = in_place()
+    second = old("b", group="workers-1")
+    for first in ((new(raw, "a", ready=False),), ()):
+        rollout = decided(with_begun(observed(raw, the_head(raw), *first, second), "workers"))
+        assert rollout.begun == {"workers"}
+        assert moves(rollout, "workers-1") == Moves()
+    done = with_begun(observed(raw, the_head(raw), new(raw, "a"), second), "workers")
+    assert decided(done).begun == {"workers-1"}
+    assert moves(decided(done), "workers-1").drain == ("b",)
+
+
+def test_a_replacement_that_ray_does_not_list_as_alive_is_waited_for_too():
+    raw = in_place()
+    seen = observed(raw, the_head(raw), new(raw, "a"), old("b", group="workers-1"), ray=answering())
+    assert moves(decided(with_begun(seen, "workers")), "workers-1") == Moves()
+
+
+def test_a_group_that_was_not_touched_and_cannot_get_its_pods_holds_nobody_up():
+    raw = in_place()
+    pending = new(raw, "a", **STARTING)
+    seen = observed(raw, the_head(raw), pending, old("b", group="workers-1"))
+    assert moves(decided(seen), "workers-1").drain == ("b",)
+
+
+@pytest.mark.parametrize("change", [{"replicas": 0}, {"suspend": True}], ids=str)
+def test_a_group_that_is_to_have_no_pods_any_more_holds_nobody_up(change: dict[str, Any]):
+    raw = in_place()
+    raw["spec"]["workerGroupSpecs"][0] |= change
+    seen = observed(raw, the_head(raw), old("b", group="workers-1"))
+    rollout = decided(with_begun(seen, "workers"))
+    assert rollout.begun == {"workers-1"}
+    assert moves(rollout, "workers-1").drain == ("b",)
+
+
+def test_a_removed_group_holds_nobody_up():
+    raw = rolling(1, maxSurge=0, maxUnavailable=1)
+    seen = observed(raw, the_head(raw), old("b"))
+    assert decided(with_begun(seen, "removed")).begun == {"workers"}
+
+
+def test_an_update_that_is_late_does_not_go_on_with_the_next_group():
+    raw = in_place()
+    starting, late = new(raw, "a", ready=False), upgrading(seconds=600)
+    seen = observed(raw, the_head(raw), starting, old("b", group="workers-1"), conditions=(late,))
+    rollout = decided(with_begun(seen, "workers"))
+    assert rollout.verdict is Verdict.PROGRESS_DEADLINE_EXCEEDED
+    assert rollout.cause == "waiting for a to be ready"
+    assert moves(rollout, "workers-1") == Moves()
+
+
+def test_a_pause_forgets_no_turn():
+    raw = rolling(1, 1, maxSurge=0, maxUnavailable=1, paused=True)
+    starting = new(raw, "a", ready=False)
+    seen = observed(raw, the_head(raw), starting, old("b", group="workers-1"))
+    assert decided(with_begun(seen, "workers")).begun == {"workers"}
+    assert decided(seen).begun == frozenset()
+
+
+def test_a_new_process_finds_in_the_status_whose_turn_it_is():
+    raw = in_place()
+    pods = the_head(raw), new(raw, "a", ready=False), old("b", group="workers-1")
+    rolls = {"name": "workers", "rolling": True}
+    assert decided(with_reported(raw, *pods, groups=[rolls])).begun == {"workers"}
+    others: list[Any] = [[{"name": "workers"}], [{"name": {}, "rolling": True}], "x", [None, 1]]
+    for odd in others:
+        assert decided(with_reported(raw, *pods, groups=odd)).begun == {"workers-1"}
+    own = with_begun(with_reported(raw, *pods, groups=[rolls]))
+    assert decided(own).begun == {"workers-1"}, "what the process knows itself is newer"
+
+
+def test_the_head_waits_until_the_replacements_of_the_workers_are_ready():
+    raw = fault_tolerant(rolling(1, maxSurge=0, maxUnavailable=1))
+    head = the_head(raw, outdated=True)
+    starting = observed(raw, head, new(raw, "a", ready=False))
+    assert not decided(with_begun(starting, "workers")).replaces_head
+    assert decided(with_begun(observed(raw, head, new(raw, "a")), "workers")).replaces_head
 
 
 # -- what holds it -----------------------------------------------------------------------------
