@@ -18,11 +18,11 @@ from controller.devcluster.processes.isolation.selection import (
     select_isolation,
 )
 from controller.devcluster.processes.kubelet import ProcessKubelet
-from controller.devcluster.processes.logs import ProcessLogs
+from controller.devcluster.processes.machine.process_tags import TAG_VARIABLE
 from controller.devcluster.processes.network.proxies import Proxies
 from controller.devcluster.processes.network.services import ServiceNetwork
-from controller.devcluster.processes.output import Outputs
-from controller.devcluster.processes.process_tags import TAG_VARIABLE
+from controller.devcluster.processes.output.logs import ProcessLogs
+from controller.devcluster.processes.output.output import Outputs
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.nodes.components.component_context import ComponentContext
-    from controller.devcluster.processes.images import Image, Images
+    from controller.devcluster.processes.specification.images import Image, Images
 from controller.devcluster.processes.isolation.selection import (
     IsolationOption,
     SelectedIsolation,

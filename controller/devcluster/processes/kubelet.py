@@ -23,12 +23,12 @@ from controller.devcluster.nodes.kubelet.kubelet import Kubelet
 from controller.devcluster.nodes.kubelet.placement import NO_NODE
 from controller.devcluster.nodes.kubelet.registration import NodeInfo
 from controller.devcluster.nodes.objects.pods import PODS
-from controller.devcluster.processes.claims import Claims
 from controller.devcluster.processes.events import PodEvents
 from controller.devcluster.processes.pod_runtime import KubeletDirs, PodRuntime, machine_memory
-from controller.devcluster.processes.pod_worker import PodWorker
-from controller.devcluster.processes.sources import Sources
+from controller.devcluster.processes.pods.pod_worker import PodWorker
 from controller.devcluster.processes.start_slots import StartSlots
+from controller.devcluster.processes.volumes.claims import Claims
+from controller.devcluster.processes.volumes.sources import Sources
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import NODES
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.components.component_context import ComponentContext
     from controller.devcluster.nodes.objects.pods import KubeletPod
     from controller.devcluster.processes.api_access import ApiAccess
-    from controller.devcluster.processes.container_process import ContainerProcess
-    from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.output import Output, Outputs
-    from controller.devcluster.processes.pod_sandbox import Isolation
+    from controller.devcluster.processes.containers.container_process import ContainerProcess
+    from controller.devcluster.processes.machine.pod_sandbox import Isolation
+    from controller.devcluster.processes.output.output import Output, Outputs
+    from controller.devcluster.processes.specification.images import Images
     from controller.kube.objects import Node
 
 _log = structlog.get_logger(__name__)

@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 
     from controller.devcluster.nodes.settings import NodeSettings
     from controller.devcluster.processes.api_access import ApiAccess
-    from controller.devcluster.processes.downward_api import DownwardValues
     from controller.devcluster.processes.events import PodEvents
-    from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.output import Outputs
-    from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox
-    from controller.devcluster.processes.sources import Sources
-    from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
+    from controller.devcluster.processes.machine.pod_sandbox import Isolation, PodSandbox
+    from controller.devcluster.processes.output.output import Outputs
+    from controller.devcluster.processes.specification.downward_api import DownwardValues
+    from controller.devcluster.processes.specification.images import Images
+    from controller.devcluster.processes.specification.specification import (
+        ContainerSpecification,
+        SpecifiedPod,
+    )
     from controller.devcluster.processes.start_slots import StartSlots
-    from controller.devcluster.processes.volumes import Volumes
+    from controller.devcluster.processes.volumes.sources import Sources
+    from controller.devcluster.processes.volumes.volumes import Volumes
     from controller.kube.client import Client
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.processes.images import Image, Images
 from controller.devcluster.processes.kubelet import ProcessKubelet
-from controller.devcluster.processes.logs import ProcessLogs
-from controller.devcluster.processes.output import Outputs
-from controller.devcluster.processes.specification import PODS, SpecifiedPod
+from controller.devcluster.processes.output.logs import ProcessLogs
+from controller.devcluster.processes.output.output import Outputs
+from controller.devcluster.processes.specification.images import Image, Images
+from controller.devcluster.processes.specification.specification import PODS, SpecifiedPod
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resources import CONFIG_MAPS, SECRETS

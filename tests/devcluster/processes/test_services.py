@@ -13,11 +13,11 @@ import pytest
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.devcluster.processes.component_group import ComponentGroup
-from controller.devcluster.processes.images import Images
 from controller.devcluster.processes.kubelet import ProcessKubelet
 from controller.devcluster.processes.network.proxies import Proxies
 from controller.devcluster.processes.network.services import ServiceNetwork
-from controller.devcluster.processes.specification import PODS
+from controller.devcluster.processes.specification.images import Images
+from controller.devcluster.processes.specification.specification import PODS
 from controller.kube.client import Client
 from controller.kube.resources import SERVICES
 from controller.kube.transport import Request

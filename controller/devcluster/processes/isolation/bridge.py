@@ -20,7 +20,7 @@ from controller.devcluster.processes.network.owners import permitted_users, rang
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from controller.devcluster.processes.cluster_dir import ClusterDir
+    from controller.devcluster.processes.machine.cluster_dir import ClusterDir
 
 _ALL = ipaddress.IPv4Network("10.88.0.0/13")
 _PREFIX = 20

@@ -9,17 +9,17 @@ import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.processes.cluster_dir import kill_tagged
-from controller.devcluster.processes.pod_sandbox import Launch
-from controller.devcluster.processes.process_tags import TAG_VARIABLE
+from controller.devcluster.processes.machine.cluster_dir import kill_tagged
+from controller.devcluster.processes.machine.pod_sandbox import Launch
+from controller.devcluster.processes.machine.process_tags import TAG_VARIABLE
+from controller.devcluster.processes.machine.supervisor_command import supervisor_command
 from controller.devcluster.processes.supervisor.container_dir import KILL
-from controller.devcluster.processes.supervisor_command import supervisor_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from controller.devcluster.processes.pod_sandbox import ContainerConfig
+    from controller.devcluster.processes.machine.pod_sandbox import ContainerConfig
 
 
 _LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})

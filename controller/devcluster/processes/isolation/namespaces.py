@@ -13,22 +13,22 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.cluster_dir import kill_tagged
 from controller.devcluster.processes.isolation.bridge import Bridge
 from controller.devcluster.processes.isolation.container_dirs import (
     SandboxConfig,
 )
 from controller.devcluster.processes.isolation.process_isolation import ProcessIsolation
 from controller.devcluster.processes.isolation.sandbox import RESOLV, ProcessSandbox
-from controller.devcluster.processes.process_tags import TAG_VARIABLE
-from controller.devcluster.processes.supervisor_command import supervisor_command
+from controller.devcluster.processes.machine.cluster_dir import kill_tagged
+from controller.devcluster.processes.machine.process_tags import TAG_VARIABLE
+from controller.devcluster.processes.machine.supervisor_command import supervisor_command
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from controller.devcluster.processes.cluster_dir import ClusterDir
-    from controller.devcluster.processes.pod_sandbox import Mode
+    from controller.devcluster.processes.machine.cluster_dir import ClusterDir
+    from controller.devcluster.processes.machine.pod_sandbox import Mode
 
 
 @dataclass(slots=True)

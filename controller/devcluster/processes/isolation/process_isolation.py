@@ -11,8 +11,8 @@ from controller.devcluster.processes.isolation.sandbox import ProcessSandbox
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.devcluster.processes.cluster_dir import ClusterDir
-    from controller.devcluster.processes.pod_sandbox import PodSandbox
+    from controller.devcluster.processes.machine.cluster_dir import ClusterDir
+    from controller.devcluster.processes.machine.pod_sandbox import PodSandbox
 
 S = TypeVar("S", bound=ProcessSandbox)
 

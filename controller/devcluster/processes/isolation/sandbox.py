@@ -10,14 +10,14 @@ from controller.devcluster.processes.isolation.container_dirs import (
     SandboxConfig,
     create_container_dir,
 )
+from controller.devcluster.processes.machine.pod_sandbox import Mount
 from controller.devcluster.processes.network.names import hosts_file
-from controller.devcluster.processes.pod_sandbox import Mount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.devcluster.processes.isolation.container_dirs import ProcessContainerDir
-    from controller.devcluster.processes.pod_sandbox import ContainerConfig
+    from controller.devcluster.processes.machine.pod_sandbox import ContainerConfig
 
 _PRIVATE = (Path("/tmp"), Path("/run"), Path("/dev"))  # noqa: S108 - a container has its own
 RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"

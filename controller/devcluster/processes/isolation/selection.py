@@ -7,18 +7,18 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from controller.devcluster.processes.cluster_dir import ClusterDir, clean_up, clusters_dir
 from controller.devcluster.processes.isolation.namespaces import open_namespaces
 from controller.devcluster.processes.isolation.self_test import self_test
 from controller.devcluster.processes.isolation.shared import open_shared
 from controller.devcluster.processes.isolation.shim import open_shim
+from controller.devcluster.processes.machine.cluster_dir import ClusterDir, clean_up, clusters_dir
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from controller.devcluster.processes.cluster_dir import Leftover
-    from controller.devcluster.processes.pod_sandbox import Isolation, Mode
+    from controller.devcluster.processes.machine.cluster_dir import Leftover
+    from controller.devcluster.processes.machine.pod_sandbox import Isolation, Mode
 
 IsolationOption = Literal["auto", "namespaces", "shim", "shared"]
 """A mode, or the best that this machine permits."""

@@ -7,10 +7,10 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.pod_sandbox import ContainerConfig
+from controller.devcluster.processes.machine.pod_sandbox import ContainerConfig
 
 if TYPE_CHECKING:
-    from controller.devcluster.processes.pod_sandbox import Isolation, Launch, PodSandbox
+    from controller.devcluster.processes.machine.pod_sandbox import Isolation, Launch, PodSandbox
 
 _PORT = 52399  # not assigned to any known program
 _PATIENCE = 60.0  # seconds: a busy machine is slow to start programs

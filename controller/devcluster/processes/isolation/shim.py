@@ -17,7 +17,6 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.cluster_dir import kill_tagged
 from controller.devcluster.processes.isolation.container_dirs import (
     SandboxConfig,
     create_container_dir,
@@ -25,16 +24,17 @@ from controller.devcluster.processes.isolation.container_dirs import (
 from controller.devcluster.processes.isolation.preload_library import build_library
 from controller.devcluster.processes.isolation.process_isolation import ProcessIsolation
 from controller.devcluster.processes.isolation.sandbox import RESOLV, ProcessSandbox
-from controller.devcluster.processes.pod_sandbox import ContainerConfig
-from controller.devcluster.processes.supervisor_command import supervisor_command
+from controller.devcluster.processes.machine.cluster_dir import kill_tagged
+from controller.devcluster.processes.machine.pod_sandbox import ContainerConfig
+from controller.devcluster.processes.machine.supervisor_command import supervisor_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from controller.devcluster.processes.cluster_dir import ClusterDir
     from controller.devcluster.processes.isolation.container_dirs import ProcessContainerDir
-    from controller.devcluster.processes.pod_sandbox import Mode
+    from controller.devcluster.processes.machine.cluster_dir import ClusterDir
+    from controller.devcluster.processes.machine.pod_sandbox import Mode
 
 _PODS, _SERVICES = 64, 96
 """Second byte of the first cluster's addresses, 127.64.x.y and 127.96.x.y."""

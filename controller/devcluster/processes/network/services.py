@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.components.component_context import ComponentContext
     from controller.devcluster.nodes.objects.pods import KubeletPod
     from controller.devcluster.nodes.objects.views import RawEndpointSlice
-    from controller.devcluster.processes.pod_sandbox import Isolation
+    from controller.devcluster.processes.machine.pod_sandbox import Isolation
     from controller.kube.objects import KubeObject, Service
 
 _log = structlog.get_logger(__name__)

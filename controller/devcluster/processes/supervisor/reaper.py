@@ -18,7 +18,7 @@ def reap(folder: str) -> int:
     except FileNotFoundError:
         return 0  # it has ended and cleaned up already
     wait_for_end(lifeline)
-    from controller.devcluster.processes.cluster_dir import clean_up_one  # noqa: PLC0415 - large
+    from controller.devcluster.processes.machine.cluster_dir import clean_up_one  # noqa: PLC0415 - large
 
     clean_up_one(Path(folder))
     return 0

@@ -1,0 +1,1 @@
+"""Containers: the runs of each, with probes, hooks, restarts and grace periods."""

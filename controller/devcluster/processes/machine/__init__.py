@@ -1,0 +1,1 @@
+"""The resources of this machine that a cluster holds: directories, sandboxes, processes."""

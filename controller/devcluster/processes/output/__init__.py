@@ -1,0 +1,1 @@
+"""The output of containers on disk, and the logs that are read from it."""

@@ -1,0 +1,1 @@
+"""The volumes of pods and their claims: directories of this machine."""
