@@ -149,7 +149,7 @@ def _quantity(value: Any) -> str:
 
 
 def _large(text: str) -> str:
-    """What Go writes for a decimal amount above int64; empty for others, which it caps.
+    """The text that Go writes for a decimal amount above int64; empty for others, which it caps.
 
     It has no suffix for 10^21 and more, and leaves it out: `1000E` becomes `1`.
     """
