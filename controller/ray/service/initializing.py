@@ -48,7 +48,10 @@ def plan_timeout(seen: ServiceObservation, now: datetime) -> Plan | None:
 
 
 def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
-    """Seconds until the deadline; None if there is none."""
+    """Seconds until the deadline; None if there is none.
+
+    It counts from the last jump of the clock if that has put its beginning into the future.
+    """
     timeout = initializing_timeout(seen.service.metadata.annotations)
     ready = find_condition(seen.status.get("conditions", ()), READY) or {}
     if timeout is None or ready.get("reason") != "Initializing":
@@ -56,6 +59,8 @@ def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
     since = time_of(ready.get("lastTransitionTime"))
     if since is None:
         return None
+    if since > now and seen.clock_jumped_at is not None:
+        since = min(seen.clock_jumped_at, now)
     return timeout.total_seconds() - (now - since).total_seconds()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,13 +13,29 @@ from controller.ray.service.initializing import seconds_to_timeout
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import OLD, Scene, edition
 
+if TYPE_CHECKING:
+    from controller.ray.service.observation import ServiceObservation
 
-@pytest.mark.parametrize(("timeout", "left"), [("60", 20.0), ("1m", 20.0), ("9" * 13, 1e13)])
-def test_the_time_left_counts_from_its_beginning_however_long_it_is(timeout: str, left: float):
+
+def initializing(timeout: str, since: timedelta) -> ServiceObservation:
+    """A RayService that began so long before now."""
     wanted = edition(OLD)
     wanted["metadata"]["annotations"] = {"ray.io/initializing-timeout": timeout}
     scene = Scene(wanted)
     ready = {"type": "Ready", "status": "False", "reason": "Initializing"}
-    since = rfc3339(NOW - timedelta(seconds=40))
-    scene.status["conditions"] = [ready | {"lastTransitionTime": since}]
-    assert seconds_to_timeout(scene.observe(), NOW) == pytest.approx(left, rel=1e-9)
+    scene.status["conditions"] = [ready | {"lastTransitionTime": rfc3339(NOW - since)}]
+    return scene.observe()
+
+
+@pytest.mark.parametrize(("timeout", "left"), [("60", 20.0), ("1m", 20.0), ("9" * 13, 1e13)])
+def test_the_time_left_counts_from_its_beginning_however_long_it_is(timeout: str, left: float):
+    seen = initializing(timeout, timedelta(seconds=40))
+    assert seconds_to_timeout(seen, NOW) == pytest.approx(left, rel=1e-9)
+
+
+def test_a_beginning_that_a_jump_of_the_clock_has_put_into_the_future_is_the_jump():
+    seen = initializing("60", timedelta(hours=-5))
+    jumped = NOW - timedelta(seconds=20)
+    assert seconds_to_timeout(replace(seen, clock_jumped_at=jumped), NOW) == 40
+    before = initializing("60", timedelta(seconds=50))
+    assert seconds_to_timeout(replace(before, clock_jumped_at=jumped), NOW) == 10
