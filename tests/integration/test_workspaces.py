@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry
 from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
-from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.definitions.crds import inference_set_definition, workspace_definition
+from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.node import NODES
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.options import KaitoOptions, Provisioner
@@ -23,6 +24,8 @@ from controller.kube.errors import NotFound
 from controller.ray.api import FeatureGates
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
+from tests.integration.harness import install_crds
+from tests.integration.inferencesets import set_manifest
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspaces import Cloud, Workspaces, opened
 from tests.kaito.support import inference
@@ -375,3 +378,33 @@ async def test_ray_and_workspaces_are_served_by_one_process(spaces: Workspaces):
     await spaces.world.create_cluster()
     await spaces.has_nodes()
     await spaces.world.eventually(spaces.world.is_ready)
+
+
+@embedded_only
+async def test_an_unknown_field_of_a_template_is_named_at_the_workspace_and_at_its_set(
+    spaces: Workspaces,
+):
+    world = spaces.world
+    await install_crds(world, inference_set_definition())
+    gates = FeatureGates.parse("Workspace=true")
+    world.start_operator(kinds=kinds_of(KindSettings.from_environment(gates, {}), None))
+    spec = {"nodeSelektor": {"a": "b"}, "containers": [{"name": "s", "image": "example.com/s:1"}]}
+    template = {"inference": {"template": {"spec": spec}}}
+    await spaces.create(**template)
+    body = set_manifest("phi-set")
+    body["spec"]["template"] |= template
+    await world.user.create(INFERENCE_SETS, world.namespace, body)
+    await spaces.reaches("FieldsKnown", "False", "UnknownFields")
+    named = "inference.template.spec.nodeSelektor (did you mean nodeSelector?)"
+    assert named in (await spaces.condition("FieldsKnown"))[2]
+
+    async def told() -> str:
+        found = await world.user.get(INFERENCE_SETS, world.namespace, "phi-set")
+        conditions = found.status.get("conditions", ())
+        return next((each["message"] for each in conditions if each["type"] == "FieldsKnown"), "")
+
+    assert f"spec.template.{named}" in await world.eventually(told)
+    await world.settle(5)
+    for kind, name in (("Workspace", "phi"), ("InferenceSet", "phi-set")):
+        events = await world.events_about(kind, name)
+        assert [reason for reason, _ in events].count("UnknownFields") == 1

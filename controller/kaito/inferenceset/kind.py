@@ -8,6 +8,7 @@ from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.definition_guard import leave_as_it_is
 from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.unknown_fields import of_inference_sets
 from controller.kaito.api.validation.inferenceset import validate_inference_set
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.definition import definitions_reader
@@ -47,7 +48,11 @@ class InferenceSetKind:
     def __init__(self, settings: InferenceSetSettings | None = None) -> None:
         self._settings = settings or InferenceSetSettings()
         self._sources = InferenceSetSources(
-            IdentityMemo(self._read), IdentityMemo(replica), self._settings, definitions_reader()
+            IdentityMemo(self._read),
+            IdentityMemo(replica),
+            self._settings,
+            definitions_reader(),
+            of_inference_sets(),
         )
 
     def observe(self, key: str, reads: CacheReader) -> InferenceSetObservation | None:

@@ -54,6 +54,7 @@ class InferenceSetObservation:
         has_pending_writes: whether the outcome of a write to a Workspace is unknown.
         definition: what the installed definitions of sets and Workspaces lack.
         consistency_warnings: sentences about writes that the cache contradicts.
+        unknown_fields: a sentence that names the unknown fields of its template; may be empty.
     """
 
     inference_set: InferenceSet
@@ -66,6 +67,7 @@ class InferenceSetObservation:
     has_pending_writes: bool = False
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
+    unknown_fields: str = ""
 
     @property
     def spec(self) -> InferenceSetSpec:

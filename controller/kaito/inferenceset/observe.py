@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.installed_definition import DefinitionsReader
+    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,14 @@ class InferenceSetSources:
         replica_of: gives the replica that a Workspace is.
         settings: of the controller.
         read_definition: reads what the installed definitions lack.
+        unknown_fields_of: finds the unknown fields of its template.
     """
 
     goal_of: Callable[[InferenceSet], InferenceSetSpec | Problem]
     replica_of: Callable[[Workspace], Replica]
     settings: InferenceSetSettings
     read_definition: DefinitionsReader
+    unknown_fields_of: UnknownFieldFinder
 
 
 def observe_inference_set(
@@ -82,6 +85,7 @@ def observe_inference_set(
         },
         has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
         definition=definition,
+        unknown_fields=sources.unknown_fields_of(found, reads),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )
 

@@ -11,6 +11,7 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.failed_write import what_failed
 from controller.kaito.inferenceset.report import AGGREGATED_METRIC, BENCHMARK, SET_READY, report
 from controller.runtime.plan import Event, StatusPatch
+from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +40,7 @@ def current_status(
     conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
     doubt = "; ".join(seen.consistency_warnings)
     conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
+    set_fields_known(conditions, seen.unknown_fields)
     if isinstance(seen.goal, Problem):
         conditions.set(SET_READY, "False", seen.goal.reason, seen.goal.message)
         cause, wanted = seen.goal.message, Status()
@@ -106,7 +108,8 @@ def _cause(seen: InferenceSetObservation, failures: tuple[Failure, ...]) -> str:
 
 
 def _events(seen: InferenceSetObservation, cause: str) -> Iterator[Event]:
-    """The event about a cause that no stored condition has told yet."""
+    """The events about unknown fields and a cause that no stored condition has told yet."""
+    yield from unknown_field_events(seen.conditions, seen.unknown_fields)
     if not cause or any(tells(each, cause) for each in seen.conditions):
         return
     if isinstance(seen.goal, Problem):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.definition_guard import leave_as_it_is
+from controller.kaito.api.unknown_fields import of_workspaces
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace.definition import definition_reader
 from controller.kaito.workspace.goal import Goal, read_goal
@@ -57,6 +58,7 @@ class WorkspaceKind:
             SpecificationMemo(self._read),
             self._settings,
             definition_reader(),
+            of_workspaces(),
             process or secrets.token_hex(4),
             lookups,
         )

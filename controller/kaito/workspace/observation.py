@@ -135,6 +135,7 @@ class WorkspaceObservation:
         found_model: what was found out about it; None before it was.
         definition: what the installed definition of Workspaces lacks.
         consistency_warnings: sentences about writes that the cache contradicts.
+        unknown_fields: a sentence that names the unknown fields of its template; may be empty.
         process: a name that no other process has.
     """
 
@@ -150,6 +151,7 @@ class WorkspaceObservation:
     found_model: LookupState[Model] | None = None
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
+    unknown_fields: str = ""
     process: str = ""
 
     @property

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.installed_definition import DefinitionReader
+    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
 
 _CLAIM_SCOPE: Final = "claim/"
 
@@ -62,6 +63,7 @@ class WorkspaceSources:
         goal_of: gives what a Workspace wants, or what is wrong with it.
         settings: of the controller.
         read_definition: reads what the installed definition lacks.
+        unknown_fields_of: finds the unknown fields of its template.
         process: a name that no other process has.
         lookups: what is known of slow questions; None where nothing is asked.
     """
@@ -69,6 +71,7 @@ class WorkspaceSources:
     goal_of: SpecificationMemo[Workspace, Goal | Problem]
     settings: WorkspaceSettings
     read_definition: DefinitionReader
+    unknown_fields_of: UnknownFieldFinder
     process: str
     lookups: Lookups | None = None
 
@@ -109,6 +112,7 @@ def observe_workspace(
         wanted_model=wanted,
         found_model=lookups.model(wanted) if lookups is not None and wanted is not None else None,
         definition=definition,
+        unknown_fields=sources.unknown_fields_of(workspace, reads),
         consistency_warnings=reads.consistency_warnings(meta.uid),
         process=sources.process,
     )

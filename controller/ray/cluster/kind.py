@@ -21,7 +21,7 @@ from controller.kube.resources import (
 )
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.unknown_fields import UnknownFieldFinder
+from controller.ray.api.unknown_fields import unknown_field_finder
 from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
 from controller.ray.cluster.definition import definition_reader
 from controller.ray.cluster.features import unsupported_fields
@@ -94,7 +94,7 @@ class RayClusterKind:
         self._settings = settings or ClusterSettings()
         self._sources = ClusterSources(
             SpecificationMemo(self._desired),
-            UnknownFieldFinder(),
+            unknown_field_finder(),
             definition_reader(),
             self._settings,
             None if assumes_ray else dashboards,

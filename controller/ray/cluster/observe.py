@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.cluster.pod_history import PodHistory
     from controller.ray.dashboard import Dashboards
     from controller.ray.settings import ClusterSettings
     from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.installed_definition import DefinitionReader
+    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

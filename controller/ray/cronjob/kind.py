@@ -8,7 +8,7 @@ from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.api.unknown_fields import UnknownFieldFinder
+from controller.ray.api.unknown_fields import unknown_field_finder
 from controller.ray.api.validation.cronjob import validate_cron_job
 from controller.ray.cronjob.definition import definitions_reader
 from controller.ray.cronjob.observe import observe_cron_job
@@ -53,7 +53,7 @@ class RayCronJobKind:
     def __init__(self, settings: CronJobSettings | None = None) -> None:
         self._settings = settings or CronJobSettings()
         self._validated = SpecificationMemo(self._validate)
-        self._unknown_fields_of = UnknownFieldFinder()
+        self._unknown_fields_of = unknown_field_finder()
         self._read_definition = definitions_reader()
 
     def observe(self, key: str, reads: CacheReader) -> CronJobObservation | None:

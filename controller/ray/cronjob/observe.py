@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from controller.apimachinery.memo import SpecificationMemo
     from controller.apimachinery.problem import Problem
     from controller.ray.api.raycronjob import RayCronJob
-    from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.installed_definition import DefinitionsReader
+    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
 
 
 def observe_cron_job(

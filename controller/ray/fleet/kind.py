@@ -8,7 +8,7 @@ from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from controller.ray.api.unknown_fields import UnknownFieldFinder
+from controller.ray.api.unknown_fields import unknown_field_finder
 from controller.ray.api.validation.fleet import validate_fleet
 from controller.ray.fleet.definition import definitions_reader
 from controller.ray.fleet.observation import FleetGoal
@@ -47,7 +47,7 @@ class RayClusterFleetKind:
     def __init__(self, settings: FleetSettings | None = None) -> None:
         self._settings = settings or FleetSettings()
         self._sources = FleetSources(
-            SpecificationMemo(self._read), UnknownFieldFinder(), definitions_reader()
+            SpecificationMemo(self._read), unknown_field_finder(), definitions_reader()
         )
 
     def observe(self, key: str, reads: CacheReader) -> FleetObservation | None:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.rayclusterfleet import RayClusterFleet
-    from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.fleet.observation import FleetGoal
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.installed_definition import DefinitionsReader
+    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

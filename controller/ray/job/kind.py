@@ -8,7 +8,7 @@ from controller.apimachinery.memo import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.api.unknown_fields import UnknownFieldFinder
+from controller.ray.api.unknown_fields import unknown_field_finder
 from controller.ray.api.validation.job import validate_job
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
@@ -60,7 +60,7 @@ class RayJobKind:
         self._sources = JobSources(
             SpecificationMemo(self._validate),
             IdentityMemo(read_cluster_spec),
-            UnknownFieldFinder(),
+            unknown_field_finder(),
             definition_reader(),
             dashboards,
             self._settings,

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from controller.apimachinery.memo import SpecificationMemo
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob
-    from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.job.settings import JobSettings
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.installed_definition import DefinitionReader
+    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from controller.apimachinery.memo import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.api.unknown_fields import UnknownFieldFinder
+from controller.ray.api.unknown_fields import unknown_field_finder
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
 from controller.ray.service.definition import definitions_reader
@@ -64,7 +64,7 @@ class RayServiceKind:
             SpecificationMemo(self._read),
             IdentityMemo(read_cluster_spec),
             IdentityMemo(read_config),
-            UnknownFieldFinder(),
+            unknown_field_finder(),
             definitions_reader(),
             dashboards,
             self._settings,

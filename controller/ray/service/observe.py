@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService
-    from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.children.child import Child
     from controller.ray.children.drift import ObservedChild
     from controller.ray.dashboard import Dashboards, ProbeObservation
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from controller.ray.service.stored_config import StoredConfig
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.installed_definition import DefinitionsReader
+    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

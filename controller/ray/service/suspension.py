@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.conditions import READY, ConditionSet, is_true
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.api.unknown_fields import set_fields_known
 from controller.ray.children.writes import delete_child
 from controller.ray.service.cluster.writes import delete_all
 from controller.ray.service.condition_types import (
@@ -22,6 +21,7 @@ from controller.ray.service.condition_types import (
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.runtime.plan import Event, Plan, StatusPatch
 from controller.runtime.reconcile.status_commit import status_commit
+from controller.runtime.reconcile.unknown_fields import set_fields_known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

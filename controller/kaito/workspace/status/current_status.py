@@ -41,6 +41,7 @@ from controller.kaito.workspace.status.resources import (
 from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
 from controller.kaito.workspace.workload import workload_step
 from controller.runtime.plan import Create, Event, StatusPatch
+from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -160,6 +161,7 @@ def _conditions(
         _set(conditions, benchmark)
     doubt = "; ".join(seen.consistency_warnings)
     conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
+    set_fields_known(conditions, seen.unknown_fields)
     return conditions.as_list()
 
 
@@ -190,6 +192,7 @@ def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterat
         if not _is_told(seen, seen.goal.message):
             yield Event("Warning", seen.goal.reason, "Validate", seen.goal.message)
         return
+    yield from unknown_field_events(seen.conditions, seen.unknown_fields)
     for failure in failures:
         refused = isinstance(failure.write, Create) and not failure.unknown
         reason = _CREATION_FAILED.get(failure.write.target.resource)

@@ -22,7 +22,6 @@ from controller.ray.api.cluster_condition_types import (
 )
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
-from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.cluster.doubt import unexplained_number
 from controller.ray.cluster.held_deletions import held_deletions
 from controller.ray.cluster.revision_history import NOT_KEPT
@@ -47,6 +46,7 @@ from controller.ray.diagnosis.writes import failure_message
 from controller.ray.head.identity import is_of_pods
 from controller.runtime.plan import Create, Delete, Event, StatusPatch
 from controller.runtime.reconcile.installed_definition import DEFINITION_COMPLETE
+from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

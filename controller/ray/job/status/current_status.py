@@ -12,7 +12,6 @@ from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
-from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.job.attempt.cluster_changes import is_outdated
 from controller.ray.job.collect_facts import dashboard_outage, info_of
 from controller.ray.job.states import State
@@ -21,6 +20,7 @@ from controller.ray.job.status.messages import LONGEST_MESSAGE
 from controller.ray.job.status.readiness import job_readiness
 from controller.ray.job.status.redaction import excerpt
 from controller.runtime.plan import Event, StatusPatch
+from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,6 @@ from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
-from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.service.condition_types import UPGRADE_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.rollout.edits import keeps_outdated_cluster
@@ -19,6 +18,7 @@ from controller.ray.service.status.readiness import ServiceCause, cause_of, firs
 from controller.ray.service.status.shares_text import shares_text
 from controller.ray.service.traffic.routing import routing_problem
 from controller.runtime.plan import Event, StatusPatch
+from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -11,11 +11,11 @@ from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.dashboard import JobStatus
 from controller.ray.job.status.held_edit import held_edit_status
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Delete, Failure, Target
+from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
 from tests.ray.cluster.support import NOW, pod
 from tests.ray.job.scenes import CLUSTER, Scene, running
 
