@@ -358,7 +358,7 @@ class _Writers:
 
 
 def _always() -> float:
-    """Since when a process leads that knows no other."""
+    """Minus infinity: a process that knows no other leads from the beginning."""
     return -math.inf
 
 
