@@ -59,3 +59,8 @@ def without_times(value: Any) -> Any:
     if isinstance(value, list):
         return [without_times(item) for item in cast("list[Any]", value)]
     return "" if isinstance(value, str) and _RFC3339.fullmatch(value) else value
+
+
+def counted_from(start: datetime, jumped_at: datetime | None, now: datetime) -> datetime:
+    """`start`; the last jump of the clock if that has put it into the future."""
+    return start if jumped_at is None or start <= now else min(jumped_at, now)

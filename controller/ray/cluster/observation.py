@@ -16,6 +16,7 @@ from controller.runtime.reconcile.installed_definition import InstalledDefinitio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
@@ -77,6 +78,7 @@ class ClusterObservation:
             it is planned. None if there was no plan yet.
         ray: what Ray says, if that is of interest to an upgrade.
         rollout: the state of a rolling update when it is planned; None if there can be none.
+        clock_jumped_at: the time of day after its last jump, None if there was none.
     """
 
     cluster: RayCluster
@@ -104,6 +106,7 @@ class ClusterObservation:
     history: PodHistory | None = None
     ray: RayView = field(default_factory=RayView)
     rollout: Rollout | None = None
+    clock_jumped_at: datetime | None = None
 
     @property
     def conditions(self) -> list[dict[str, Any]]:

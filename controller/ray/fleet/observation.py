@@ -11,6 +11,7 @@ from controller.runtime.reconcile.installed_definition import InstalledDefinitio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet
     from controller.ray.fleet.copies import Copy
@@ -50,6 +51,7 @@ class FleetObservation:
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         definition: what the installed definitions of fleets and RayClusters lack.
         consistency_warnings: sentences about writes that the cache contradicts.
+        clock_jumped_at: the time of day after its last jump, None if there was none.
     """
 
     fleet: RayClusterFleet
@@ -62,6 +64,7 @@ class FleetObservation:
     unknown_fields: str = ""
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
+    clock_jumped_at: datetime | None = None
 
     @property
     def valid_goal(self) -> FleetGoal:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, ConditionSet, find_condition
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.timestamps import counted_from, time_of
 from controller.ray.api.initializing_timeout import initializing_timeout
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.cluster.writes import delete_replaced
@@ -59,8 +59,7 @@ def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
     since = time_of(ready.get("lastTransitionTime"))
     if since is None:
         return None
-    if since > now and seen.clock_jumped_at is not None:
-        since = min(seen.clock_jumped_at, now)
+    since = counted_from(since, seen.clock_jumped_at, now)
     return timeout.total_seconds() - (now - since).total_seconds()
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.timestamps import counted_from, time_of
 from controller.ray.fleet.condition_types import (
     PAUSED,
     ROLLING,
@@ -88,7 +88,11 @@ def _seconds_left(seen: FleetObservation, now: datetime) -> float:
     """Seconds until the deadline, counted from the last progress; negative once it has passed."""
     moments = [moment for copy in seen.wanted if copy.up_to_date for moment in copy.progressed]
     deadline = timedelta(seconds=seen.valid_goal.spec.strategy.progress_deadline_seconds)
-    return (max([_rolling_since(seen, now), *moments]) + deadline - now).total_seconds()
+    moves = (
+        counted_from(each, seen.clock_jumped_at, now)
+        for each in (_rolling_since(seen, now), *moments)
+    )
+    return (max(moves) + deadline - now).total_seconds()
 
 
 def _rolling_since(seen: FleetObservation, now: datetime) -> datetime:

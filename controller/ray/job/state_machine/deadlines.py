@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.timestamps import counted_from
+
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
@@ -36,8 +38,7 @@ class Deadlines:
 
     def counted_from(self, start: datetime) -> datetime:
         """`start`; the last jump of the clock if that has put it into the future."""
-        jump = self._clock_jumped_at
-        return start if jump is None or start <= self.now else min(jump, self.now)
+        return counted_from(start, self._clock_jumped_at, self.now)
 
     def waited(self, start: datetime | None, span: timedelta) -> bool:
         """Return whether it was waited for `span` since `start`; False if there is no start.

@@ -169,6 +169,17 @@ def test_an_upgrade_without_progress_is_stuck_and_names_the_first_cause():
     assert told(plan(with_status(obj, made), *there, now=NOW)) == []
 
 
+def test_a_jump_of_the_clock_back_puts_no_deadline_off():
+    obj = with_status(fleet(NEW), plan(fleet(NEW), *three(OLD), now=LONG_AGO))
+    coming = member(0, NEW, ready=False, since=LONG_AGO)
+    now = LONG_AGO - timedelta(hours=5)
+    there = (*three(OLD, since=LONG_AGO), coming)
+    made = plan(obj, *there, now=now, clock_jumped_at=now - 100 * SECOND)
+    assert made.requeue_after == 500
+    made = plan(obj, *there, now=now, clock_jumped_at=now - 600 * SECOND)
+    assert condition(made, "Upgrading")[1] == STUCK
+
+
 def test_a_stuck_upgrade_goes_on_when_its_copy_becomes_ready():
     obj = with_status(fleet(NEW), plan(fleet(NEW), *three(OLD), now=LONG_AGO))
     coming = member(0, NEW, ready=False, since=LONG_AGO)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.timestamps import counted_from, time_of
 from controller.ray.api.cluster_condition_types import UPGRADING
 from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.cluster.heads import live_head
@@ -32,9 +32,10 @@ def seconds_until_overdue(
     """Seconds until nothing has moved for too long; not positive if it is so.
 
     It moves when a new pod is created or becomes ready, when a pod begins to drain, and when the
-    update begins or is resumed.
+    update begins or is resumed. What a jump of the clock has put into the future was at the jump.
     """
-    last = max(_moves(seen, units, now))
+    jump = seen.clock_jumped_at
+    last = max(counted_from(each, jump, now) for each in _moves(seen, units, now))
     deadline = timedelta(seconds=settings.progress_deadline_seconds)
     return (min(last, now) + deadline - now).total_seconds()
 

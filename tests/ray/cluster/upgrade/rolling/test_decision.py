@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ from controller.ray.cluster.rollout import Rollout, Verdict
 from controller.ray.pods.template_hash import template_digest
 from controller.ray.rolling import Moves
 from controller.runtime.reconcile.installed_definition import InstalledDefinition
-from tests.ray.cluster.support import cluster, pod, with_meta, with_status
+from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
     IMAGE,
     OLD,
@@ -409,6 +410,14 @@ def test_an_update_in_which_nothing_has_moved_until_the_deadline_is_late_and_goe
         began = upgrading(seconds=seconds)
         rollout = decided(observed(raw, the_head(raw), old("a"), conditions=(began,)))
         assert (rollout.verdict, moves(rollout).drain) == (verdict, ("a",))
+
+
+def test_a_jump_of_the_clock_back_puts_no_deadline_off():
+    raw = rolling(1, progressDeadlineSeconds=600)
+    seen = observed(raw, the_head(raw), old("a"), conditions=(upgrading(seconds=-18000),))
+    for seconds, verdict in ((599, Verdict.ROLLING), (600, Verdict.PROGRESS_DEADLINE_EXCEEDED)):
+        jumped = replace(seen, clock_jumped_at=NOW - timedelta(seconds=seconds))
+        assert decided(jumped).verdict is verdict
 
 
 def test_nothing_is_drained_before_all_pods_say_what_they_were_made_from():
