@@ -240,7 +240,7 @@ def _without_claim(
         message = f"{slot.name} is the name of somebody else's claim"
         return _next(replace(slot, reason=_TAKEN, message=message), generation, facts.uid)
     if not slot.seen or slot.name not in facts.absent:
-        return slot
+        return _not_longer(slot, now + settings.longest_retry)
     failures = slot.failures_when(now, settings.longest_retry)
     reason = slot.reason or _DISAPPEARED
     message = slot.message or f"{slot.name} is gone"
@@ -249,6 +249,12 @@ def _without_claim(
     # the first that is lost after it was ready is replaced at once
     wait = settings.retry_after(failures - 1 if slot.ready_since else failures)
     return renamed.delayed(now + wait) if wait else renamed
+
+
+def _not_longer(slot: Slot, longest: datetime) -> Slot:
+    """The place without a wait that no back-off reaches: a clock has gone back since."""
+    is_longer = bool(slot.retry_at) and _retry_at(slot) > longest
+    return slot.delayed(longest) if is_longer else slot
 
 
 def _next(slot: Slot, generation: int, uid: str) -> Slot:

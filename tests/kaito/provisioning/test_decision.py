@@ -171,6 +171,19 @@ def test_KAI6_a_claim_that_never_became_ready_is_replaced_with_back_off_that_sur
     assert delays == [30, 60, 120, 240, 480, 600, 600]
 
 
+def test_a_clock_that_goes_back_makes_no_back_off_longer_than_the_longest():
+    found = world(1)
+    found.settle()
+    found.remove(next(iter(found.claims)))
+    found.settle()
+    found.now -= timedelta(hours=5)
+    decision = found.settle()
+    assert decision.wake_at == found.now + timedelta(minutes=10)
+    found.now += timedelta(minutes=10)
+    found.settle()
+    assert found.claims
+
+
 def test_a_claim_that_was_ready_for_long_ends_the_back_off():
     found = world(1)
     for _ in range(3):
