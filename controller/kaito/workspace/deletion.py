@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.timestamps import time_of
+from controller.apimachinery.timestamps import counted_from, time_of
 from controller.kaito.api import labels
 from controller.kaito.provisioning.deletion import (
     BOUND,
@@ -42,6 +42,7 @@ def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
         return Plan(lookups=lookups)
     claims, pool = seen.claims, _pool_removal(seen)
     deleted_at = time_of(meta.deletion_timestamp) or now
+    deleted_at = counted_from(deleted_at, seen.clock_jumped_at, now)
     removal = remove_claims(
         claims.by_name.values() if claims is not None else (),
         claims.pending if claims is not None else (),

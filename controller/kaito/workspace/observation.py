@@ -13,6 +13,7 @@ from controller.runtime.reconcile.installed_definition import InstalledDefinitio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from controller.kaito.api.stored_revision import WorkspaceRevision
     from controller.kaito.api.workspace import Workspace
@@ -135,6 +136,7 @@ class WorkspaceObservation:
         found_model: what was found out about it; None before it was.
         definition: what the installed definition of Workspaces lacks.
         consistency_warnings: sentences about writes that the cache contradicts.
+        clock_jumped_at: the time of day after its last jump, None if there was none.
         unknown_fields: a sentence that names the unknown fields of its template; may be empty.
         process: a name that no other process has.
     """
@@ -151,6 +153,7 @@ class WorkspaceObservation:
     found_model: LookupState[Model] | None = None
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
+    clock_jumped_at: datetime | None = None
     unknown_fields: str = ""
     process: str = ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from controller.runtime.plan import Create, Delete
 from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import (
     INSTANCE,
+    NOW,
     OWNER,
     Given,
     claim,
@@ -552,6 +554,14 @@ def test_the_finalizer_stays_until_the_claims_are_gone_or_the_bound_has_passed()
     plan = given.plan()
     assert kinds(plan) == [["delete NodeClaim"]]
     assert (plan.commit, plan.requeue_after) == (None, 14 * 60.0)
+
+
+def test_a_jump_of_the_clock_back_puts_the_bound_off_no_further_than_from_the_jump():
+    given = Given(changed(deleted(), deletion_timestamp="2026-01-01T06:00:00Z")).with_nodes()
+    given.reads.clock_jumped_at = NOW - timedelta(minutes=1)
+    assert given.plan().requeue_after == 14 * 60.0
+    given.reads.clock_jumped_at = NOW - timedelta(minutes=15)
+    assert given.plan().commit is not None
 
 
 def test_without_the_resource_of_claims_the_finalizer_goes():
