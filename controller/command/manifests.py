@@ -80,7 +80,7 @@ def _objects_of(document: Any, file: str) -> list[Json]:
     """The objects of a document: none of an empty one, all of a list.
 
     Raises:
-        ConfigurationError: it is no object.
+        ConfigurationError: it is no object, or one without a kind.
     """
     if document is None:
         return []
@@ -97,6 +97,8 @@ def _objects_of(document: Any, file: str) -> list[Json]:
 
 
 def _check_metadata(found: Json, file: str) -> None:
+    if not isinstance(found.get("kind"), str):
+        raise ConfigurationError(f"{file} holds an object without a kind: {found!r:.60}")
     meta: Any = found.get("metadata") or {}
     if not isinstance(meta, dict):
         raise ConfigurationError(f"{file}: metadata of a {found.get('kind')} must be an object")

@@ -75,6 +75,8 @@ def test_lists_are_taken_apart_and_empty_documents_skipped(tmp_path: Path):
     ("text", "words"),
     [
         ("[]", "a document that is no object"),
+        ("apiVersion: ray.io/v1\nmetadata: {name: a}", "an object without a kind"),
+        ("kind: [A]", "an object without a kind"),
         ("kind: A\nmetadata: []", ""),
         ("kind: A\nmetadata: [1]", "metadata of a A must be an object"),
         ("kind: A\nmetadata: {name: 7}", "metadata.name of a A must be text, not 7"),
