@@ -37,6 +37,7 @@ from tests.integration.test_cron_jobs import prepare
 from tests.integration.test_edits_beside_definitions import FLEETS_CRD, has_copies
 from tests.integration.workspaces import opened
 from tests.kaito.support import inference
+from tests.ray.kuberay_values import foreign_values
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
@@ -175,7 +176,9 @@ async def test_a_service_keeps_its_cluster(world: World):
     assert world.journal.marked == set()
     assert await services.clusters() == [cluster]
     assert await services.selected() == cluster
-    assert reason(await services.status(), "Ready") == "SpecPruned"
+    held = await services.status()
+    assert list(foreign_values("RayService", held)) == []
+    assert reason(held, "Ready") == "ValidationFailed"
     [note] = await notes(world, "RayService", "svc")
     assert path in note
 

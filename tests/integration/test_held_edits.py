@@ -208,7 +208,10 @@ async def obj_of(world: World, case: Case) -> Any:
 async def told(world: World, case: Case) -> str:
     """The reason of the condition that tells of the edit."""
     status = (await obj_of(world, case)).status
-    return (find_condition(status.get("conditions", ()), case.told) or {}).get("reason", "")
+    found = find_condition(status.get("conditions", ()), case.told) or {}
+    if case.resource is RAYSERVICES and found.get("reason") == "ValidationFailed":
+        return found["message"].partition(":")[0]  # `Ready` has KubeRay's reasons only
+    return found.get("reason", "")
 
 
 @each_kind

@@ -38,14 +38,31 @@ CONDITION_REASONS = {
 }
 """Of a RayCluster. `HeadPodReady` also copies reasons of pods and containers."""
 
+SERVICE_FIELDS = {"serviceStatus": {"", "Running"}}
+
+SERVICE_REASONS = {
+    "Initializing", "InitializingTimeout", "ZeroServeEndpoints", "NonZeroServeEndpoints",
+    "BothActivePendingClustersExist", "NoPendingCluster", "NoActiveCluster", "ValidationFailed",
+    "DesiredClusterSpecChanged", "SuspendRequested", "SuspendInProgress", "SuspendComplete",
+    "RayServiceResumed",
+}  # fmt: skip
+
+SERVICE_CONDITION_REASONS = dict.fromkeys(
+    ("Ready", "UpgradeInProgress", "RollbackInProgress", "Suspending", "Suspended"), SERVICE_REASONS
+)
+"""Of a RayService; `Ready` is KubeRay's there, unlike that of the other kinds."""
+
+_FIELDS = {"RayJob": JOB_FIELDS, "RayCluster": CLUSTER_FIELDS, "RayService": SERVICE_FIELDS}
+_REASONS = {"RayCluster": CONDITION_REASONS, "RayService": SERVICE_CONDITION_REASONS}
+
 
 def foreign_values(kind: str, status: Mapping[str, Any]) -> Iterator[str]:
     """What a status holds that KubeRay would never write there, as sentences."""
-    fields = {"RayJob": JOB_FIELDS, "RayCluster": CLUSTER_FIELDS}.get(kind, {})
-    for name, allowed in fields.items():
+    for name, allowed in _FIELDS.get(kind, {}).items():
         if status.get(name, "") not in allowed:
             yield f"{kind} {name} is {status[name]!r}"
-    for condition in status.get("conditions", ()) if kind == "RayCluster" else ():
-        allowed = CONDITION_REASONS.get(condition["type"])
+    reasons = _REASONS.get(kind, {})
+    for condition in status.get("conditions", ()):
+        allowed = reasons.get(condition["type"])
         if allowed is not None and condition["reason"] not in allowed:
             yield f"{kind} {condition['type']} has the reason {condition['reason']!r}"

@@ -43,6 +43,12 @@ def test_failures_of_pods_have_kuberays_reasons():
             {"conditions": [{"type": "ReplicaFailure", "reason": "FailedUpdateHeadPod"}]},
             "RayCluster ReplicaFailure has the reason 'FailedUpdateHeadPod'",
         ),
+        ("RayService", {"serviceStatus": "Broken"}, "RayService serviceStatus is 'Broken'"),
+        (
+            "RayService",
+            {"conditions": [{"type": "Ready", "reason": "SpecPruned"}]},
+            "RayService Ready has the reason 'SpecPruned'",
+        ),
     ],
 )
 def test_a_foreign_value_is_found(kind: str, status: dict[str, object], words: str):

@@ -99,8 +99,8 @@ def _conditions(
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
     if isinstance(seen.goal, Problem):
-        reason = "ValidationFailed" if seen.definition.cut is None else seen.goal.reason
-        conditions.set(READY, "False", reason, str(seen.goal))
+        held = "" if seen.definition.cut is None else f"{seen.goal.reason}: "
+        conditions.set(READY, "False", "ValidationFailed", f"{held}{seen.goal}")
         if seen.active is not None and seen.pending is not None:
             message = "waits for a valid specification; see Ready"
             conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
