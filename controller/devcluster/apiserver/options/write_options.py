@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from controller.devcluster.apiserver.options.query import flag, is_dry_run
 from controller.devcluster.apiserver.status import (
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.resource import ApiResource
+
+    Admission: TypeAlias = Callable[[ApiResource, Json, Json | None], None]
+    """Refuses an object that is to be stored instead of another, or of none."""
 
 
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
@@ -41,7 +44,7 @@ class WriteOptions:
     field_manager: str = ""
     manager_given: bool = False
     force: bool = False
-    admit: Callable[[ApiResource, Json, Json | None], None] | None = None
+    admit: Admission | None = None
 
     warnings: list[str] = field(default_factory=list[str])
 

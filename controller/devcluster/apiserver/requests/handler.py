@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.audit import Audit
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
+    from controller.devcluster.apiserver.options.write_options import Admission
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.apiserver.requests.subresources import Hooks
     from controller.devcluster.apiserver.resource import ApiResource
@@ -109,15 +111,24 @@ class ResourceHandler:
         if resource.namespaced and not where.namespace and verb not in {"list", "watch"}:
             return plain_not_found() if resource.custom else error_response(method_not_allowed())
         if verb in WRITES.values():
-            return self._writes.write(verb, call, self._admission(call))
+            return self._writes.write(verb, call, self._admission(verb, call))
         reads = {"get": self._reads.get, "list": self._reads.list, "watch": self._reads.watch}
         return reads.get(verb, self._writes.delete)(call)
 
-    def _admission(self, call: ResourceCall) -> EscalationCheck | None:
-        rbac, where = self._audit.authorizer, call.where
-        if not isinstance(rbac, Rbac):
-            return None
-        return EscalationCheck(rbac, call.request.user, where.namespace, where.name)
+    def _admission(self, verb: str, call: ResourceCall) -> Admission:
+        """Checks what is stored: a verb that creates an object on the way takes `create` too."""
+        rbac, request, where = self._audit.authorizer, call.request, call.where
+        escalation = None
+        if isinstance(rbac, Rbac):
+            escalation = EscalationCheck(rbac, request.user, where.namespace, where.name)
+
+        def admit(resource: ApiResource, new: Json, old: Json | None) -> None:
+            if old is None and verb != "create":
+                self._audit.check(_attributes(request, where, "create"))
+            if escalation is not None:
+                escalation(resource, new, old)
+
+        return admit
 
     def connect(
         self,
@@ -138,17 +149,19 @@ class ResourceHandler:
         return self._subresources.connect(call, command)
 
     def _authorise(self, request: ApiRequest, where: ResourcePath, verb: str) -> None:
-        name = f"{where.plural}/{where.subresource}" if where.subresource else where.plural
-        user = request.user
-        self._audit.admit(
-            Attributes(
-                user.name,
-                request.user_agent,
-                verb,
-                where.group,
-                name,
-                where.namespace,
-                where.name,
-                user.groups,
-            )
-        )
+        self._audit.admit(_attributes(request, where, verb))
+
+
+def _attributes(request: ApiRequest, where: ResourcePath, verb: str) -> Attributes:
+    name = f"{where.plural}/{where.subresource}" if where.subresource else where.plural
+    user = request.user
+    return Attributes(
+        user.name,
+        request.user_agent,
+        verb,
+        where.group,
+        name,
+        where.namespace,
+        where.name,
+        user.groups,
+    )

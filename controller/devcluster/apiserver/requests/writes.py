@@ -23,9 +23,9 @@ from controller.devcluster.apiserver.storage.lists import list_page
 from controller.devcluster.apiserver.writing.identity import uid_precondition_failed, wrong_name
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.access.escalation import EscalationCheck
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.messages import ApiResponse
+    from controller.devcluster.apiserver.options.write_options import Admission
     from controller.devcluster.apiserver.requests.resource_call import ResourceCall
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.storage.deletion import Deleter
@@ -47,7 +47,7 @@ class Writes:
         self._writer = writer
         self._deleter = deleter
 
-    def write(self, verb: str, call: ResourceCall, admit: EscalationCheck | None) -> ApiResponse:
+    def write(self, verb: str, call: ResourceCall, admit: Admission) -> ApiResponse:
         """Create, update or patch an object, unless `admit` refuses it.
 
         Raises:

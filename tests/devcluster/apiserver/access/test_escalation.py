@@ -32,16 +32,23 @@ class Alice:
     def __init__(self, api: Any) -> None:
         self.api = api
 
-    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        patch: str = "application/merge-patch+json",
+        query: dict[str, str] | None = None,
+    ) -> tuple[int, str]:
         """The status, and the message of a refusal."""
-        patch = "application/merge-patch+json"
         headers = {
             "Content-Type": patch if method == "PATCH" else "application/json",
             "Accept": "application/json",
             "Impersonate-User": "alice",
         }
         raw = None if body is None else json.dumps(body).encode()
-        status, _, chunks = await self.api.send(method, path, {}, headers, raw)
+        status, _, chunks = await self.api.send(method, path, query or {}, headers, raw)
         answer = json.loads(b"".join([chunk async for chunk in chunks]))
         return status, answer.get("message", "")
 
@@ -50,6 +57,12 @@ class Alice:
 
     async def patches(self, plural: str, name: str, body: dict[str, Any]) -> tuple[int, str]:
         return await self.ask("PATCH", self.api.path(plural, name, group=RBAC), body)
+
+    async def applies(self, path: str, body: dict[str, Any]) -> tuple[int, str]:
+        manager = {"fieldManager": "alice"}
+        return await self.ask(
+            "PATCH", path, body, patch="application/apply-patch+yaml", query=manager
+        )
 
     async def may(self, name: str, *rules: dict[str, Any]) -> None:
         """An administrator gives her a role."""
@@ -130,6 +143,23 @@ async def test_the_verbs_bind_and_escalate_allow_it(alice: Alice):
     assert (await alice.writes("roles", role("more", *STRONG)))[0] == 403
     await alice.may("escalator", special("escalate"))
     assert (await alice.writes("roles", role("more", *STRONG)))[0] == 201
+
+
+async def test_a_patch_or_update_that_creates_needs_the_right_to_create(alice: Alice):
+    verbs = ["patch", "update"]
+    rule = {"apiGroups": ["", "coordination.k8s.io"], "resources": ["*"], "verbs": verbs}
+    await alice.may("changer", rule)
+    path = alice.api.path("configmaps", "a")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}}
+    assert (await alice.applies(path, body))[0] == 403
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}}
+    of_lease = alice.api.path("leases", "a", group="coordination.k8s.io/v1")
+    assert (await alice.ask("PUT", of_lease, lease))[0] == 403
+    assert (await alice.api.get(path)).status == (await alice.api.get(of_lease)).status == 404
+
+    await alice.may("creator", rule | {"verbs": ["create"]})
+    assert (await alice.applies(path, body))[0] == 201
+    assert (await alice.ask("PUT", of_lease, lease))[0] == 201
 
 
 async def test_an_administrator_of_the_namespace_may_not_grant_for_the_cluster(alice: Alice):
