@@ -74,8 +74,8 @@ async def test_the_annotation_reaches_pods_that_an_earlier_edit_has_outdated() -
         assert not before & uids(rolling)
 
 
-def legacy_manifest() -> dict[str, Any]:
-    manifest = without_strategy(3)
+def legacy_manifest(**more: Any) -> dict[str, Any]:
+    manifest = without_strategy(3, **more)
     manifest["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = IMAGE
     return manifest
 
@@ -93,21 +93,30 @@ async def taken_over(rolling: RollingWorld) -> Legacy:
 ROLL = {"upgradeStrategy": {"type": "RollingUpdate"}}
 
 
-async def test_a_cluster_taken_over_from_kuberay_is_rolled_once_and_only_after_an_edit() -> None:
+@pytest.mark.parametrize("definition", ["ours", "kuberays"])
+async def test_a_cluster_taken_over_from_kuberay_is_rolled_once_and_only_after_an_edit(
+    definition: str,
+) -> None:
+    theirs = kuberays_definition() if definition == "kuberays" else None
     async with embedded_world() as world:
-        rolling = RollingWorld(world, legacy_manifest())
+        if theirs is not None:
+            await put_in_place(world, theirs)
+            await world.settle(2)
+        rolling = RollingWorld(world, legacy_manifest(fault_tolerant=True))
         await taken_over(rolling)
-        before = uids(rolling)
+        before = set(world.journal.present)
         rolling.start_operator()
         await world.settle(60)
-        await rolling.patch(ROLL)
+        await (annotate(rolling) if theirs is not None else rolling.patch(ROLL))
         await world.settle(120)
-        assert uids(rolling) == before, "nothing but the strategy has changed"
-        await rolling.edit("new")
+        assert set(world.journal.present) == before, "nothing but the strategy has changed"
+        await rolling.edit("new", head=True)
         await rolling.completes()
         await world.settle(60)
-        assert not before & uids(rolling)
-        assert world.journal.workers_created() == 6
+        assert not before & world.journal.present.keys()
+        assert len(world.journal.created) == 2 * len(before) == 8
+        assert world.journal.most_live_heads == 1
+        assert rolling.referee.wrong == []
 
 
 async def test_an_edit_while_no_operator_ran_is_rolled_out_once() -> None:

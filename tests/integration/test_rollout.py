@@ -178,6 +178,14 @@ async def test_a_status_that_is_watched_ends_when_all_is_done(world: World):
     assert told["state"] == "complete"
 
 
+async def test_a_status_waits_until_the_pods_of_a_new_cluster_are_ready(world: World):
+    world.start_operator()
+    await world.user.create(RAYCLUSTERS, world.namespace, edition())
+    lines = (await run(world, "status")).splitlines()
+    assert lines[-1] == 'raycluster "example" successfully rolled out'
+    assert await world.is_ready()
+
+
 async def test_a_status_ends_with_an_error_when_its_time_is_up(world: World):
     await world.user.create(RAYCLUSTERS, world.namespace, edition())
     with pytest.raises(RolloutError, match="was not rolled out within 3 s: Waiting for"):

@@ -79,9 +79,9 @@ def _add_status(actions: Commands) -> None:
         actions,
         "status",
         "follow a rolling update until it is complete",
-        "Print how far it is, whenever that changes, until all pods have been replaced or it "
-        "cannot go on: it has made no progress for progressDeadlineSeconds, the versions of Ray "
-        "do not fit together, or the head cannot be replaced.",
+        "Print how far it is, whenever that changes, until all pods have been replaced and are "
+        "ready, or it cannot go on: it has made no progress for progressDeadlineSeconds, the "
+        "versions of Ray do not fit together, or the head cannot be replaced.",
         epilog="Exit status: 0 complete (with --watch=false: not failed), 1 failed, timed out or "
         "not found, 2 unusable input, 130 interrupted.",
     )

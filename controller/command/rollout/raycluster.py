@@ -47,6 +47,8 @@ class RayClusterRollout:
     def progress(self, obj: Json) -> RolloutProgress:
         """From the condition `Upgrading`, and `status.upgrade` if the definition keeps it.
 
+        A cluster that is complete is ready, too.
+
         Raises:
             RolloutError: it has no rolling updates.
         """
@@ -68,8 +70,9 @@ class RayClusterRollout:
         if upgrading.get("status") in {"True", "Unknown"}:
             return RolloutProgress("paused" if reason == "Paused" else "rolling", message, groups)
         outdated = find_condition(conditions, "PodsUpToDate") or {}
-        if outdated.get("status") == "False":
-            return RolloutProgress("rolling", str(outdated.get("message", "")), groups)
+        for each in (outdated, ready):
+            if each.get("status") == "False" and each.get("reason") != "Suspended":
+                return RolloutProgress("rolling", str(each.get("message", "")), groups)
         return RolloutProgress("complete", message, groups)
 
     def is_paused(self, obj: Json) -> bool:

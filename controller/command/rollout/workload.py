@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -73,6 +74,10 @@ KINDS: Final[Mapping[str, RolloutKind]] = {
 """By the name on the command line."""
 
 
+_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
+"""A type or a name: no part of a path or of a query, which would lead to another object."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """One object on the command line.
@@ -105,19 +110,22 @@ def parse_workload(words: Sequence[str], namespace: str) -> Workload:
         RolloutError: it is something else, or there is no such type.
     """
     parts = words[0].split("/") if len(words) == 1 else list(words)
-    if len(parts) != 2 or not all(parts):
+    if len(parts) != 2 or not all(map(_PART.fullmatch, parts)):
         raise RolloutError(
             f"{' '.join(words)!r} names no object; write raycluster/NAME, for example "
             "raycluster/example"
         )
     type_, name = parts
-    kind = KINDS.get(_singular(type_))
+    kind = _kind(type_)
     if kind is None:
         raise RolloutError(f"{type_!r} is not rolled out; there is {', '.join(KINDS)}")
     return Workload(kind, namespace, name)
 
 
-def _singular(type_: str) -> str:
-    """`raycluster` for `RayCluster`, `rayclusters` and `rayclusters.ray.io`."""
-    word = type_.lower().partition(".")[0]
-    return word if word in KINDS else word.removesuffix("s")
+def _kind(type_: str) -> RolloutKind | None:
+    """That of `RayCluster`, `rayclusters`, `rayclusters.ray.io` or `rayclusters.v1.ray.io`."""
+    word, _, group = type_.lower().partition(".")
+    kind = KINDS.get(word) or KINDS.get(word.removesuffix("s"))
+    if kind is None or group.removeprefix(f"{kind.resource.version}.") in {"", kind.resource.group}:
+        return kind
+    return None

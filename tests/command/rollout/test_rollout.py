@@ -43,7 +43,14 @@ def ready(status: str, reason: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "words", [["raycluster/a"], ["rayclusters.ray.io/a"], ["RayCluster", "a"], ["rayclusters", "a"]]
+    "words",
+    [
+        ["raycluster/a"],
+        ["rayclusters.ray.io/a"],
+        ["rayclusters.v1.ray.io/a"],
+        ["RayCluster", "a"],
+        ["rayclusters", "a"],
+    ],
 )
 def test_an_object_is_named_as_kubectl_names_it(words: list[str]):
     workload = parse_workload(words, "team")
@@ -57,6 +64,12 @@ def test_an_object_is_named_as_kubectl_names_it(words: list[str]):
         (["a"], "write raycluster/NAME"),
         (["raycluster/"], "write raycluster/NAME"),
         (["raycluster", "a", "b"], "write raycluster/NAME"),
+        (["raycluster/a", "raycluster/b"], "write raycluster/NAME"),
+        (["raycluster/.."], "write raycluster/NAME"),
+        (["raycluster/a?b"], "write raycluster/NAME"),
+        (["raycluster", "a/status"], "write raycluster/NAME"),
+        (["raycluster", "a%2Fb"], "write raycluster/NAME"),
+        (["rayclusters.apps/a"], "'rayclusters.apps' is not rolled out"),
         (["deployment/a"], "'deployment' is not rolled out; there is raycluster"),
     ],
 )
@@ -70,6 +83,10 @@ def test_anything_else_is_refused_with_what_to_write(words: list[str], message: 
     [
         ([], "complete"),
         ([upgrading("False", "Complete")], "complete"),
+        ([upgrading("False", "Complete"), ready("True", "AllPodsReady")], "complete"),
+        ([upgrading("False", "Complete"), ready("False", "PodNotReady")], "rolling"),
+        ([ready("False", "PodNotReady")], "rolling"),
+        ([upgrading("False", "Complete"), ready("False", "Suspended")], "complete"),
         ([upgrading("True", "Rolling", "2 of 3")], "rolling"),
         ([upgrading("True", "RayDoesNotAnswer")], "rolling"),
         ([upgrading("Unknown", "RayDoesNotAnswer")], "rolling"),
