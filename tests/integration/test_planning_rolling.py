@@ -71,6 +71,14 @@ async def test_with_a_surge_a_new_pod_comes_first_and_an_old_one_goes_when_it_is
     assert "at its peak 5 Pods, 9 CPUs, 4 GPUs; 4 Pods, 7 CPUs, 3 GPUs before" in text
 
 
+async def test_each_of_very_many_pods_may_have_a_step_of_its_own(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("controller.command.planning.dry_run.MOST_ROUNDS", 12)
+    await running(world, edition(replicas=10))
+    assert len(shapes(await planned(world, edition(NEW, replicas=10)))) == 11
+
+
 async def test_without_a_surge_old_pods_go_first(world: World):
     await running(world, edition())
     plan = await planned(world, edition(NEW, maxSurge=0, maxUnavailable=2, drainTimeoutSeconds=0))
@@ -87,8 +95,9 @@ async def test_the_time_is_measured_from_the_present_pods(world: World):
     seconds = [step.seconds for step in plan.rolling.steps]
     assert seconds[-1] == 0
     assert seconds[0] == seconds[1] == seconds[2]
-    assert plan.rolling.seconds == sum(filter(None, seconds))
-    assert 0 < plan.rolling.seconds < 60
+    total = sum(filter(None, seconds))
+    assert plan.rolling.seconds == total
+    assert 0 < total < 60
     text = "\n".join(line for _, line in text_of(plan))
     assert "drains come on top, at most 5 min in each of the steps that drain" in text
 

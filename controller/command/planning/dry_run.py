@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from controller.apimachinery.merge_patch import difference
+from controller.kube.resources import PODS
 from controller.runtime.plan import NOTHING, MergePatch, Target
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 MOST_ROUNDS: Final = 1000
-"""More plans than any object needs."""
+"""More plans than any object needs whose pods are not replaced one after the other."""
+
+_ROUNDS_A_POD: Final = 4
+"""More of them than the replacement of one pod needs."""
 
 
 class DryRunRecorder(Protocol):
@@ -106,7 +110,7 @@ class DryRun:
         Raises:
             NeverSettlesError: one object or all together do not settle.
         """
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MOST_ROUNDS + _ROUNDS_A_POD * len(self.before.get(PODS, ()))):
             primary = kinds[0], key
             objects = [*(each for each in self._touched(kinds) if each != primary), primary]
             changed = [self.reconcile(kind, each) for kind, each in objects]
