@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from controller.command.development.demos.steps import Step, StepFailed, Steps
+from controller.command.development.demos.steps import Step, StepFailed, Steps, failure_text
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import ClusterView, ObjectHandler, Screen, screen_for
 from controller.command.manifests import load
@@ -106,7 +106,7 @@ async def cluster_demo(manifest: Path) -> int:
     try:
         await _play(documents, screen, summary)
     except* (StepFailed, KubeError) as errors:
-        summary.failed = "; ".join(map(str, errors.exceptions))
+        summary.failed = failure_text(errors)
     finally:
         screen.close()
     sys.stdout.write(f"\n{summary.text()}\n")

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from controller.command.development.demos.steps import StepFailed
+from controller.command.development.demos.steps import StepFailed, failure_text
 from controller.command.development.process_node import process_node
 from controller.command.development.view import screen_for
 from controller.kube.errors import KubeError
@@ -50,7 +50,7 @@ async def demo_with_processes(
                 screen.change(sentence)
             await play(node, screen)
         except* (StepFailed, KubeError) as errors:
-            summary.failed = "; ".join(map(str, errors.exceptions))
+            summary.failed = failure_text(errors)
         finally:
             screen.close()
     summary.left_behind = node.left_behind()

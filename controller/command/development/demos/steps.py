@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from controller.command.development.view import Screen
@@ -62,3 +62,11 @@ class Step:
 
 class StepFailed(Exception):  # noqa: N818  named for what happened
     """A step did not reach its goal."""
+
+
+def failure_text(error: Exception) -> str:
+    """The reasons why a demo failed, without the groups that its tasks put around them."""
+    if not isinstance(error, ExceptionGroup):
+        return str(error)
+    group = cast("ExceptionGroup[Exception]", error)
+    return "; ".join(map(failure_text, group.exceptions))
