@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests.faults.faulty_transport import LostRequest, LostResponse, Rule
+from controller.kube.resources import CONTROLLER_REVISIONS
+from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
-from tests.integration.test_crashes import all_but, in_shards, lag
+from tests.integration.test_crashes import LAG_SECONDS, all_but, in_shards, lag
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from tests.faults.journal import JournalEntry
     from tests.integration.harness import RunningOperator
@@ -31,6 +33,7 @@ pytestmark = [
 ]
 
 WRITES = frozenset({"create", "patch", "update", "delete"})
+LATE = (RAYCLUSTERS, CONTROLLER_REVISIONS)
 FEW, MANY = (2, 1), (12, 8)
 STEP = 8
 """In each shard every so many writes have a fault."""
@@ -62,14 +65,14 @@ def expected(groups: tuple[int, ...]) -> Outcome:
 
 @asynccontextmanager
 async def a_cluster(
-    *groups: int, **options: Any
+    *groups: int, late: Iterable[Rule] = (), **options: Any
 ) -> AsyncIterator[tuple[RollingWorld, RunningOperator]]:
-    """A ready cluster whose operator sees its pods ten seconds late."""
+    """A ready cluster whose operator sees its pods ten seconds late, and others by these rules."""
     surge = max(1, max(groups) // 4)
     async with embedded_world() as world:
         settings: dict[str, Any] = {"maxSurge": surge, "maxParallelGroups": 2, **options}
         rolling = RollingWorld(world, rolling_manifest(*groups, **settings))
-        operator = rolling.start_operator(rules=[lag()])
+        operator = rolling.start_operator(rules=[lag(), *late])
         await rolling.create()
         await world.settle(60)
         yield rolling, operator
@@ -141,6 +144,12 @@ async def test_twenty_workers_in_two_groups_are_replaced_within_the_budget() -> 
         assert await play(rolling) == expected(MANY)
 
 
+async def test_with_all_watches_late_each_worker_is_replaced_once() -> None:
+    late = [Rule(Lag(LAG_SECONDS), resource=str(each)) for each in LATE]
+    async with a_cluster(*FEW, late=late) as (rolling, _):
+        assert await play(rolling) == expected(FEW)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
 @in_shards
@@ -203,7 +212,7 @@ async def test_twenty_workers_survive_an_operator_killed_after_every_write_of_on
 
 
 async def test_groups_never_lack_workers_at_once_although_each_operator_makes_one_write() -> None:
-    in_place = {"maxSurge": 0, "maxUnavailable": 1, "maxParallelGroups": 1}
+    in_place: dict[str, Any] = {"maxSurge": 0, "maxUnavailable": 1, "maxParallelGroups": 1}
     async with a_cluster(1, 1, **in_place) as (rolling, operator):
         killed = kill_after_every_write(rolling, operator)
         spec = (await rolling.world.cluster()).spec
