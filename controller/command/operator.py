@@ -130,6 +130,7 @@ async def operator_for(
             settings.namespaces,
             own_pod=own_pod,
             lease_in=lease_in,
+            workspaces=decided.workspace is not None,
             wall=wall,
             registry=registry,
         )

@@ -1,8 +1,9 @@
 """Looks for other operators of the same clusters, which no lease keeps apart.
 
 There is no list of the operators of a cluster, so it looks for signs: pods with the labels of
-KubeRay's chart and of Manta's, KubeRay's lease if somebody renews it, and KubeRay's name in the
-`managedFields` of objects that were written since this process started.
+KubeRay's chart, of Kaito's and of Manta's, KubeRay's lease if somebody renews it, and the names of
+KubeRay and Kaito in the `managedFields` of objects that were written since this process started.
+Kaito's operator is looked for only if this one serves Workspaces.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import structlog
 from prometheus_client import Gauge
 
 from controller.apimachinery.timestamps import time_of
+from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
+from controller.ray.api.raycronjob import RAYCRONJOBS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
     from datetime import datetime
 
     from prometheus_client import CollectorRegistry
@@ -28,21 +32,29 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
 
 KUBERAY: Final = "kuberay"
+KAITO: Final = "kaito"
 MANTA: Final = "manta"
 
 _INTERVAL: Final = 300.0
 """Seconds between two looks."""
 
-_POD_SIGNS: Final = {
-    "app.kubernetes.io/component=kuberay-operator": KUBERAY,
-    "app.kubernetes.io/name=kuberay-operator": KUBERAY,
-    "app.kubernetes.io/name=manta-operator": MANTA,
-}
+_POD_SIGNS: Final = (
+    ("app.kubernetes.io/component=kuberay-operator", KUBERAY, ""),
+    ("app.kubernetes.io/name=kuberay-operator", KUBERAY, ""),
+    ("app.kubernetes.io/name=workspace", KAITO, "kaito"),
+    ("app.kubernetes.io/name=manta-operator", MANTA, ""),
+)
+"""A label, whose it is, and what an image has in its name: Kaito's label may be anybody's."""
 _LEASE: Final = "ray-operator-leader"
 _LEASE_LASTS: Final = timedelta(minutes=1)
 """KubeRay renews its lease every few seconds."""
 
-_KUBERAYS_MANAGER: Final = "kuberay-operator"
+_WRITERS: Final = {
+    "kuberay-operator": (KUBERAY, (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS)),
+    "kaito-workspace": (KAITO, (WORKSPACES, INFERENCE_SETS)),
+}
+"""Field managers, and what they write."""
+
 _SAMPLE: Final = 20
 """Objects of a kind whose `managedFields` are read."""
 
@@ -62,7 +74,8 @@ class OtherOperators:
         namespaces: that this operator serves; none means all.
         own_pod: name of the pod that this process runs in; empty outside a cluster.
         lease_in: namespace of the lease that this process competes for, empty without one. The
-            lease keeps operators there apart.
+            lease keeps operators there apart, but not Kaito's, which has another.
+        workspaces: whether this process serves Workspaces.
         wall: the time of day.
         registry: where the metric is registered.
     """
@@ -74,6 +87,7 @@ class OtherOperators:
         *,
         own_pod: str,
         lease_in: str = "",
+        workspaces: bool = False,
         wall: Callable[[], datetime],
         registry: CollectorRegistry,
     ) -> None:
@@ -81,6 +95,7 @@ class OtherOperators:
         self._namespaces = tuple(namespaces) or ("",)
         self._own_pod = own_pod
         self._lease_in = lease_in
+        self._kinds = (KUBERAY, MANTA, KAITO) if workspaces else (KUBERAY, MANTA)
         self._wall = wall
         self._started = wall()
         self._told: dict[str, str] = {}
@@ -90,7 +105,7 @@ class OtherOperators:
             ("kind",),
             registry=registry,
         )
-        for kind in (KUBERAY, MANTA):
+        for kind in self._kinds:
             self._metric.labels(kind).set(0)
 
     async def run(self) -> None:
@@ -102,7 +117,7 @@ class OtherOperators:
     async def look(self) -> None:
         """Look once and report what was found."""
         found = [sign async for sign in self._signs()]
-        for kind in (KUBERAY, MANTA):
+        for kind in self._kinds:
             signs = sorted({words for of, words in found if of == kind})
             self._metric.labels(kind).set(len(signs))
             if signs:
@@ -116,25 +131,35 @@ class OtherOperators:
     async def _signs(self) -> AsyncIterator[tuple[str, str]]:
         """Each sign as the kind of operator and a sentence; what may not be read is left out."""
         for namespace in self._namespaces:
-            for look in (self._pods, self._leases, self._writers):
+            for look in self._looks(namespace):
                 try:
-                    for sign in await look(namespace):
+                    for sign in await look:
                         yield sign
                 except Exception as error:  # noqa: BLE001  no odd object may end the looking
                     _log.debug("operator.look_failed", namespace=namespace, error=str(error))
 
-    async def _pods(self, namespace: str) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        for selector, kind in _POD_SIGNS.items():
-            pods = await self._client.list(PODS, namespace, label_selector=selector)
-            found += [
-                (kind, f"pod {pod.metadata.key}")
-                for pod in pods.items
-                if pod.status.phase in {"Pending", "Running"}
-                and pod.metadata.name != self._own_pod
-                and pod.metadata.namespace != self._lease_in
-            ]
-        return found
+    def _looks(self, namespace: str) -> Iterator[Awaitable[list[tuple[str, str]]]]:
+        """One read each, so that one that fails hides no sign of the others."""
+        for selector, kind, image in _POD_SIGNS:
+            if kind in self._kinds:
+                yield self._pods(namespace, selector, kind, image)
+        yield self._leases(namespace)
+        for manager, (kind, resources) in _WRITERS.items():
+            for resource in resources if kind in self._kinds else ():
+                yield self._recent_writes(resource, namespace, manager, kind)
+
+    async def _pods(
+        self, namespace: str, selector: str, kind: str, image: str
+    ) -> list[tuple[str, str]]:
+        pods = await self._client.list(PODS, namespace, label_selector=selector)
+        return [
+            (kind, f"pod {pod.metadata.key}")
+            for pod in pods.items
+            if pod.status.phase in {"Pending", "Running"}
+            and pod.metadata.name != self._own_pod
+            and (kind == KAITO or pod.metadata.namespace != self._lease_in)
+            and any(image in container.image for container in pod.spec.containers)
+        ]
 
     async def _leases(self, namespace: str) -> list[tuple[str, str]]:
         root = "/apis/coordination.k8s.io/v1"
@@ -149,27 +174,19 @@ class OtherOperators:
             and self._is_since(lease["spec"].get("renewTime"), self._wall() - _LEASE_LASTS)
         ]
 
-    async def _writers(self, namespace: str) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        for resource in (RAYCLUSTERS, RAYJOBS, RAYSERVICES):
-            found += self._recent_writes(resource, await self._objects(resource, namespace))
-        return found
-
-    async def _objects(self, resource: Resource[Any], namespace: str) -> list[dict[str, Any]]:
+    async def _recent_writes(
+        self, resource: Resource[Any], namespace: str, manager: str, kind: str
+    ) -> list[tuple[str, str]]:
         query = {"limit": str(_SAMPLE)}
         listed = await self._client.request_json("GET", resource.path(namespace), query=query)
-        return listed["items"]
-
-    def _recent_writes(
-        self, resource: Resource[Any], objects: Iterable[dict[str, Any]]
-    ) -> Iterator[tuple[str, str]]:
-        for obj in objects:
-            meta = obj["metadata"]
-            for entry in meta.get("managedFields", ()):
-                theirs = entry.get("manager") == _KUBERAYS_MANAGER
-                if theirs and self._is_since(entry.get("time"), self._started):
-                    name = f"{meta['namespace']}/{meta['name']}"
-                    yield KUBERAY, f"{resource.kind} {name}, written by {_KUBERAYS_MANAGER}"
+        return [
+            (kind, f"{resource.kind} {meta['namespace']}/{meta['name']}, written by {manager}")
+            for meta in (obj["metadata"] for obj in listed["items"])
+            if any(
+                entry.get("manager") == manager and self._is_since(entry.get("time"), self._started)
+                for entry in meta.get("managedFields", ())
+            )
+        ]
 
     @staticmethod
     def _is_since(text: Any, start: datetime) -> bool:

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from controller.apimachinery.timestamps import rfc3339, rfc3339_micro
 from controller.command.other_operators import OtherOperators
+from controller.kube.errors import NotFound, Status
 from controller.kube.objects import KubeObject, ObjectList
 from controller.kube.resources import PODS, Resource
 from tests.faults.faulty_transport import FaultyTransport
@@ -23,12 +24,15 @@ pytestmark = pytest.mark.embedded_only
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", KubeObject)
 KUBERAY = {"app.kubernetes.io/component": "kuberay-operator"}
 MANTA = {"app.kubernetes.io/name": "manta-operator"}
+KAITO = {"app.kubernetes.io/name": "workspace"}
 
 
 class Lookout:
     """One that looks for other operators, and what it has said."""
 
-    def __init__(self, world: World, *, own_pod: str = "", client: Any = None) -> None:
+    def __init__(
+        self, world: World, *, own_pod: str = "", client: Any = None, **options: Any
+    ) -> None:
         self.world = world
         self.registry = CollectorRegistry()
         self.others = OtherOperators(
@@ -37,6 +41,7 @@ class Lookout:
             own_pod=own_pod,
             wall=world.wall,
             registry=self.registry,
+            **options,
         )
 
     async def look(self) -> list[tuple[str, str]]:
@@ -50,8 +55,10 @@ class Lookout:
         return self.registry.get_sample_value("manta_other_operators", {"kind": kind})
 
 
-async def start(world: World, name: str, labels: dict[str, str]) -> None:
-    container = {"name": "operator", "image": "operator"}
+async def start(
+    world: World, name: str, labels: dict[str, str], *, image: str = "operator"
+) -> None:
+    container = {"name": "operator", "image": image}
     body = {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container]}}
     await world.user.create(PODS, world.namespace, body)
     await world.settle(5.0)
@@ -81,6 +88,18 @@ async def test_a_pod_of_another_operator_is_named_until_it_is_gone(
     assert await lookout.look() == []
 
 
+async def test_kaitos_pod_is_named_if_workspaces_are_served_and_by_its_image(world: World):
+    await start(world, "somebodys", KAITO, image="example/workspace:1")
+    lookout = Lookout(world, workspaces=True, lease_in=world.namespace)
+    assert await lookout.look() == []
+    await start(world, "kaitos", KAITO, image="mcr.microsoft.com/aks/kaito/workspace:0.7.0")
+    assert await lookout.look() == [("operator.not_alone", f"pod {world.namespace}/kaitos")]
+    assert lookout.count("kaito") == 1
+    without = Lookout(world)
+    assert await without.look() == []
+    assert without.count("kaito") is None
+
+
 async def test_a_lease_counts_as_long_as_somebody_renews_it(world: World):
     lookout = Lookout(world)
     spec = {"holderIdentity": "kuberay-abc", "renewTime": rfc3339_micro(world.wall())}
@@ -94,18 +113,24 @@ async def test_a_lease_counts_as_long_as_somebody_renews_it(world: World):
 
 
 class Written:
-    """A client of a server on which KubeRay has written one RayCluster; nothing else is there."""
+    """A client of a server on which another operator has written one object.
 
-    def __init__(self) -> None:
+    Nothing else is there, and other kinds are not even defined.
+    """
+
+    def __init__(self, plural: str = "rayclusters", manager: str = "kuberay-operator") -> None:
         self.time: Any = None
+        self.plural, self.manager = plural, manager
 
     async def list(self, *_: Any, **__: Any) -> ObjectList[KubeObject]:
-        return ObjectList([], "1")
+        return ObjectList([], "1", "")
 
     async def request_json(self, _method: str, path: str, **_: Any) -> dict[str, Any]:
-        entry = {"manager": "kuberay-operator", "operation": "Update", "time": self.time}
+        if not path.endswith(f"/{self.plural}"):
+            raise NotFound(Status(404))
+        entry = {"manager": self.manager, "operation": "Update", "time": self.time}
         meta = {"namespace": "default", "name": "example", "managedFields": [{}, entry]}
-        return {"items": [{"metadata": meta}] if path.endswith("rayclusters") else []}
+        return {"items": [{"metadata": meta}]}
 
 
 async def test_what_kuberay_writes_from_now_on_gives_it_away(world: World):
@@ -117,6 +142,24 @@ async def test_what_kuberay_writes_from_now_on_gives_it_away(world: World):
     written.time = rfc3339(world.wall() + timedelta(seconds=10))
     ((_, signs),) = await lookout.look()
     assert signs == "RayCluster default/example, written by kuberay-operator"
+
+
+@pytest.mark.parametrize(
+    ("plural", "manager", "words"),
+    [
+        ("raycronjobs", "kuberay-operator", "RayCronJob default/example"),
+        ("workspaces", "kaito-workspace", "Workspace default/example"),
+        ("inferencesets", "kaito-workspace", "InferenceSet default/example"),
+    ],
+)
+async def test_writes_of_each_kind_give_their_operator_away_where_no_other_kind_is_defined(
+    world: World, plural: str, manager: str, words: str
+):
+    written = Written(plural, manager)
+    lookout = Lookout(world, client=written, workspaces=True)
+    written.time = rfc3339(world.wall() + timedelta(seconds=10))
+    ((_, signs),) = await lookout.look()
+    assert signs == f"{words}, written by {manager}"
 
 
 async def test_what_may_not_be_read_is_left_out(world: World):
