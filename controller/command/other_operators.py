@@ -16,8 +16,6 @@ import structlog
 from prometheus_client import Gauge
 
 from controller.apimachinery.timestamps import time_of
-from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -49,11 +47,8 @@ _LEASE: Final = "ray-operator-leader"
 _LEASE_LASTS: Final = timedelta(minutes=1)
 """KubeRay renews its lease every few seconds."""
 
-_WRITERS: Final = {
-    "kuberay-operator": (KUBERAY, (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS)),
-    "kaito-workspace": (KAITO, (WORKSPACES, INFERENCE_SETS)),
-}
-"""Field managers, and what they write."""
+_MANAGERS: Final = {KUBERAY: "kuberay-operator", KAITO: "kaito-workspace"}
+"""The names under which they write."""
 
 _SAMPLE: Final = 20
 """Objects of a kind whose `managedFields` are read."""
@@ -96,6 +91,10 @@ class OtherOperators:
         self._own_pod = own_pod
         self._lease_in = lease_in
         self._kinds = (KUBERAY, MANTA, KAITO) if workspaces else (KUBERAY, MANTA)
+        self._written: dict[str, tuple[Resource[Any], ...]] = {
+            KUBERAY: (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS),
+            KAITO: _of_kaito() if workspaces else (),
+        }
         self._wall = wall
         self._started = wall()
         self._told: dict[str, str] = {}
@@ -144,9 +143,9 @@ class OtherOperators:
             if kind in self._kinds:
                 yield self._pods(namespace, selector, kind, image)
         yield self._leases(namespace)
-        for manager, (kind, resources) in _WRITERS.items():
-            for resource in resources if kind in self._kinds else ():
-                yield self._recent_writes(resource, namespace, manager, kind)
+        for kind, resources in self._written.items():
+            for resource in resources:
+                yield self._recent_writes(resource, namespace, kind)
 
     async def _pods(
         self, namespace: str, selector: str, kind: str, image: str
@@ -175,8 +174,9 @@ class OtherOperators:
         ]
 
     async def _recent_writes(
-        self, resource: Resource[Any], namespace: str, manager: str, kind: str
+        self, resource: Resource[Any], namespace: str, kind: str
     ) -> list[tuple[str, str]]:
+        manager = _MANAGERS[kind]
         query = {"limit": str(_SAMPLE)}
         listed = await self._client.request_json("GET", resource.path(namespace), query=query)
         return [
@@ -192,3 +192,11 @@ class OtherOperators:
     def _is_since(text: Any, start: datetime) -> bool:
         moment = time_of(text)
         return moment is not None and moment > start
+
+
+def _of_kaito() -> tuple[Resource[Any], ...]:
+    """The kinds that Kaito's operator serves; few clusters have them."""
+    from controller.kaito.api.inferenceset import INFERENCE_SETS  # noqa: PLC0415
+    from controller.kaito.api.workspace import WORKSPACES  # noqa: PLC0415
+
+    return WORKSPACES, INFERENCE_SETS
