@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from controller.command.planning.text import text_of
 from controller.command.planning.usage import Usage
 from controller.ray.api import RAYCLUSTERS, labels
 from tests.integration.harness import example_cluster
+from tests.integration.rolling import rolling_manifest, set_variable
 
 if TYPE_CHECKING:
     from controller.command.planning.object_plan import ObjectPlan
@@ -69,6 +71,24 @@ async def test_with_a_surge_a_new_pod_comes_first_and_an_old_one_goes_when_it_is
     assert "1. group workers: create 1 Pod\n" in text
     assert "2. to 3., each: group workers: drain and delete 1 Pod, create 1 Pod\n" in text
     assert "at its peak 5 Pods, 9 CPUs, 4 GPUs; 4 Pods, 7 CPUs, 3 GPUs before" in text
+
+
+async def test_groups_take_turns_replicas_go_whole_and_the_head_goes_last(world: World):
+    first = rolling_manifest(2, 1, hosts=2, fault_tolerant=True)
+    second = copy.deepcopy(first)
+    for group in (second["spec"]["headGroupSpec"], *second["spec"]["workerGroupSpecs"]):
+        set_variable(group, "new")
+    await running(world, first)
+    plan = await planned(world, second)
+    assert shapes(plan) == [
+        (("group-0", 0, 0, 2),),
+        (("group-0", 2, 2, 2),),
+        (("group-0", 2, 2, 0), ("group-1", 0, 0, 2)),
+        (("group-1", 2, 2, 0), ("headgroup", 0, 1, 1)),
+    ]
+    assert plan.rolling is not None
+    usage = plan.rolling.before, plan.rolling.peak, plan.rolling.after
+    assert [each.pods for each in usage] == [7, 9, 7]
 
 
 async def test_each_of_very_many_pods_may_have_a_step_of_its_own(
