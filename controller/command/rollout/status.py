@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from controller.command.rollout.change import read
 from controller.command.rollout.errors import RolloutError
+from controller.kube.errors import (
+    ServerError,
+    ServerTimeout,
+    TooManyRequests,
+    TransportError,
+    UnexpectedResponse,
+)
 
 if TYPE_CHECKING:
     from controller.command.rollout.progress import RolloutProgress
@@ -17,11 +24,22 @@ if TYPE_CHECKING:
 INTERVAL: Final = 1.0
 """Seconds between two looks at the object."""
 
+_PASSING: Final = (
+    TransportError,
+    UnexpectedResponse,
+    TooManyRequests,
+    ServerTimeout,
+    ServerError,
+)
+"""Errors that say nothing about the object, as while the API server starts anew."""
+
 
 async def follow(
     client: Client, workload: Workload, report: Report, *, watch: bool, patience: float
 ) -> RolloutProgress:
     """The progress when the rollout is over, or now.
+
+    Once the object has been read, an API server that does not answer is waited for.
 
     Args:
         client: to ask with.
@@ -32,17 +50,24 @@ async def follow(
 
     Raises:
         RolloutError: the object does not exist, or `patience` is at an end.
+        KubeError: the first look failed, or another one did for good.
     """
     told = ""
     try:
         async with asyncio.timeout(patience or None):
             while True:
-                found = workload.kind.progress(await read(client, workload))
-                text = sentence(workload, found)
+                try:
+                    found = workload.kind.progress(await read(client, workload))
+                except _PASSING as error:
+                    if not told:
+                        raise
+                    found, text = None, f"Waiting for the API server: {error}..."
+                else:
+                    text = sentence(workload, found)
                 if text != told:
                     report.line(text, _style(found))
                     told = text
-                if found.is_over or not watch:
+                if found is not None and (found.is_over or not watch):
                     return found
                 await asyncio.sleep(INTERVAL)
     except TimeoutError:
@@ -68,5 +93,6 @@ def sentence(workload: Workload, progress: RolloutProgress) -> str:
             return f"Waiting for {name} rollout to finish: {progress.message}..."
 
 
-def _style(progress: RolloutProgress) -> str:
-    return {"complete": "green", "failed": "red", "paused": "yellow"}.get(progress.state, "")
+def _style(progress: RolloutProgress | None) -> str:
+    state = "" if progress is None else progress.state
+    return {"complete": "green", "failed": "red", "paused": "yellow"}.get(state, "")

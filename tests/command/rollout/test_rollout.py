@@ -15,8 +15,9 @@ from controller.command.rollout.progress import GroupProgress, RolloutProgress
 from controller.command.rollout.raycluster import RayClusterRollout
 from controller.command.rollout.rayclusterfleet import RayClusterFleetRollout
 from controller.command.rollout.report import Report
-from controller.command.rollout.status import sentence
+from controller.command.rollout.status import follow, sentence
 from controller.command.rollout.workload import parse_workload
+from controller.kube.errors import ConfigurationError, NotSent, OutcomeUnknown
 from controller.ray.api import labels
 from tests.ray.cluster.support import manifest
 
@@ -231,6 +232,48 @@ def test_without_rolling_updates_nothing_is_paused_or_waited_for(
         RayClusterRollout().with_pause(raw, paused=True)
     with pytest.raises(RolloutError, match=message):
         RayClusterRollout().progress(raw)
+
+
+class Answers:
+    """A client whose reads end like this, one after the other."""
+
+    def __init__(self, *answers: dict[str, Any] | Exception) -> None:
+        self._answers = iter(answers)
+
+    async def get_raw(self, *_: object) -> dict[str, Any]:
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+async def followed(*answers: dict[str, Any] | Exception) -> list[str]:
+    stream, workload = io.StringIO(), parse_workload(["raycluster/a"], "team")
+    report = Report(workload, stream, as_json=False)
+    client: Any = Answers(*answers)
+    await follow(client, workload, report, watch=True, patience=0)
+    return stream.getvalue().splitlines()
+
+
+async def test_an_api_server_that_starts_anew_is_waited_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("controller.command.rollout.status.INTERVAL", 0.0)
+    begun, ended = stored(upgrading("True", "Rolling", "1 of 2")), stored()
+    gone = NotSent("connection refused")
+    assert await followed(begun, gone, gone, OutcomeUnknown("reset"), begun, ended) == [
+        'Waiting for raycluster "a" rollout to finish: 1 of 2...',
+        "Waiting for the API server: connection refused...",
+        "Waiting for the API server: reset...",
+        'Waiting for raycluster "a" rollout to finish: 1 of 2...',
+        'raycluster "a" successfully rolled out',
+    ]
+
+
+async def test_one_that_never_answered_or_refuses_for_good_is_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("controller.command.rollout.status.INTERVAL", 0.0)
+    with pytest.raises(NotSent):
+        await followed(NotSent("connection refused"), stored())
+    with pytest.raises(ConfigurationError):
+        await followed(stored(upgrading("True", "Rolling")), ConfigurationError("no rights"))
 
 
 class Screen(io.StringIO):
