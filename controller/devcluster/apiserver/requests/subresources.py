@@ -174,7 +174,8 @@ class Subresources:
         return json_response(201, _CREATED)
 
     def _evict(self, call: ResourceCall) -> ApiResponse:
-        self._deleter.delete(*call.target, DeleteOptions())
+        options = DeleteOptions.parse(call.request.query, child(call.body, "deleteOptions"))
+        self._deleter.delete(*call.target, options)
         return json_response(201, _CREATED)
 
     def _finalize(self, call: ResourceCall) -> ApiResponse:

@@ -204,6 +204,23 @@ async def test_namespaces_have_no_collection_deletion(api):
     assert (await api.delete("/api/v1/namespaces")).status == 405
 
 
+@pytest.mark.parametrize(
+    ("options", "query", "status"),
+    [
+        ({"dryRun": ["All"]}, {}, 201),
+        ({}, {"dryRun": "All"}, 201),
+        ({"preconditions": {"uid": "another"}}, {}, 409),
+    ],
+)
+async def test_an_eviction_heeds_its_delete_options(api, options, query, status):
+    await api.create(api.path("pods"), pod("a"))
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+    body = eviction | {"deleteOptions": options}
+    answer = await api.create(f"{api.path('pods', 'a')}/eviction", body, **query)
+    assert answer.status == status
+    assert (await api.get(api.path("pods", "a"))).status == 200
+
+
 async def test_an_evicted_pod_is_deleted(api):
     await api.create(api.path("pods"), pod("a"))
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
