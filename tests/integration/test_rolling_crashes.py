@@ -19,6 +19,7 @@ from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.integration.test_crashes import LAG_SECONDS, all_but, in_shards, lag
+from tests.ray.dashboard.simulated import Fault
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -173,6 +174,23 @@ async def test_with_any_single_answer_lost_each_worker_is_replaced_once(
     forks = Forks[Outcome](shard, STEP)
     async with a_cluster(*FEW) as (rolling, operator):
         operator.transport.rules.append(InEachFork(fault, verbs=WRITES, strikes=forks.strikes))
+        assert await forks.play(play(rolling)) == expected(FEW)
+    assert forks.places > STEP
+    assert all_but(expected(FEW), forks) == {}
+
+
+@in_rare_shards
+async def test_with_any_single_answer_of_ray_lost_each_worker_is_replaced_once(
+    shard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forks = Forks[Outcome](shard, STEP)
+    async with a_cluster(*FEW) as (rolling, _):
+        ray = rolling.rays.ray
+
+        def strike(_: object) -> Fault | None:
+            return Fault.LOSES_ANSWERS if forks.strikes() else None
+
+        monkeypatch.setattr(ray, "_fault_of", strike)
         assert await forks.play(play(rolling)) == expected(FEW)
     assert forks.places > STEP
     assert all_but(expected(FEW), forks) == {}
