@@ -9,6 +9,7 @@ from __future__ import annotations
 from tests.simulation.scenario import (
     Bound,
     ChangeHosts,
+    ChangeRolling,
     ChangeStorage,
     ChangeStrategy,
     ClockJump,
@@ -520,6 +521,26 @@ BAD_LUCK = {
             ),
             services=(RayService(1, 1, 0, upgrade="NewClusterWithIncrementalUpgrade", delay=5),),
         )
+    ),
+    "a drain is begun anew after a clock has gone back, while the update is paused": Scenario(
+        Surroundings(seed=308, start=4.0, ready=1.0, eviction=40.0, past=5, streaming=False),
+        (
+            Cluster(
+                (Group(0, 2, 1, 4), Group(1, 3, 1, 7, hosts=2)),
+                autoscaler="v1",
+                rolling=Rolling(surge=1, unavailable=0),
+            ),
+        ),
+        (
+            Step(15.0, EditPods(0, -2, 1, "gpu")),
+            Step(15.0, Fault("cut", "pods", seconds=31.0, lasts=30.0)),
+            Step(0.35, Restart("kill", 10.0)),
+            Step(15.3, ClockJump(-90.0)),
+            Step(0.6, Restart("after")),
+            Step(15.3, ChangeRolling(0, Rolling(2, 0, parallel=2, drain=0, paused=True))),
+            Step(15.0, RayFault("silent", lasts=70.0)),
+        ),
+        drains=Fate("stuck", 1.0, 2.0),
     ),
 }
 """By the sentence that says what happens."""

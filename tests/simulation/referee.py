@@ -208,15 +208,16 @@ class Referee:
         meta = pod.metadata
         truth = self.pods.get(meta.uid)
         lost = truth is None or truth.dead or self._has_other_reason(seen, truth, wishes)
+        draining = DRAINING in (meta.annotations or {})
         return Worker(
             meta.name,
             (meta.labels or {}).get(REPLICA, meta.name),
             self._editions[meta.uid],
             ready=is_ready(pod),
-            draining=DRAINING in (meta.annotations or {}),
+            draining=draining,
             terminating=meta.terminating,
             taken=meta.uid in self._deleted or (truth is not None and truth.draining),
-            drains=meta.uid in stamped,
+            drains=meta.uid in stamped and not draining,  # a stamp may be corrected
             goes=meta.uid in doomed and not lost,
             lost=lost,
         )
