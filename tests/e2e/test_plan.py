@@ -12,7 +12,8 @@ from tests.e2e.processes import ROOT, manta_dev, manta_once, needs_kubectl, unti
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHART_TEMPLATE = ROOT / "charts" / "manta-operator" / "templates" / "service.yaml"
+CHART = ROOT / "charts" / "manta-operator"
+CHART_TEMPLATE = CHART / "templates" / "service.yaml"
 EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
 
 
@@ -50,7 +51,8 @@ def test_a_manifest_that_would_be_refused_is_a_failure_that_names_the_field(tmp_
     ("arguments", "words"),
     [
         (["-f", "no-such-file.yaml"], "cannot read no-such-file.yaml"),
-        (["-f", str(ROOT / "charts" / "manta-operator" / "Chart.yaml")], "holds no RayCluster"),
+        (["-f", str(CHART / "Chart.yaml")], "holds an object without a kind"),
+        (["-f", str(CHART / "crds" / "ray.io.yaml")], "holds no RayCluster"),
         (["-f", str(CHART_TEMPLATE)], "is not YAML"),
         (["-f", EXAMPLE, "--feature-gates", "Wings=true"], "there is no feature gate 'Wings'"),
     ],

@@ -173,6 +173,15 @@ SICKNESSES = (
         course=pruned_definition,
         late=True,
         only=frozenset({"RayCluster"}),
+        spares=UPGRADES,
+        named="numOfHosts.*manta crds",
+    ),
+    Sickness(
+        name="a definition that lacks numOfHosts during an update",
+        course=pruned_definition,
+        late=True,
+        only=UPGRADES,
+        everywhere="no update can tell how many hosts a replica has",
         named="numOfHosts.*manta crds",
     ),
     Sickness(
