@@ -189,6 +189,7 @@ async def expanding_options(sick: Tenant) -> AsyncIterator[None]:
     await sick.user.create(CONFIG_MAPS, sick.namespace, body)
     async with odd(lambda workspace: workspace["inference"].update(config="options"))(sick):
         yield
+    await sick.user.delete(CONFIG_MAPS, sick.namespace, "options")
 
 
 SICKNESSES = tuple(
