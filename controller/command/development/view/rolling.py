@@ -71,7 +71,7 @@ class RollingView(ClusterView):
         self._count_extremes()
         counted = self.counts()
         if counted != self._counted:
-            self._screen.change(f"{counted}; {self._progress()}")
+            self._screen.change(f"{counted or 'no workers'}; {self._progress()}")
         self._counted = counted
 
     def upgrade(self) -> str:

@@ -182,6 +182,7 @@ def test_each_change_is_told_with_the_counts():
     view.saw_pod("default/b", pod("b", "v2"))
     view.saw_pod("default/a", draining("a"))
     view.saw_pod("default/a", None)
+    view.saw_pod("default/b", None)
     assert [line for line in told.lines if "tasks" in line or "draining since" in line] == [
         "small: 1 v1 ready; 7 tasks ended",
         "small: 1 v1 ready, 1 v2 starting; 7 tasks ended",
@@ -189,6 +190,7 @@ def test_each_change_is_told_with_the_counts():
         "pod a: draining since 2026-01-01T00:00:00Z",
         "small: 1 v1 draining, 1 v2 ready; 7 tasks ended",
         "small: 1 v2 ready; 7 tasks ended",
+        "no workers; 7 tasks ended",
     ]
     assert view.draining == {"default/a": START}
     assert view.most == {"small": 2}
