@@ -121,7 +121,7 @@ class SharedInformer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """True if the store has held a complete list. Handlers may lag; registrations know."""
+        """True if the store has held a complete list. Handlers may lag: ask their registrations."""
         return bool(self._store.resource_version)
 
     @property
@@ -230,9 +230,9 @@ class SharedInformer(Generic[T]):
             raise InformerStopped(f"{self.name} stopped before it had synced: {reason}")
 
     def advance(self, revision: str) -> None:
-        """Skip events up to a revision, at which the contents are known to be what they are now.
+        """Skip events up to a revision at which the store's contents are known to be the same.
 
-        Without that a watch that lags behind would show again what has come and gone since.
+        A watch that lags behind would otherwise replay objects that have come and gone since.
         """
         self._store.advance(revision)
         self._report_revision()

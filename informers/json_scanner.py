@@ -22,7 +22,7 @@ _TOKEN = re.compile(rb"%b|[{}\[\],:]" % _STRING, re.DOTALL)
 _OPENING = (b"{", b"[")
 
 _SHOWN = 6
-"""Segments of a path that are shown; the rest of a deep path tells nothing."""
+"""Maximum segments of a path to show; the rest of a deep path is of no use."""
 
 
 class Unbalanced(ValueError):  # noqa: N818  named after what is wrong
@@ -35,7 +35,7 @@ def split_json(data: bytes) -> Iterator[tuple[str, bytes]]:
     The names of elements are empty. Names keep their escapes.
 
     Raises:
-        Unbalanced: see there. Children that precede the fault have been yielded.
+        Unbalanced: a string or a bracket is not closed. Children before it have been yielded.
     """
     opened = _START.match(data)
     if opened is None:
@@ -89,7 +89,7 @@ def _end_of_value(data: bytes, position: int) -> int:
 
 
 def _next(pattern: re.Pattern[bytes], data: bytes, position: int) -> tuple[bytes, int]:
-    """Return what the pattern finds, and the position behind it."""
+    """Return the next match of the pattern and the position after it."""
     found = pattern.match(data, position)
     if found is None:
         raise Unbalanced("a string or a bracket is not closed")
@@ -97,7 +97,7 @@ def _next(pattern: re.Pattern[bytes], data: bytes, position: int) -> tuple[bytes
 
 
 def _path_to(data: bytes) -> str:
-    """Return the path of the last bracket in data that end inside of many."""
+    """Return the path of the innermost bracket that is open at the end of `data`."""
     path: list[str | int] = []
     segment: str | int = ""
     latest = b""

@@ -122,7 +122,7 @@ class Reflector(Generic[T]):
         """List at quorum as soon as the store is complete, unless it does so already.
 
         Args:
-            sign: shows why, for the log.
+            sign: evidence that the server went back in time, for the log.
         """
         if isinstance(self.state, Listing | Streaming) and self.state.context.at_quorum:
             return
@@ -271,7 +271,7 @@ class Reflector(Generic[T]):
     async def _read(
         self, stream: _Stream[T], chunks: AsyncIterator[bytes], watchdog: asyncio.Timeout
     ) -> ReadOutcome:
-        """Read until the stream ends or turns out to be of no use."""
+        """Read until the stream ends or proves useless."""
         watchdog.reschedule(self._read_deadline(stream))
         async for chunk in chunks:
             self.statistics.last_byte = self._clock.time()

@@ -1,8 +1,8 @@
 """Decodes an object field by field where the whole cannot be decoded.
 
-Metadata are decoded even where nothing else is, so that an object of any shape can be named and
+Metadata is decoded even where nothing else is, so that an object of any shape can be named and
 attributed to its owner. A field is refused if it does not fit its type, or if it holds plain data
-that are nested so deeply that recursive code might fail on them.
+nested so deeply that recursive code might fail.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_DEPTH: Final = 100
-"""Levels of plain data in one field at most. Pod templates have about 15; a Python program can
+"""Maximum levels of plain data in one field. Pod templates have about 15; a Python program can
 recurse through several hundred."""
 
 PARTIAL_FIELD: Final = "undecodable"
@@ -32,7 +32,7 @@ NAMELESS: Final = "an object without a name"
 _TOO_DEEP: Final = "nested too deeply"
 _CONTAINERS: Final = (dict, list)
 _LONGEST: Final = 1000
-"""Characters of the description of one problem; keys and messages may be of any length."""
+"""Maximum characters of one problem's description; keys and messages may be of any length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ class Salvage(Generic[T]):
         return any(_exceeds(getattr(obj, name), MAX_DEPTH) for name in self._plain)
 
     def decode(self, raw: bytes, reason: str = "") -> T | Undecodable:
-        """Decode an object that could not be decoded as a whole, for that reason.
+        """Decode an object that could not be decoded as a whole, for `reason`.
 
-        It is complete if the fault lies in fields that the type does not have.
+        The result is complete if the fault lies in fields that the type does not have.
         """
         try:
             members = dict(split_json(raw))
@@ -121,7 +121,7 @@ def _decode_fields(
 ) -> tuple[dict[str, Any], list[str]]:
     """Decode each field by itself; return the values and the problems of the others.
 
-    Of a field of plain data the members that have no problem are kept.
+    A field of plain data keeps its members that have no problem.
     """
     values: dict[str, Any] = {}
     problems: list[str] = []
@@ -147,7 +147,7 @@ _ANYTHING: Final = msgspec.json.Decoder(Any)
 
 
 def _problem(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> str:
-    """The path within the value and what is wrong there, `.template: ...`; empty if nothing is.
+    """Return the first problem of the value with its path, `.template: ...`; empty without one.
 
     Raises:
         Unbalanced: strings or brackets of the value are not closed.
@@ -165,7 +165,7 @@ def _problem(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> str:
 
 
 def _error(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> str:
-    """The reason why the decoder refuses the value, empty if it does not."""
+    """Return why the decoder refuses the value, empty if it does not."""
     try:
         decoder.decode(raw)
     except RecursionError:
@@ -176,7 +176,7 @@ def _error(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> str:
 
 
 def _path_of_fault(raw: bytes) -> str:
-    """The path of the innermost of the first values of plain data that cannot be decoded."""
+    """Return the path of the first value of plain data that cannot be decoded, down to its leaf."""
     path = ""
     while raw[:1] in {b"{", b"["}:
         faulty = (
@@ -194,7 +194,7 @@ def _under(path: str) -> str:
 
 
 def _exceeds(value: Any, limit: int) -> bool:
-    """True if plain data have more levels. Looks at all containers of one level at a time."""
+    """Return whether plain data has more levels. Visits all containers of one level at a time."""
     level: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
     for _ in range(limit):
         if not level:

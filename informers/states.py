@@ -209,7 +209,7 @@ def first_state(settings: ReflectorSettings) -> ActiveState:
 def step(
     state: ActiveState, outcome: ReadOutcome, now: float, settings: ReflectorSettings
 ) -> ReflectorTransition:
-    """The transition that follows from `outcome` in `state` at time `now`."""
+    """Return the transition that follows from `outcome` in `state` at time `now`."""
     context = _updated_context(state, outcome, now)
     action = _resolve(decide(state, outcome, settings), state, context, now, settings)
     return ReflectorTransition(
@@ -221,7 +221,7 @@ def step(
 
 
 def decide(state: ActiveState, outcome: ReadOutcome, settings: ReflectorSettings) -> RecoveryAction:
-    """The action that the tables name, AS_ENDED resolved."""
+    """Return the action that the tables name, with AS_ENDED resolved."""
     match outcome:
         case Synced():
             return RecoveryAction.WATCH

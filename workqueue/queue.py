@@ -311,7 +311,7 @@ class WorkQueue(Generic[K]):
         )
 
     def snapshot(self, limit: int) -> QueueSnapshot[K]:
-        """Return the numbers, and at most `limit` keys of each sort. Costs O(n)."""
+        """Return the statistics and at most `limit` keys of each sort. Costs O(n)."""
         now = self._clock.time()
         runs = self._processing
         oldest = nsmallest(limit, runs, key=lambda key: runs[key].started)

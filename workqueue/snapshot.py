@@ -1,4 +1,4 @@
-"""A snapshot of single keys of a queue, for a person who looks at it."""
+"""A snapshot of single keys of a queue, for the debug page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FailingKey(Generic[K]):
 
     Attributes:
         key: the key.
-        failures: its failures in a row.
+        failures: number of consecutive failures.
         seconds: seconds since the first of them.
         due: seconds until it is handed out, 0 if a worker could take it now; None if it is in
             flight, or not queued.
@@ -40,12 +40,12 @@ class FailingKey(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot(Generic[K]):
-    """Numbers of a queue and its oldest keys.
+    """The statistics of a queue and its oldest keys.
 
     Attributes:
-        statistics: the numbers, of all keys.
+        statistics: of all keys.
         running: keys in flight, the oldest run first.
-        failing: failing keys, those first that have failed for longest.
+        failing: failing keys, the one that has failed for longest first.
     """
 
     statistics: QueueStatistics

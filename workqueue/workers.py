@@ -1,9 +1,9 @@
-"""Workers process the keys of a queue, and are not held by keys that take long.
+"""Workers process the keys of a queue and are not held up by slow keys.
 
-A run of a key holds a worker, but only for a while: then it goes on without one, and another key
-can be processed. The key stays in flight until the run ends, so that everything the queue
-guarantees still holds. Otherwise as many keys whose requests hang as there are workers would stop
-all others. The next run of such a key holds no worker at all, until one is quick again.
+A run that takes longer than `patience` gives its worker back and continues without one. Otherwise
+a few keys with hanging requests, as many as there are workers, would stop all others. The key stays
+in flight until its run ends, so the queue's guarantees hold. The next run of such a key takes no
+worker at all; after a quick run the key takes one again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 
 _MOST_REMEMBERED = 10_000
-"""Slow keys that are remembered; then the one that was slow longest ago is forgotten."""
+"""Maximum number of slow keys to remember; the one that was slow longest ago is dropped first."""
 
 
 class Workers(Generic[K]):
@@ -35,11 +35,11 @@ class Workers(Generic[K]):
     Args:
         queue: where the keys come from.
         process: handles one key. An exception that it raises stops all workers.
-        count: keys that are processed at the same time, without those that take long.
+        count: maximum number of runs that hold a worker.
         name: of the workers' tasks.
         clock: the running event loop, or something like it.
         patience: seconds for which a run holds a worker.
-        limit: runs without a worker at most. When there are so many, runs hold their workers.
+        limit: maximum number of runs without a worker; beyond it runs keep their workers.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Workers(Generic[K]):
 
     @property
     def released(self) -> int:
-        """The number of runs that go on without a worker."""
+        """The number of runs that continue without a worker."""
         return self._released
 
     async def run(self) -> None:
@@ -99,7 +99,7 @@ class Workers(Generic[K]):
 
     @contextmanager
     def _holding_worker(self, key: K) -> Generator[None]:
-        """Hold a worker for as long as the run of `key` lasts, or patience."""
+        """Hold a worker until the run of `key` ends or its patience is over."""
         run, began = _Run(), self._clock.time()
         self._busy += 1
         patience = 0.0 if key in self._slow else self._patience

@@ -1,6 +1,6 @@
 """Prometheus collectors that compute their metrics from current state at each scrape.
 
-Nothing is counted in advance, so nothing is left behind when what is measured is gone.
+Nothing is counted in advance, so no series outlives the object that it measures.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ OBJECTS: Final = 25
 class ObjectCollector(StateCollector[Iterable[T]]):
     """Metrics of all cached objects of a kind.
 
-    An object of which no metric can be made, since a field holds what nobody expects, is left out.
+    An object with unexpected contents, from which no metric can be made, is left out.
 
     Args:
         read: returns the objects.
@@ -105,5 +105,5 @@ class ObjectCollector(StateCollector[Iterable[T]]):
 
 
 def _written(sample: Sample) -> str:
-    """The sample as text; an error if a label is none or the value no number."""
+    """Return the sample as text; raise an error if a label is None or the value is not a number."""
     return f"{''.join(sample.labels.values())} {float(sample.value)}"

@@ -14,9 +14,9 @@ from typing import cast
 
 
 def leaves(error: Exception) -> list[Exception]:
-    """The errors inside nested groups; the error itself if it is no group.
+    """Return the errors inside nested groups; the error itself if it is not a group.
 
-    The text of a group, "unhandled errors in a TaskGroup", tells a user nothing.
+    The text of a group, "unhandled errors in a TaskGroup", does not help a user.
     """
     if not isinstance(error, ExceptionGroup):
         return [error]

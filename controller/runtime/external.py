@@ -1,8 +1,7 @@
 """A system besides the API server that a kind uses without waiting for it.
 
-Workers only declare what is to be observed and submit commands. The external source sends the
-requests, repeats them and gives up at its own pace, and enqueues the keys for which it has
-something new.
+Workers only declare what to observe and submit commands. The external source sends the requests,
+retries and gives up at its own pace, and enqueues a key when its observation or outcome changes.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ if TYPE_CHECKING:
 
 
 class Subscription:
-    """Base class: something in an external system that is to be observed for an object."""
+    """Base class: an observation of an external system that an object needs."""
 
     __slots__ = ()
 
 
 class ExternalCommand:
-    """Base class: something that is to be done in an external system for an object.
+    """Base class: an action in an external system on behalf of an object.
 
     Each has an identity of its own, so that submitting it again repeats nothing.
     """
@@ -33,7 +32,7 @@ CommandT_contra = TypeVar("CommandT_contra", bound=ExternalCommand, contravarian
 
 
 class ExternalSource(Protocol[SubscriptionT_contra, CommandT_contra]):
-    """The interface of an external system. Only `aclose` may wait, and no method may raise."""
+    """The interface to an external system. Only `aclose` may wait, and no method may raise."""
 
     def start(self, enqueue: Callable[[str], None]) -> None:
         """Call `enqueue` with a key from now on when an observation or outcome of it has changed.

@@ -1,9 +1,9 @@
 """HTTP endpoints for probes and for Prometheus (HLT rules).
 
-`/healthz` and `/livez` say whether the process works, `/readyz` whether it can do its job now.
-Each aggregates named checks; `/readyz/<check>` asks one, `?verbose` lists all, `?exclude=<check>`
-leaves some out. A failed check gives its reason (CTL-5); the message of an unexpected
-exception is only logged.
+`/healthz` and `/livez` report whether the process works, `/readyz` whether it can do its job now.
+Each aggregates named checks; `/readyz/<check>` runs one, `?verbose` lists all, `?exclude=<check>`
+leaves some out. A failed check gives its reason (CTL-5); the message of an unexpected exception
+goes to the log only.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Endpoint:
         self._checks = checks
 
     async def all(self, request: web.Request) -> web.Response:
-        """All checks but those excluded; unknown exclusions are ignored."""
+        """Run all checks but the excluded ones; ignore unknown exclusions."""
         excluded = set(request.query.getall("exclude", []))
         lines: list[str] = []
         failed = False
@@ -138,7 +138,7 @@ class _Endpoint:
         return web.Response(text="\n".join(lines) + "\n", status=500 if failed else 200)
 
     async def one(self, request: web.Request) -> web.Response:
-        """One check."""
+        """Run one check."""
         name = request.match_info["check"]
         check = self._checks.get(name)
         if check is None:

@@ -53,7 +53,7 @@ class InstalledSchema:
 
     Attributes:
         schema: None if it is not known.
-        error: why it could not be read at last; empty if it was, or if nobody has tried.
+        error: why the last attempt to read it failed; empty after a success or before the first.
         previous: another one by which cached objects may have been read; None if there is none.
         is_current: whether it was read since the watch of the objects began, or never can be; until
             then it is not certain that cached objects were read by it.
@@ -83,7 +83,7 @@ class Unreadable:
     """An object that exists and cannot be decoded.
 
     Attributes:
-        metadata: those of its fields that can be decoded.
+        metadata: the fields of its metadata that can be decoded.
         reason: field and problem.
     """
 
@@ -224,7 +224,7 @@ class CacheReader(Protocol):
         ...
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        """Sentences for a condition: objects that the cache does not show, admission mismatches."""
+        """Sentences for a condition about objects that differ from what was written."""
         ...
 
 

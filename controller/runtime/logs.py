@@ -87,7 +87,7 @@ def configure_logging(
 
 
 def current_level() -> LogLevel:
-    """Least severity that is logged, as `configure_logging` takes it."""
+    """Return the lowest severity that is logged, as `configure_logging` takes it."""
     level = logging.getLogger().level
     for each in _LEVELS:
         if level <= _NUMBERS[each]:
@@ -96,9 +96,9 @@ def current_level() -> LogLevel:
 
 
 def shift_level(steps: int) -> None:
-    """Log so many severities more, or less if `steps` is negative, and log the change.
+    """Log `steps` more severities, or fewer if negative, and log the change.
 
-    Neither more than `debug` nor less than `error`.
+    The level stays between `debug` and `error`.
     """
     before = current_level()
     place = _LEVELS.index(before) - steps

@@ -19,7 +19,7 @@ PERIOD = 1.0
 """Seconds between two measurements of the lag."""
 
 _REMEMBERED = 60
-"""Measurements that are remembered: those of a minute."""
+"""Number of measurements to remember: those of a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Monitor:
     Args:
         metrics: receives the measurements.
         clock: the running event loop, or something like it.
-        time_of_day: read every period, so that it notices jumps while nobody else asks.
+        time_of_day: read every period, so that it notices jumps even if nothing else reads it.
     """
 
     name = "monitor"

@@ -1,9 +1,9 @@
 """Starts and stops all parts of the process in order (MGR rules).
 
-Groups start in the order of `Group`, each when the previous one is ready, and those that write only
-when this process leads. They stop in reverse order: writers first, HTTP last, so that probes are
-answered until the end. Each runnable may end by itself; it is cancelled if it has not done so after
-four fifths of the grace period.
+Groups start in the order of `Group`, each when the previous one is ready; groups that write start
+only when this process leads. They stop in reverse order: writers first, HTTP last, so that probes
+are answered until the end. A runnable that has not ended after four fifths of the grace period is
+cancelled.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class Manager:
         self._running[group].append(_Running(runnable, self._wanted.set))
 
     async def _unless_stopped(self, step: Coroutine[Any, Any, None]) -> bool:
-        """Run a step until it ends or a stop is requested; whether it ended."""
+        """Run a step until it ends or a stop is requested; return whether it ended."""
         work = asyncio.create_task(step)
         wanted = asyncio.create_task(self._wanted.wait())
         try:
@@ -222,7 +222,7 @@ class Manager:
         await self._election.aclose()
 
     async def _close(self, group: Group, soft: float | None, hard: float | None) -> list[str]:
-        """Stop a group; the names of the tasks that are still running afterwards."""
+        """Stop a group; return the names of the tasks that are still running afterwards."""
         tasks = {running.task for running in self._running[group]}
         for running in self._running[group]:
             running.runnable.stop()
@@ -236,7 +236,7 @@ class Manager:
     async def _wait(
         self, tasks: set[asyncio.Task[None]], until: float | None
     ) -> set[asyncio.Task[None]]:
-        """Those of `tasks` that have not ended by then. Each runs at least once."""
+        """Return those of `tasks` that have not ended by `until`. Each runs at least once."""
         if not tasks:
             return set()
         timeout = None if until is None else max(0.0, until - self._clock.time())

@@ -247,13 +247,13 @@ class Operator:
         self.schemas.watch_begins(resource, namespace)
 
     def _available(self, resource: Resource[Any]) -> None:
-        """Objects may have waited for this resource: plan all of the kinds that own it again."""
+        """Plan all objects of the kinds that own this resource again: they may wait for it."""
         for kind in self._kinds:
             if any(owned.resource == resource for owned in kind.owned):
                 self.controllers[kind.name].reconsider(self.caches.keys(kind.primary))
 
     def _schema_changed(self, resource: Resource[Any]) -> None:
-        """Plan all objects again: what was pruned may be stored now, and the other way round."""
+        """Plan all objects again: the server may now store other fields than before."""
         for each in self.controllers.values():
             if resource in {PODS, each.primary}:
                 each.reconsider(self.caches.keys(each.primary))
@@ -262,13 +262,13 @@ class Operator:
         self.schemas.edited(resource, key)
 
     def _verified(self, resource: Resource[Any], keys: list[str]) -> None:
-        """Plans may have waited until the schema was read after an edit."""
+        """Plan edited objects again that may have waited for the schema."""
         for each in self.controllers.values():
             for key in keys if each.primary == resource else ():
                 each.enqueue(key)
 
     def _clock_jumped(self, seconds: float, now: datetime) -> None:
-        """Deadlines and schedules are due at other moments now: plan all objects again."""
+        """Plan all objects again: their deadlines and schedules are due at other moments."""
         _log.warning("clock.jumped", seconds=round(seconds, 1))
         self.expectations.reader.clock_jumped_at = now
         for each in self.controllers.values():
@@ -277,8 +277,7 @@ class Operator:
     def _quarantined(self, resource: Resource[Any], odd: Undecodable) -> None:
         """Report an object that does not fit its type.
 
-        Its kind reports it too if the cache shows a part of it. One without a name cannot be the
-        subject of an event.
+        Its kind reports it too if the cache shows a part of it. Events need an object with a name.
         """
         _log.warning("object.unreadable", resource=str(resource), key=odd.key, reason=odd.reason)
         if odd.key and odd.partial is None:
@@ -358,7 +357,7 @@ class _Writers:
 
 
 def _always() -> float:
-    """Minus infinity: a process that knows no other leads from the beginning."""
+    """Return minus infinity: a process without an election has always led."""
     return -math.inf
 
 

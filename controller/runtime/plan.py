@@ -1,4 +1,4 @@
-"""A plan: everything that one reconcile is to do, as a value.
+"""A plan: everything that one reconcile does, as a value.
 
 Planners are pure functions from an observation and the time to a `Plan`. Plans can be printed and
 compared; `executor.py` carries them out.
@@ -124,7 +124,7 @@ class JsonPatch:
 class Replace:
     """Live GET, then PUT of the object with `merge` applied, under its resourceVersion.
 
-    For resources whose KubeRay RBAC grants no `patch`.
+    For resources for which KubeRay's RBAC grants no `patch`.
     """
 
     target: Target
@@ -252,8 +252,8 @@ class Plan:
         status: written last, also after failed stages.
         events: recorded first, whether the writes succeed or not.
         requeue_after: seconds until the key must be reconciled again, None if only after an event.
-        memory: what the next plan of the object gets back with `CacheReader.memory`, until the
-            process ends; None to leave it as it is.
+        memory: returned by `CacheReader.memory` to the next plan of the object, until the process
+            ends; None to leave it as it is.
     """
 
     lookups: tuple[Lookup | LiveList | LogTail, ...] = ()
@@ -269,7 +269,7 @@ class Plan:
 
 
 def stages_of(*groups: Iterable[Write]) -> tuple[tuple[Write, ...], ...]:
-    """The value of `Plan.stages` for these groups of writes; empty groups are left out."""
+    """Return the value of `Plan.stages` for these groups of writes, without empty groups."""
     return tuple(filter(None, map(tuple, groups)))
 
 

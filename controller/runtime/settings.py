@@ -24,12 +24,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Namespaces to watch; empty means all, which needs a ClusterRole."""
 
     workers: int = 16
-    """Reconciles of one kind at the same time. Workers only wait for the API server, which sixteen
-    keep busy; planning is one at a time anyway."""
+    """Concurrent reconciles of one kind. Workers only wait for the API server, which sixteen keep
+    busy; planning is one at a time anyway."""
 
     slow_reconciles: int = 1024
-    """Reconciles of one kind at most that go on without a worker, because their requests take
-    long; then workers wait for them. Each takes a few kilobytes."""
+    """Maximum reconciles of one kind that continue without a worker, because their requests take
+    long; beyond it workers wait for them. Each takes a few kilobytes."""
 
     metrics_address: str = ":8080"
     """`host:port` of /metrics; empty or `0` turns it off. KubeRay's default."""
@@ -46,19 +46,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     of it. Kubernetes' own default grace period of a pod."""
 
     sync_timeout_seconds: float = 120.0
-    """Seconds until caches that are not complete end the process: longer than an API server takes
-    to restart, shorter than a person's patience."""
+    """Seconds after which incomplete caches end the process: longer than an API server takes to
+    restart, shorter than a person's patience."""
 
     reconcile_timeout_seconds: float = 120.0
-    """Seconds that carrying out one plan may take, 0 for no limit. A batch of 64 writes at a slow
-    server stays below; beyond it something is stuck."""
+    """Maximum seconds for carrying out one plan, 0 for no limit. A batch of 64 writes at a slow
+    server takes less; beyond it something is stuck."""
 
     client_concurrency: int = 80
-    """Requests in flight at most, instead of a rate limit (THR-2). One object gets a fifth of them
-    at most, and another fifth is in reserve for those that send only a few."""
+    """Maximum requests in flight, instead of a rate limit (THR-2). One object gets at most a fifth
+    of them, and another fifth is reserved for those that send only a few."""
 
     qps: float | None = None
-    """Requests a second to the API server at most, watches and leases left out; None for no limit:
+    """Maximum requests a second to the API server, except watches and leases; None for no limit:
     the server's own flow control is fairer (THR-2)."""
 
     burst: int = 10
@@ -69,7 +69,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     old ones are kept, as KubeRay does."""
 
     log_file_format: Literal["console", "json"] = "json"
-    """Of the lines in `log_file`."""
+    """Format of the lines in `log_file`."""
 
     identity: str = ""
     """Name of this process in events: the pod's name. Empty: `manta-operator`."""
@@ -82,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Namespace of the lease; empty for that of the pod."""
 
     log_level: LogLevel = "info"
-    """Least severity that is logged. Reconciles that write nothing are `debug`."""
+    """Lowest severity that is logged. Reconciles that write nothing are `debug`."""
 
     log_format: Literal["auto", "console", "json"] = "auto"
     """`auto` is `console` on a terminal, `json` elsewhere."""

@@ -1,8 +1,8 @@
 """The time of day, which notices when it jumps.
 
-Timers run on the monotonic clock, and deadlines and schedules are times of day. When one of the two
-jumps (the time is corrected, or the machine was suspended), timers end at the wrong moment, and
-the time between two times of day is not the time that has passed.
+Timers run on the monotonic clock; deadlines and schedules are times of day. When one of the two
+jumps (the time is corrected, or the machine was suspended), timers end at the wrong moment, and the
+difference of two times of day is not the time that has passed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ CLOCK_JUMP = 5.0
 
 
 class TimeOfDay:
-    """Tells the time of day. Nobody learns a time from after a jump before the jump was reported.
+    """The time of day. A jump is reported before any later time is returned.
 
     Args:
         wall: the time of day, UTC.
         clock: the running event loop, or something like it.
-        on_jump: called with the seconds by which it has jumped, and the time after that.
+        on_jump: called with the seconds of the jump and the time after it.
     """
 
     def __init__(

@@ -29,12 +29,12 @@ class Cache:
     reported: dict[str, str] = field(default_factory=dict[str, str])
 
     def note_error(self, error: SourceError) -> None:
-        """The last request failed. The error is kept without the frames that it came from."""
+        """Record that the last request failed; keep the error without its traceback."""
         error.__traceback__ = error.__cause__ = error.__context__ = None
         self.last_error = error
 
     def newly_quarantined(self) -> list[Undecodable]:
-        """Objects that cannot be decoded any more, each once for each reason."""
+        """Return the objects that can no longer be decoded, each once for each reason."""
         present = self.informer.quarantined
         if not present and not self.reported:
             return []

@@ -49,7 +49,7 @@ _log = structlog.stdlib.get_logger("manta.caches")
 
 
 class Caches:
-    """Creates and runs all informers. A `manager.Runnable` that is ready when all have synced.
+    """Creates and runs all informers: a `manager.Runnable`, ready when all have synced.
 
     Args:
         client: to list and watch with.
@@ -58,7 +58,7 @@ class Caches:
         namespaces: to watch; empty for all.
         clock: the running event loop, or something like it.
         rng: jitter.
-        sync_timeout: seconds until caches that are not complete are an error.
+        sync_timeout: seconds after which incomplete caches are an error.
         metrics: creates the metrics of one informer.
         on_synced: called once, when all caches are complete.
         on_quarantine: called when an object does not fit its type.
@@ -191,7 +191,7 @@ class Caches:
         ]
 
     def unready(self) -> str | None:
-        """A sentence about why the caches are incomplete or stale, None if they are neither."""
+        """Return a sentence about why the caches are incomplete or stale, else None."""
         oldest_unseen = self._expectations.statistics().oldest_unseen
         return unready(self.caches, oldest_unseen, self._clock.time())
 
@@ -222,7 +222,7 @@ class Caches:
                 warn_not_served(resource)
 
     async def _watch_installed(self) -> None:
-        """Watch optional resources that are installed later; do without those that are removed."""
+        """Watch optional resources that are installed later; stop watching removed ones."""
         has_any = bool(self._optional or self._dispensable)
         async with asyncio.TaskGroup() as group:
             while has_any:
@@ -238,7 +238,7 @@ class Caches:
                             group.create_task(self._begin(resource, watch))
 
     async def _begin(self, resource: Resource[Any], watch: ResourceWatch) -> None:
-        """Watch a resource; nobody sees it before it is as complete as all caches at the start."""
+        """Watch a resource; publish its caches once they are complete and confirmed."""
         added = self._watch(resource, watch)
         for cache in added:
             await cache.informer.wait_for_sync()
@@ -317,7 +317,7 @@ class Caches:
         return cache
 
     def _publish(self, cache: Cache, watch: ResourceWatch) -> None:
-        """Have kinds read from a cache."""
+        """Let the kinds read from a cache."""
         self._expectations.add_cache(
             cache.scope.resource,
             cache.scope.namespace,
@@ -352,7 +352,7 @@ class Caches:
                     self._expectations.observe_delete(resource, last_state(change.object))
 
     def _report_quarantine(self, cache: Cache) -> None:
-        """Report objects that cannot be decoded any more, each reason once."""
+        """Report objects that can no longer be decoded, each reason once."""
         for odd in cache.newly_quarantined():
             if self._on_quarantine is not None:
                 self._on_quarantine(cache.scope.resource, odd)
@@ -362,9 +362,9 @@ class Caches:
         self._relist_newer(revision, f"{resource} went back to {revision}")
 
     def _relist_newer(self, revision: str, sign: str) -> None:
-        """List everything again that is newer than this revision of the server.
+        """List every resource again whose cache is newer than this revision of the server.
 
-        One database holds all resources, so that one sign is enough for all of them.
+        One database holds all resources, so evidence from one of them counts for all.
         """
         for cache in self.caches:
             if is_older(revision, cache.informer.resource_version):
@@ -384,7 +384,7 @@ class Caches:
                 self._subscribe(resource, handler, name)
 
     def _is_served(self, key: str) -> bool:
-        """Return whether the namespace of a key is among those that are watched."""
+        """Return whether the namespace of a key is watched."""
         return not self._namespaces or key.rpartition("/")[0] in {"", *self._namespaces}
 
     def _uid_of(self, resource: Resource[Any], key: str) -> str | None:

@@ -1,7 +1,7 @@
 """Explains why caches are not complete, and what to do about it (CTL-5).
 
-An operator whose caches do not fill otherwise just waits. One paragraph names the verb, the
-resource, the scope, the server's message and the remedy.
+Without it an operator whose caches stay empty would wait silently. One paragraph names the verb,
+the resource, the scope, the server's message and the remedy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def explain(missing: Sequence[Cache], seconds: float) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With a capital and a full stop; the server's message stays as it is."""
+    """Return the text with a capital and a full stop; the server's message stays unchanged."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 

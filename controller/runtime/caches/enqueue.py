@@ -29,7 +29,7 @@ class EnqueueHandler(Generic[T]):
     Args:
         queue: the queue of the controller.
         keys: keys for an object; its second argument is False if the object was deleted.
-        absorbs: whether a change from one state to another concerns nobody.
+        absorbs: whether a change from one state to another needs no reconcile.
     """
 
     def __init__(

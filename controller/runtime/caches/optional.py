@@ -1,6 +1,6 @@
-"""Finds out which resources the API server has, of those that it may lack.
+"""Finds out which of the optional resources the API server has.
 
-A resource that may not be listed is as good as none: the operator works without it.
+A resource that the operator may not list counts as missing: the operator works without it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = structlog.stdlib.get_logger("manta.caches")
 async def wait_until_known(
     client: Client, resource: Resource[Any], namespaces: Sequence[str]
 ) -> bool:
-    """Return whether the server serves it and it may be listed; asks until the server responds.
+    """Return whether the server serves it and it may be listed; retry until the server responds.
 
     Args:
         client: to ask with.

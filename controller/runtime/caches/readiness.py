@@ -1,4 +1,4 @@
-"""Says why the caches are incomplete or stale."""
+"""Explains why the caches are incomplete or stale."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ unknown outcome says nothing about the caches: a webhook may be down."""
 
 
 def unready(caches: Sequence[Cache], oldest_unseen: float, now: float) -> str | None:
-    """A sentence about why the caches are incomplete or stale, None if they are neither.
+    """Return a sentence about why the caches are incomplete or stale, else None.
 
     Args:
         caches: all of them.

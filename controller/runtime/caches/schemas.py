@@ -48,10 +48,10 @@ RETRY: Final = 60.0
 """Seconds between two attempts to read what could not be read."""
 
 SPACING: Final = 0.5
-"""Seconds at least between two readings that edits cause, however many there are."""
+"""Minimum seconds between two readings caused by edits."""
 
 _REFUSED: Final = (Forbidden, NotFound, PathNotFound)
-"""Errors that waiting does not end."""
+"""Errors that do not go away with time."""
 
 _log = structlog.stdlib.get_logger("manta.schemas")
 
@@ -114,7 +114,7 @@ class InstalledSchemas:
         self._urls = dict.fromkeys(self._documents, "")
 
     def watch_begins(self, resource: Resource[Any], namespace: str = "") -> None:
-        """A watch begins, perhaps because the definition of its objects has changed."""
+        """Record the beginning of a watch: the definition of its objects may have changed."""
         before = self._unverified[resource].get(namespace)
         watches = 1 if before is None else before.watches + 1
         self._unverified[resource][namespace] = _Unverified(watches, _now())
@@ -123,7 +123,7 @@ class InstalledSchemas:
         self._due.set()
 
     def edited(self, resource: Resource[Any], key: str) -> None:
-        """An object has another generation, which another definition may have read."""
+        """Record an object's new generation, which another definition may have read."""
         self.unverified[resource][key] = _now()
         self._due.set()
 
@@ -150,7 +150,7 @@ class InstalledSchemas:
                 checks = checks[1:]
 
     def _next_checks(self, checks: list[float]) -> list[float]:
-        """The times of the reads, now that a watch has begun or an object was edited."""
+        """Return the times of the next reads after a watch has begun or an object was edited."""
         self._due.clear()
         now = _now()
         if self._is_watch_new:
@@ -175,10 +175,10 @@ class InstalledSchemas:
         return self._due.is_set()
 
     async def _read(self, *, at_start: bool = False) -> bool:
-        """Read what has changed; whether everything that exists could be read.
+        """Read what has changed; return whether everything that exists could be read.
 
         Args:
-            at_start: this is the first reading: it follows the first lists, and nobody waits.
+            at_start: whether this is the first reading; it follows the first lists.
         """
         verifies = _now() if at_start else _now() - PUBLICATION
         try:
@@ -210,7 +210,7 @@ class InstalledSchemas:
         return all(verified)
 
     async def _verify(self, resource: Resource[Any], before: float) -> bool:
-        """Take the schema for that of the watches that began before; whether that was possible."""
+        """Count the schema for watches that began earlier; return whether that was possible."""
         unverified = self._unverified[resource]
         due = {name: each for name, each in unverified.items() if each.latest <= before}
         if any(each.watches > 1 for each in due.values()):
@@ -223,7 +223,7 @@ class InstalledSchemas:
         return True
 
     def _verify_edits(self, resource: Resource[Any], before: float = math.inf) -> None:
-        """Take the schema for that of the objects that were edited before."""
+        """Count the schema for objects that were edited earlier."""
         edits = self.unverified[resource]
         verified = [key for key, time in edits.items() if time <= before]
         for key in verified:
@@ -232,7 +232,7 @@ class InstalledSchemas:
             self._on_verified(resource, verified)
 
     async def _read_again(self, resource: Resource[Any]) -> bool:
-        """Read the cached objects again; whether that was possible in time."""
+        """Read the cached objects again; return whether that was possible in time."""
         unverified = self._unverified[resource]
         before = {namespace: each.watches for namespace, each in unverified.items()}
         try:
@@ -248,7 +248,7 @@ class InstalledSchemas:
         return True
 
     async def _take(self, resource: Resource[Any], schema: ObjectSchema | None) -> bool:
-        """Take over a schema, once its objects have been read again; whether that was possible."""
+        """Adopt a schema after its objects were read again; return whether that was possible."""
         known = self.found[resource]
         before = known.previous or known.schema
         is_new = known.previous is not None or before != schema

@@ -1,7 +1,7 @@
 """The debug page: what a process is doing now, for a person on call.
 
-`page` reads all parts and `server` answers with it, on the loopback interface. This package has
-what parts outside of the runtime need for a section of their own, and what a reader needs.
+`page` reads all parts of the process and `server` serves the page on the loopback interface. This
+package exports what other packages need to add a section or to read the page.
 """
 
 from controller.runtime.debug.cause import cause

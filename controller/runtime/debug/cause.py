@@ -8,10 +8,10 @@ from typing import Final
 from controller.apimachinery.folding import fold
 
 _LONGEST: Final = 200
-"""Characters of a cause. The log and the object's condition have the whole message."""
+"""Maximum characters of a cause. The log and the object's condition have the whole message."""
 
 _MOST_READ: Final = 4096
-"""Characters of a message that are looked at: some quote a whole object."""
+"""Maximum characters of a message to examine: some messages quote a whole object."""
 
 _QUOTED: Final = re.compile(
     r'"(?:[^"\\]|\\.)*(?:"|$)' r"|`[^`]*(?:`|$)" r"|(?<!\w)'(?:[^'\\]|\\.)*(?:'|$)",
@@ -30,8 +30,8 @@ def cause(message: str) -> str:
     """The message on one line, folded and cut, and without anything that it quotes.
 
     API servers and exceptions quote what they refuse, which may be the value of a variable or an
-    annotation. A value that is not quoted ends the text, since nothing tells where it ends, and so
-    does what a webhook or a dashboard says in words of its own.
+    annotation. The text ends before a value without quotation marks, whose end is unknown, and
+    before free text of a webhook or a dashboard.
     """
     text = _UNPRINTABLE.sub(" ", _QUOTED.sub('""', message[:_MOST_READ]))
     text = fold(_UNQUOTED.sub(r"\1...", text))

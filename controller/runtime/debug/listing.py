@@ -1,4 +1,4 @@
-"""Lists of the debug page: bounded, and an object that cannot be shown costs only itself."""
+"""Bounded lists of the debug page. An object that cannot be shown does not affect the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ S = TypeVar("S")
 T = TypeVar("T", bound=msgspec.Struct)
 
 LIMIT: Final = 100
-"""Items of one list at most, the oldest ones; the page has several lists and stays below 1 MB."""
+"""Maximum items of one list. The page has several lists and stays below 1 MB."""
 
 
 def listing(
@@ -30,7 +30,7 @@ def listing(
     Args:
         objects: in their order, unless there is a `rank`.
         describe: makes an item of an object. If it raises, the object is counted and left out.
-        total: how many there are; None if `objects` are all.
+        total: how many objects there are; None if `objects` holds all of them.
         rank: of an item; anything that can be compared.
     """
     items: list[T] = []

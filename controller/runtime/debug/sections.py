@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST_NAME: Final = 253
-"""Characters of a name that anybody may have written into a Lease."""
+"""Maximum characters of a holder's name: a Lease may contain anything."""
 
 
 def event_loop(lag: LoopLag | None) -> shape.EventLoop:

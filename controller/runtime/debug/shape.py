@@ -18,7 +18,7 @@ class BoundedList(Struct, Generic[T], frozen=True):
     Attributes:
         total: how many there are, shown or not.
         items: those that are shown.
-        unreadable: how many were left out because something about them is odd.
+        unreadable: how many were left out because they could not be read.
     """
 
     total: int
@@ -31,8 +31,8 @@ class Leader(Struct, frozen=True):
 
     Attributes:
         leads: true if this process may write now.
-        remaining: for which the lease is certain to hold; null without an election.
-        holder: who was seen to hold the lease.
+        remaining: time for which the lease is certain to hold; null without an election.
+        holder: identity of the last holder seen.
         problem: why the last attempt to take or renew it failed.
     """
 
@@ -46,8 +46,8 @@ class EventLoop(Struct, frozen=True):
     """The lateness of a timer that fires once a second.
 
     Attributes:
-        lag: at its last turn; null before the caches are complete.
-        max_lag: the longest of the last minute.
+        lag: lag of the event loop at the last turn; null before the caches are complete.
+        max_lag: longest lag of the last minute.
     """
 
     lag: float | None
@@ -58,8 +58,8 @@ class RunEntry(Struct, frozen=True):
     """A reconcile that is under way.
 
     Attributes:
-        key: of the object.
-        duration: since it began.
+        key: key of the object.
+        duration: time since it began.
     """
 
     key: str
@@ -70,11 +70,11 @@ class BackingOffKey(Struct, frozen=True):
     """A key in back-off.
 
     Attributes:
-        key: of the object.
-        failures: in a row.
-        failing: since the first of them.
-        next_run: until it is tried again; 0 if it waits for a worker, null while it runs.
-        cause: the last error, without ids and quoted values. The log has all of it.
+        key: key of the object.
+        failures: consecutive failures.
+        failing: time since the first of them.
+        next_run: time until the next attempt; 0 if it waits for a worker, null while it runs.
+        cause: last error, without ids and quoted values. The log has all of it.
     """
 
     key: str
@@ -88,12 +88,12 @@ class ControllerEntry(Struct, frozen=True):
     """A controller and its queue.
 
     Attributes:
-        name: of the controller.
+        name: name of the controller.
         length: keys that a worker could take now.
         dirty: keys that need a run: those, and keys that changed while they run.
-        delayed: keys that wait for a time, those in back-off among them.
+        delayed: keys that wait for a time, including those in back-off.
         workers: reconciles that hold a worker.
-        slow: reconciles that go on without one, because their requests take long.
+        slow: reconciles that continue without one, because their requests take long.
         processing: reconciles under way.
         backing_off: keys that have failed.
     """
@@ -109,16 +109,16 @@ class ControllerEntry(Struct, frozen=True):
 
 
 class ExpectationEntry(Struct, frozen=True):
-    """An object that this process knows more about than its cache.
+    """An object of which this process knows more than its cache shows.
 
     Attributes:
         object: resource and key.
-        owners: for whose sake it was written or looked up.
-        awaited: what is to come; empty for an entry that is kept.
-        kept: why an entry is kept that awaits nothing.
-        age: since when.
-        live_reads: of the object since then.
-        cause: how the last attempt failed, for a write of unknown outcome.
+        owners: objects on whose behalf it was written or looked up.
+        awaited: expected change; empty for an entry that is only kept.
+        kept: reason for keeping an entry that awaits nothing.
+        age: time for which it has been awaited or kept.
+        live_reads: live reads of the object in that time.
+        cause: error of the last attempt, for a write of unknown outcome.
     """
 
     object: str
@@ -137,7 +137,7 @@ class ExpectationsSection(Struct, frozen=True):
         owners: objects for which anything is recorded.
         pending: entries that await something.
         unknown: writes of unknown outcome.
-        entries: those that await something first.
+        entries: the expectations, those that await something first.
     """
 
     owners: int
@@ -150,19 +150,19 @@ class InformerEntry(Struct, frozen=True):
     """A cache and its watch.
 
     Attributes:
-        resource: that it holds.
-        namespace: that it is limited to.
-        selector: of labels that it is limited to.
-        objects: in the cache.
+        resource: cached resource.
+        namespace: namespace to which the cache is limited.
+        selector: label selector to which it is limited.
+        objects: objects in the cache.
         undecodable: objects that do not fit their type.
-        revision: of the cache.
-        state: of the watch: Watching, Streaming, Listing, BackingOff or Stopped.
+        revision: resourceVersion of the cache.
+        state: state of the watch: Watching, Streaming, Listing, BackingOff or Stopped.
         connected: true if a watch is open.
-        last_byte: since anything came, bookmarks included.
-        last_event: since the last event.
-        last_list: since the last complete list.
+        last_byte: time since the last byte from the server, bookmarks included.
+        last_event: time since the last event.
+        last_list: time since the last complete list.
         relists: lists after the first.
-        cause: why the last request failed, until the next complete list.
+        cause: error of the last request, until the next complete list.
     """
 
     resource: str
@@ -181,17 +181,17 @@ class InformerEntry(Struct, frozen=True):
 
 
 class ProbeEntry(Struct, frozen=True):
-    """One probe, which asks a dashboard of Ray again and again.
+    """One periodic probe of a Ray dashboard.
 
     Attributes:
         dashboard: namespace, service or pod, and port.
-        probe: what is asked.
-        objects: for whose sake.
+        probe: what the probe reads.
+        objects: objects that need it.
         answer: kind of the last answer.
-        answered: since the last answer.
-        changed: since the answer changed.
-        failures: in a row.
-        cause: how the last of them failed.
+        answered: time since the last answer.
+        changed: time since the answer changed.
+        failures: consecutive failures.
+        cause: error of the last of them.
     """
 
     dashboard: str
@@ -205,12 +205,12 @@ class ProbeEntry(Struct, frozen=True):
 
 
 class TaskGroup(Struct, frozen=True):
-    """Tasks of one name that stand at the same place.
+    """Tasks of one name that wait at the same place.
 
     Attributes:
-        name: of the tasks, or the function that a nameless one runs.
+        name: name of the tasks, or the function that a nameless one runs.
         place: function and line at which they wait.
-        count: how many.
+        count: number of these tasks.
     """
 
     name: str
@@ -222,16 +222,16 @@ class PageContent(Struct, frozen=True, kw_only=True):
     """The whole page.
 
     Attributes:
-        version: of the operator.
-        time: of the page, UTC.
-        log_level: least severity that is logged.
+        version: version of the operator.
+        time: time of the page, UTC.
+        log_level: lowest severity that is logged.
         leader: the leader election.
-        event_loop: how late timers are.
+        event_loop: lateness of timers.
         controllers: one for each kind.
         expectations: own writes that the caches do not show yet.
-        informers: the caches, the one first that has been silent for longest.
-        probes: of dashboards, failing ones first.
-        tasks: of asyncio.
+        informers: the caches, the one that has been silent for longest first.
+        probes: probes of dashboards, failing ones first.
+        tasks: tasks of asyncio.
         unreadable: sections that could not be read, with the class of the exception.
     """
 

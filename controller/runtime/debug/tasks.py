@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _NAMELESS: Final = re.compile(r"Task-\d+")
 _DEEPEST: Final = 100
-"""Coroutines that wait for each other and are followed; deeper ones count as standing there."""
+"""Maximum length of a chain of waiting coroutines to follow."""
 
 _LIBRARIES: Final = ("asyncio.", "contextlib")
 

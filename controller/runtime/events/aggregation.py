@@ -1,4 +1,4 @@
-"""Replaces many similar events by one, so that their number does not grow with that of pods.
+"""Replaces many similar events with one, so that their number does not grow with the pods.
 
 Each event is a request and a line in `kubectl describe`, and the spam filter passes only 25 about
 one object at once: a thousand events about created pods would hide all others.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Event
 
 MAX_JOINED = 4
-"""Similar events of one reconcile whose notes are joined; of more only the number is told."""
+"""Maximum similar events of one reconcile whose notes are joined; more are only counted."""
 
 
 def aggregate_events(events: Iterable[Event]) -> Iterator[Event]:

@@ -69,10 +69,10 @@ FLUSH = 2.0
 """Seconds that `flush` may take."""
 
 SENDERS = 4
-"""Events sent at the same time, without those whose requests take long."""
+"""Events sent at the same time, apart from those whose requests take long."""
 
 PATIENCE = 0.5
-"""Seconds after which the next event need not wait for the one before."""
+"""Seconds for which a slow request delays the next event."""
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _log = structlog.stdlib.get_logger("manta.events")
@@ -232,7 +232,7 @@ class Recorder:
         self._queue.add_after(key, min(over, refresh))
 
     async def _try(self, key: SeriesKey, series: EventSeries) -> bool:
-        """Send; whether the server is up to date now. If not, the series was dropped or waits."""
+        """Send; return whether the server is up to date. If not, the series is dropped or waits."""
         count = series.count
         try:
             async with while_leading(self._fence):
@@ -288,7 +288,7 @@ def clip(text: str, limit: int) -> str:
 
 
 def _folded(note: str) -> str:
-    """The fold of the note, cut last: what varies in length must not move the end."""
+    """Return the folded note, cut after folding, so that varying lengths do not move its end."""
     return clip(fold(clip(note, 4 * LONGEST_NOTE)), LONGEST_NOTE)
 
 

@@ -38,7 +38,7 @@ class SeriesKey(NamedTuple):
 
 @dataclass(slots=True)
 class EventSeries:
-    """An event object: its occurrences, and how many of them the server knows of.
+    """An event object, its occurrences, and how many of them the server has received.
 
     Attributes:
         namespace: of the event object.
@@ -47,7 +47,7 @@ class EventSeries:
         last_seen: monotonic seconds of the last occurrence.
         last_time: time of the last occurrence, RFC 3339.
         count: occurrences.
-        sent: occurrences that the server knows of.
+        sent: occurrences that the server has received.
         sent_at: monotonic seconds of the last successful request.
         tries: failed requests since then.
     """
@@ -73,7 +73,7 @@ class EventSeries:
         return self.sent_at + REFRESH
 
     def is_due(self, now: float) -> bool:
-        """True if to send now: the first two occurrences at once, others half-hourly and last."""
+        """True if to send now: the first two at once, others half-hourly and at the series' end."""
         if self.sent == self.count:
             return False
         return self.sent < 2 or now >= self.refresh_at or now >= self.expires_at

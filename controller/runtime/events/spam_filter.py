@@ -9,7 +9,7 @@ BURST = 25
 """Events about one object and of one type that pass at once."""
 
 RESERVED = 5
-"""Events out of `BURST` that are kept for those of which there are not many."""
+"""Events out of `BURST` that are reserved for events which are not one of many."""
 
 REFILL = 300.0
 """Seconds after which one more passes."""

@@ -40,5 +40,5 @@ class AwaitedRevisions:
 
 
 def _order(revision: str) -> _Order | None:
-    """The place of the revision, None if it is opaque (then only live reads resolve)."""
+    """Return the sort key of the revision, None if it is opaque: then only live reads resolve."""
     return (len(revision), revision) if is_comparable(revision) else None

@@ -5,10 +5,10 @@ than the last write of the previous leader. A store that was filled by a quorum 
 with another one if that read began when this process already led. For any other a list returns the
 current revision. If that list fits into one page, contents are compared at once. A large store that
 is busy reaches the revision with its next event; a quiet one would wait for a bookmark for up to a
-minute, so after a second its contents are compared too. A store that is equal to that list advances
-to its revision: what its watch has yet to send up to there is history, and would show again what
-came and went in between. Only metadata is read, so that an object that does not fit its type does
-not prevent the start.
+minute, so after a second its contents are compared too. A store that equals that list advances to
+its revision, because the older events that its watch has yet to send would replay objects that have
+come and gone. Only metadata is read, so that an object that does not fit its type does not prevent
+the start.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class CacheBarrier:
         """
         read = self._informer.quorum_read
         if read is not None and read > since:
-            await self._list(limit=1)  # who may watch may not be allowed to list, as live reads do
+            await self._list(limit=1)  # live reads need the right to list, not only to watch
             return
         page = await self._list()
         if not page.continue_:

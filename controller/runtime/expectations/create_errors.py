@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from controller.runtime.kind import CreateError
 
 CAPACITY: Final = 4096
-"""Errors kept at most. The oldest is discarded first; the next attempt records it again."""
+"""Maximum errors to keep. The oldest is discarded first; the next attempt records it again."""
 
 
 class CreateErrors:
@@ -28,14 +28,14 @@ class CreateErrors:
         self._known: dict[ObjectReference, tuple[str, CreateError]] = {}
 
     def add(self, owner: Owner, reference: ObjectReference, error: CreateError) -> None:
-        """The server rejected a create of this object with this error."""
+        """Record that the server rejected a create of this object with `error`."""
         self._known.pop(reference, None)
         self._known[reference] = (owner.uid, error)
         if len(self._known) > CAPACITY:
             del self._known[next(iter(self._known))]
 
     def forget(self, reference: ObjectReference) -> None:
-        """A create of this object succeeded."""
+        """Forget the error: a create of this object succeeded."""
         self._known.pop(reference, None)
 
     def get(self, reference: ObjectReference) -> CreateError | None:

@@ -139,7 +139,7 @@ class Expectation(Generic[T]):
     live_reads: int = 0
 
     def end_write(self) -> None:
-        """The outcome of the write is known."""
+        """Forget the write, because its outcome is known."""
         self.write, self.outcome_unknown, self.presumed_failed = None, False, False
         self.asked_at, self.unknown_since, self.unknown_failure = math.inf, None, None
 

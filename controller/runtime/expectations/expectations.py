@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubeObject)
 
 UNKNOWN_OVERDUE = 5.0
-"""Seconds from the request on after which a write of unknown outcome is reported as a failure."""
+"""Seconds after its request at which a write of unknown outcome is reported as a failure."""
 
 
 class Expectations:
@@ -104,7 +104,7 @@ class Expectations:
         overlay.selective = overlay.selective or selective
 
     def remove_caches(self, resource: Resource[Any]) -> None:
-        """The server has no such resource any more: nothing is read from it, nothing expected."""
+        """Forget a resource that the server no longer has, with all its expectations."""
         overlay = self._overlays.get(resource)
         overlay.remove_caches()
         for expectation in list(overlay.expectations()):
@@ -168,7 +168,7 @@ class Expectations:
         self._tracker.release(self._owners.remove(controller, key))
 
     def remember(self, owner_uid: str, memory: Any) -> None:
-        """Keep what the next plan of this owner is to be reminded of."""
+        """Store the memory that the next plan of this owner reads."""
         state = self._owners.get(owner_uid)
         if state is not None:
             state.remember(memory)
@@ -176,7 +176,7 @@ class Expectations:
     # -- writes -------------------------------------------------------------------------------
 
     def expect(self, owner: Owner, write: Write) -> None:
-        """A request for `write` is about to be sent."""
+        """Record `write`, whose request is about to be sent."""
         expectation = self._for_write(owner, write.target)
         expectation.write = write
         expectation.outcome_unknown = expectation.presumed_failed = False
@@ -190,14 +190,14 @@ class Expectations:
         self._tracker.update(expectation)
 
     def begin_request(self, expectation: Expectation[Any]) -> None:
-        """A request for this object is about to be sent."""
+        """Record that a request for this object is about to be sent."""
         reference = expectation.reference
         expectation.sent_at = self._overlays.get(reference.resource).state_of(reference.key)
 
     def confirm(
         self, owner: Owner, write: Write, obj: KubeObject, *, created: bool = False
     ) -> None:
-        """The server carried out a create or a change and returned `obj`.
+        """Record that the server carried out a create or a change and returned `obj`.
 
         `created` says that this request created it, which is not so if the name existed already.
         """
@@ -217,7 +217,7 @@ class Expectations:
     def confirm_delete(
         self, owner: Owner, write: Write, uid: str, obj: KubeObject | None = None
     ) -> None:
-        """The server accepted the deletion of `uid`; `obj` is the response's body, if any."""
+        """Record that the server accepted the deletion of `uid`; `obj` is its response, if any."""
         expectation = self._end_request(owner, write)
         self._tracker.mark_deleted(expectation, uid, gone=False)
         if obj is not None and obj.metadata.uid == uid:
@@ -227,22 +227,22 @@ class Expectations:
         self._tracker.update(expectation)
 
     def confirm_gone(self, owner: Owner, write: Write, uid: str) -> None:
-        """The server said that the object with `uid` does not exist (EXP-35, EXP-36)."""
+        """Record the response that the object with `uid` does not exist (EXP-35, EXP-36)."""
         expectation = self._end_request(owner, write)
         self._tracker.mark_deleted(expectation, uid, gone=True)
         self._tracker.update(expectation)
 
     def mark_failed(self, owner: Owner, write: Write) -> None:
-        """The server certainly did not carry out `write`: nothing is expected of it (EXP-41)."""
+        """Drop `write`, which the server certainly did not carry out (EXP-41)."""
         self._tracker.update(self._end_request(owner, write))
 
     def record_create_error(self, owner: Owner, write: Create, error: CreateError) -> None:
-        """The server rejected the create; planners read the reason from `create_error`."""
+        """Record a rejected create; planners read the reason from `create_error`."""
         reference = ObjectReference(write.target.resource, write.target.key)
         self._create_errors.add(owner, reference, error)
 
     def mark_unknown(self, owner: Owner, write: Write, failure: Failure | None = None) -> None:
-        """The response to `write` was lost: unknown until repeated or read live (EXP-32).
+        """Record that the response to `write` was lost, until it is repeated or read live (EXP-32).
 
         A change that was refuted before is presumed to have failed, as long as the store shows the
         object at the same revision: it is read live only if its owner does not repeat it.
@@ -280,7 +280,7 @@ class Expectations:
         return state.refuted.get(reference) == expectation.tried_at
 
     def name_conflict(self, owner: Owner, write: Write) -> None:
-        """A create met an object of this name that belongs to another owner (EXP-33)."""
+        """Record that a create met an object of this name of another owner (EXP-33)."""
         expectation = self._end_request(owner, write)
         expectation.name_conflict = True
         self._tracker.update(expectation)
@@ -288,7 +288,7 @@ class Expectations:
     def admission_mismatch(
         self, owner: Owner, write: Write, mismatch: str, *, blocking: bool
     ) -> None:
-        """Admission changed the created object: warn, and do not try again (EXP-43).
+        """Record that admission changed the created object: warn, do not retry (EXP-43).
 
         A `blocking` mismatch forbids creates and deletes in the scope of the write.
         """
@@ -298,26 +298,26 @@ class Expectations:
         self._tracker.update(expectation)
 
     def record_lookup(self, owner: Owner, target: Target, obj: KubeObject | None) -> None:
-        """A lookup of the plan found `obj`, or nothing."""
+        """Record that a lookup of the plan found `obj`, or nothing."""
         expectation = self._for_write(owner, target)
         expectation.absent = obj is None
         self._tracker.touch(expectation)
         self._tracker.apply_live_object(expectation, obj)
 
     def record_list(self, owner: Owner, lookup: LiveList) -> None:
-        """A live list of the plan succeeded, and every object that it returned was looked up."""
+        """Record a live list of the plan; every object that it returned was looked up."""
         state = self._owners.get(owner.uid)
         if state is not None:
             state.lists.add(lookup)
 
     def record_log_tail(self, owner: Owner, lookup: LogTail, text: LogText) -> None:
-        """The tail of a log was read, or is unavailable."""
+        """Record the tail of a log, or that it is unavailable."""
         state = self._owners.get(owner.uid)
         if state is not None:
             state.keep_log(lookup, text)
 
     def precondition_failed(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
-        """A precondition of `write` failed; a live read found `obj`, or nothing (EXP-34)."""
+        """Record a failed precondition; a live read found `obj`, or nothing (EXP-34)."""
         self._refute(self._for_write(owner, write.target), obj)
         expectation = self._end_request(owner, write)
         if obj is not None:
@@ -365,17 +365,17 @@ class Expectations:
         )
 
     def expire_lookup(self, expectation: Expectation[Any]) -> bool:
-        """Forget that a lookup found nothing; whether nothing else was expected."""
+        """Forget that a lookup found nothing; return whether nothing else was expected."""
         expectation.absent = False
         self._tracker.update(expectation)
         return expectation.satisfied
 
     def record_live_read(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
-        """A live read of this object found `obj`, or nothing. Enqueues its owners.
+        """Record that a live read of this object found `obj`, or nothing; enqueue its owners.
 
-        Those of an object outside of the watched selection are enqueued only if it has changed.
-        It resolves a write of unknown outcome as well. If that write was not carried out, nothing
-        is new: the owner repeats it after its back-off.
+        Owners of an object outside of the watched selection are enqueued only if it has changed.
+        The read also resolves a write of unknown outcome. If that write was not carried out, the
+        owner repeats it after its back-off.
         """
         self._tracker.count(LIVE_READ)
         if obj is not None:
@@ -396,7 +396,7 @@ class Expectations:
     # -- numbers ------------------------------------------------------------------------------
 
     def statistics(self) -> ExpectationStatistics:
-        """Numbers for metrics and tests; O(expectations)."""
+        """Return the numbers for metrics and tests; O(expectations)."""
         return collect(self._overlays, self._owners, self._tracker.resolved_by, self._now())
 
     def snapshot(self, limit: int) -> list[ExpectationSnapshot]:
@@ -441,7 +441,7 @@ class Expectations:
     def _check_time(
         self, expectation: Expectation[Any], obj: KubeObject, *, created: bool = False
     ) -> None:
-        """Report a response that is older than what the store showed before the request."""
+        """Report a response that is older than the store was before the request."""
         if expectation.sent_at.is_contradicted_by(obj, new=created):
             revision, held = obj.metadata.resource_version, expectation.sent_at.revision
             sign = f"{expectation.reference} is at {revision}, the store was at {held} before"
@@ -460,4 +460,4 @@ def _is_change(write: Write | None) -> bool:
 
 
 def _ignore(*_: object) -> None:
-    """Nobody listens."""
+    """Do nothing: the default for callbacks."""

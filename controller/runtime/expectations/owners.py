@@ -1,7 +1,7 @@
 """Indexes expectations by the owner on whose behalf objects were written (EXP-8, EXP-29).
 
-An owner is one object with one uid. A later object of the same name has a state of its own, and
-nothing is kept of an owner that is gone.
+An owner is one object with one uid. A later object of the same name has a state of its own; the
+state of an owner that no longer exists is dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MAX_INCOMPLETE_REPLICAS: Final = 1024
-"""Incomplete replicas kept for one owner at most, more than any plan creates at once. The oldest,
+"""Maximum incomplete replicas kept for one owner, more than any plan creates at once. The oldest,
 which failed half-way, are discarded first."""
 
 MAX_REFUTED: Final = 64
@@ -59,7 +59,7 @@ class OwnerState:
         lists: live lists that succeeded; nothing of their resource was created since.
         logs: tails of logs that were read.
         incomplete_replicas: created members of each replica that is not complete yet.
-        memory: what the next plan is to be reminded of.
+        memory: the `Plan.memory` that the next plan reads.
         created: objects that were created since the plan that left the memory.
     """
 
@@ -84,7 +84,7 @@ class OwnerState:
         return known
 
     def refute(self, reference: ObjectReference, revision: str) -> None:
-        """A live read found that a change of the object at this revision was not carried out."""
+        """Record that a change of the object at this revision was not carried out."""
         self.refuted.pop(reference, None)
         self.refuted[reference] = revision
         if len(self.refuted) > MAX_REFUTED:
@@ -101,17 +101,17 @@ class OwnerState:
             del self.logs[next(iter(self.logs))]
 
     def remember(self, memory: Any) -> None:
-        """Keep the memory of a plan that is about to be carried out."""
+        """Store the memory of a plan that is about to be carried out."""
         self.memory = memory
         self.created.clear()
 
     def record_created(self, resource: Resource[Any], obj: Any) -> None:
-        """An object was created; nothing is kept for an owner whose plans remember nothing."""
+        """Record a created object, unless the plans of this owner use no memory."""
         if self.memory is not None:
             self.created.setdefault(resource, []).append(obj)
 
     def record_member(self, member: ReplicaMember) -> None:
-        """A member of a replica exists; forget the replica when it is complete."""
+        """Record a member of a replica; forget the replica when it is complete."""
         self.incomplete_replicas.pop(member.replica, None)
         if member.position + 1 < member.size:
             self.incomplete_replicas[member.replica] = member.position + 1

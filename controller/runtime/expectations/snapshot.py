@@ -1,4 +1,4 @@
-"""A snapshot of single expectations, for a person who looks at them."""
+"""A snapshot of single expectations, for the debug page."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class ExpectationSnapshot:
 
     Attributes:
         object: resource and key of the object.
-        owners: for whose sake it is expected.
-        awaited: what is to come; empty for an entry that is kept.
+        owners: on whose behalf it is expected.
+        awaited: the change that is expected; empty for an entry that is only kept.
         kept: why an entry is kept that awaits nothing.
         seconds: seconds since it is awaited, or since an entry that is kept changed.
         live_reads: live reads since the last change.

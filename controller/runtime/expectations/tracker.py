@@ -1,4 +1,4 @@
-"""Compares expectations with the store, and drops what the store shows by now.
+"""Compares expectations with the store and drops those that it satisfies.
 
 The store satisfies an expectation when it shows the object at or past the revision of the
 response, or shows it terminating, gone or replaced (EXP-20 to EXP-22). Where it cannot tell, a live
@@ -35,10 +35,10 @@ NOT_REPEATED = 120.0
 than the back-off after which its owner repeats it."""
 
 LIVE_ONLY_INTERVAL = 30.0
-"""Seconds between two live reads of an object that is not in the watched selection any more."""
+"""Seconds between two live reads of an object that has left the watched selection."""
 
 MAX_LIVE_READ_INTERVAL = 480.0
-"""Seconds between two live reads of one expectation at most; the interval doubles each time."""
+"""Maximum seconds between two live reads of one expectation; the interval doubles each time."""
 
 
 class TrackerHooks(Protocol):
@@ -94,14 +94,14 @@ class ExpectationTracker:
         return expectation
 
     def touch(self, expectation: Expectation[Any]) -> None:
-        """It has changed: its next live read is due after `FIRST_LIVE_READ`."""
+        """Record a change of the expectation: its live read is due after `FIRST_LIVE_READ`."""
         expectation.version += 1
         expectation.changed_at = self._now()
         expectation.live_reads = 0
         self._hooks.request_live_read(expectation.reference, FIRST_LIVE_READ)
 
     def require_live_read(self, expectation: Expectation[Any]) -> None:
-        """The store cannot satisfy it, and nothing may be presumed."""
+        """Mark it as one that the store cannot satisfy, and withdraw all presumptions."""
         expectation.presumed_failed = False
         if not expectation.needs_live_read:
             expectation.needs_live_read = True
@@ -150,7 +150,7 @@ class ExpectationTracker:
     def observe_revision(self, resource: Resource[Any], scope: str, revision: str) -> None:
         """The store of this scope has reached `revision`: check what was expected by then.
 
-        Of an object that came and went without having been shown, no event says that it is gone.
+        No event reports the deletion of an object that the store has never shown.
         """
         overlay = self._overlays.get(resource)
         for key in self._awaited.reached(resource, scope, revision):
@@ -165,7 +165,7 @@ class ExpectationTracker:
                 self._hooks.enqueue_owners(expectation)
 
     def mark_deleted(self, expectation: Expectation[Any], uid: str, *, gone: bool) -> None:
-        """The deletion of `uid` was accepted; `gone` if it certainly does not exist any more."""
+        """Record the deletion of `uid`; `gone` if it certainly no longer exists."""
         expectation.deleted_uid = uid
         expectation.deleted_at = rfc3339(self._wall())
         expectation.gone = gone
@@ -206,13 +206,13 @@ class ExpectationTracker:
             state.expectations.pop(expectation.reference, None)
 
     def record_member(self, owner_uid: str, write: Write | None) -> None:
-        """This write has created its object, which may be the member of a replica."""
+        """Record that this write has created its object, perhaps a member of a replica."""
         state = self._owners.get(owner_uid)
         if state is not None and isinstance(write, Create) and write.member is not None:
             state.record_member(write.member)
 
     def count(self, by: str) -> None:
-        """An expectation was resolved."""
+        """Count a resolved expectation."""
         self.resolved_by[by] = self.resolved_by.get(by, 0) + 1
 
     def _apply_absence(self, expectation: Expectation[Any]) -> None:
@@ -242,7 +242,7 @@ class ExpectationTracker:
         return passed and overlay.stored(expectation.reference) is None
 
     def _compare_with_store(self, expectation: Expectation[Any], stored: KubeObject | None) -> None:
-        """Drop what the store shows by now; require a live read where it cannot tell (EXP-22)."""
+        """Drop what the store satisfies; require a live read where it cannot tell (EXP-22)."""
         if expectation.outcome_unknown and _store_shows_create(expectation, stored):
             self.record_member(expectation.writer, expectation.write)
             self._end_unknown_write(expectation, "object")
@@ -257,7 +257,7 @@ class ExpectationTracker:
             self._compare_deletion(expectation, stored)
 
     def _end_unknown_write(self, expectation: Expectation[Any], by: str) -> None:
-        """The store shows that the write of unknown outcome was carried out."""
+        """End a write of unknown outcome that the store shows as carried out."""
         expectation.end_write()
         self.count(by)
         self._hooks.enqueue_owners(expectation)
@@ -300,9 +300,9 @@ def _store_shows_create(expectation: Expectation[Any], stored: KubeObject | None
 
 
 def _store_shows_delete(expectation: Expectation[Any], stored: KubeObject | None) -> bool:
-    """Return whether the store shows what a delete whose response was lost has come to (EXP-22).
+    """Return whether the store shows the outcome of a delete whose response was lost (EXP-22).
 
-    It says nothing as long as it shows the object as it was when the request was sent.
+    It does not as long as it shows the object unchanged since the request was sent.
     """
     write = expectation.write
     if not isinstance(write, Delete) or _revision(stored) == expectation.tried_at:

@@ -1,9 +1,9 @@
 """Takes turns in resolving an owner's writes of unknown outcome.
 
-A server that does not answer for one of them rarely does for the others. So they begin in growing
-steps, as creates do (EXP-10): one, two, four at a time. If one stays unknown, the others wait: one
-is tried after a back-off that is the owner's, each in turn. An owner so costs as few requests while
-sixty outcomes are unknown as while one is.
+A server that does not answer for one of them rarely answers for the others. So they are resolved in
+growing steps, as creates are sent (EXP-10): one, two, four at a time. If one stays unknown, the
+others wait and are tried in turn, one after each back-off of the owner. So sixty unknown outcomes
+of an owner cost no more requests than one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ResolverTurns:
     def end(
         self, owner: str, reference: ObjectReference, *, resolved: bool
     ) -> tuple[list[ObjectReference], float]:
-        """The objects whose turn is next, this one too if it is not resolved, and in how long."""
+        """Return the objects whose turn is next, with this one unless resolved, and the delay."""
         turns = self._owners[owner]
         turns.active.discard(reference)
         if resolved:
@@ -71,10 +71,10 @@ class ResolverTurns:
         return self._next(owner, turns), self._delay(turns.failures)
 
     def drop(self, reference: ObjectReference, *, unless: str) -> list[ObjectReference]:
-        """Forget an object, unless it is still this owner's; returns those whose turn is next.
+        """Forget an object, unless it is still this owner's; return those whose turn is next.
 
-        While it waited for its turn, the outcome of its write may have become known otherwise, or
-        another owner may have written it.
+        While the object waited, the outcome of its write may have become known, or another owner
+        may have written it.
         """
         owner = self._owner_of.get(reference)
         if owner is None or owner == unless:
@@ -86,7 +86,7 @@ class ResolverTurns:
         return self._next(owner, turns)
 
     def _next(self, owner: str, turns: _Turns) -> list[ObjectReference]:
-        """Begin as many turns as there is room for."""
+        """Begin as many turns as the width allows."""
         following: list[ObjectReference] = []
         while turns.waiting and len(turns.active) < turns.width:
             first, _ = turns.waiting.popitem(last=False)

@@ -1,7 +1,7 @@
 """The interface of leader election.
 
-The manager acquires an `Election` before it starts whatever writes, and stops the process when
-leadership is lost. Without one, `AlwaysLeader` leads from the start and forever.
+The manager acquires an `Election` before it starts anything that writes, and stops the process when
+leadership is lost. Without an election, `AlwaysLeader` leads from start to end.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class ElectionSnapshot:
-    """An election as it is now, for a person who looks at it.
+    """The present state of an election, for the debug page.
 
     Attributes:
         leads: whether this process may write now.
         time_left: seconds for which that is certain; infinite without a lease.
-        holder: who was seen to hold the lease, empty for nobody.
+        holder: identity of the last holder seen, empty for none.
         problem: why the last attempt failed, empty if it did not.
     """
 
@@ -37,7 +37,7 @@ class Fence(Protocol):
         ...
 
     def time_left(self) -> float:
-        """Seconds that a request sent now may take, so that it ends while this process leads.
+        """Return the seconds that a request sent now may take, so that it ends while leading.
 
         Infinite without a lease.
         """

@@ -1,8 +1,8 @@
 """One candidate for a lease: takes it when it is free, then renews it until it is lost.
 
-The lease's expiry is judged on the own clock alone: from when the record was last seen to change
-(LE-4). What this process may do follows from when a successful renewal was *sent* (LE-14), so it
-stops writing before any candidate may take the lease.
+The lease expires by this process's clock alone, counted from the moment when its record was last
+seen to change (LE-4). This process may write for a time counted from when its last successful
+renewal was *sent* (LE-14), so it stops writing before any candidate may take the lease.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _log = structlog.stdlib.get_logger("manta.election")
 
 _SPREAD: Final = (0.4, 0.6)
-"""A candidate looks twice in each retry period, spread at random: a lease that was released is
+"""A candidate reads the lease twice in each retry period, at random times: a released lease is
 taken within two seconds (LE-3)."""
 
 
@@ -41,14 +41,14 @@ class Elector:
     Args:
         lock: the Lease.
         identity: of this process; no other process ever has the same (LE-2).
-        timing: how long the lease holds.
-        now: a clock that goes on while the machine sleeps.
-        wall: the time of day, for the record; nothing is decided by it.
+        timing: durations of the lease.
+        now: a clock that continues while the machine sleeps.
+        wall: the time of day, for the record only; no decision depends on it.
         rng: spreads the candidates.
         metrics: records the state of the lease.
 
     Attributes:
-        holder: who was seen to hold the lease, empty for nobody.
+        holder: identity of the last holder seen, empty for none.
         problem: why the last attempt failed, empty if it did not.
     """
 
@@ -118,7 +118,7 @@ class Elector:
         await ends_within(self._timing.renew_seconds, self._give_up())
 
     async def aclose(self) -> None:
-        """Stop renewing; whoever asks is told that this process does not lead."""
+        """Stop renewing; from then on this process does not lead."""
         self._resign()
         if self._task is not None:
             self._task.cancel()
@@ -145,7 +145,7 @@ class Elector:
         self._metrics.leads(leads=False)
 
     def _until_next_look(self) -> float:
-        """Seconds: the usual ones, or until the lease expires if that is sooner."""
+        """Return the seconds to the next attempt, which is no later than the lease's expiry."""
         usual = self._timing.retry_seconds * self._rng.uniform(*_SPREAD)
         left = self._expires - self._now()
         return min(usual, left) if left > 0 else usual
@@ -156,7 +156,7 @@ class Elector:
         return await self._try() or (not self._displaced and self.is_leader())
 
     async def _try(self) -> bool:
-        """Take or renew the lease once; whether it is ours."""
+        """Try once to take or renew the lease; return whether it is ours."""
         left = self.time_left() or None
         try:
             async with asyncio.timeout(left):
@@ -215,7 +215,7 @@ class Elector:
         self._observe(written)
 
     def _observe(self, lease: Lease) -> None:
-        """Whoever holds it has its whole duration from when it was seen to change."""
+        """Record a changed lease: its whole duration counts from this moment."""
         if lease.record == self._record:
             return
         self._record = lease.record
@@ -225,7 +225,7 @@ class Elector:
             _log.info("election.leader", lease=str(self._lock), holder=lease.holder)
 
     async def _give_up(self) -> None:
-        """Release the lease; another attempt follows a conflict, and anything else ends it."""
+        """Release the lease; retry after a conflict, give up after any other error."""
         while True:
             try:
                 lease = await self._lock.read()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def while_leading(fence: Fence) -> AsyncGenerator[None]:
-    """Allow a request only while this process leads, and end it before the lease may end (LE-14).
+    """Allow a request only while this process leads, and cancel it before the lease ends (LE-14).
 
     The limit covers waiting and retries inside the block.
 

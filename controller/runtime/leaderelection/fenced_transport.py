@@ -1,7 +1,7 @@
-"""The last look before a request leaves: nothing that may change anything is sent without the lead.
+"""The last check before a request is sent: only a leader sends requests that may change anything.
 
-`while_leading` bounds what a write waits for. A process that was frozen may nevertheless wake up
-between that check and the request, so the transport asks once more (LE-14).
+`while_leading` limits the duration of a write. A process that was frozen may nevertheless resume
+between that check and the request, so the transport checks once more (LE-14).
 """
 
 from __future__ import annotations

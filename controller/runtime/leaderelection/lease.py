@@ -1,7 +1,7 @@
 """The record in a Lease: who holds it, since when, for how long (LE-2).
 
-Everything here is arithmetic on plain data. Records of other programs may lack fields or hold odd
-ones; those count as absent.
+Everything here is a pure function of plain data. Records of other programs may lack fields or hold
+invalid ones; those count as absent.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Lease:
         return holder if isinstance(holder, str) else ""
 
     def duration(self, usual: int) -> int:
-        """Seconds that the holder asks for; `usual` if it does not say."""
+        """Seconds that the holder requests; `usual` if it gives none."""
         seconds = self.record.get("leaseDurationSeconds")
         return seconds if isinstance(seconds, int) and seconds > 0 else usual
 

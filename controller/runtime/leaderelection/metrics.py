@@ -33,9 +33,9 @@ class ElectionMetrics:
         ).labels(name)
 
     def leads(self, *, leads: bool) -> None:
-        """This process leads, or does not."""
+        """Record whether this process leads."""
         self._leads.set(leads)
 
     def slow_path(self) -> None:
-        """A renewal had to read the lease first."""
+        """Count a renewal that had to read the lease first."""
         self._slow.inc()

@@ -1,8 +1,8 @@
 """An election on a thread with an event loop and connections of its own (LE-14).
 
-However busy the process is, the lease is renewed. The other way round, nothing depends on the
-thread: whether this process leads is a comparison of two times, and a thread that hangs loses the
-lease like a server that does not answer.
+The lease is renewed however busy the process is. The process in turn does not depend on the
+thread: it leads while one time is before another, and a thread that hangs loses the lease like a
+server that does not answer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controller.runtime.leaderelection.elector import Elector
 
 _TOLERANCE: Final = 4.0
-"""Seconds that a renewal may be late before the thread counts as hung. Nothing is written then."""
+"""Seconds by which a renewal may be late before the thread counts as hung; then writing stops."""
 
 _RELEASE: Final = 15.0
 """Seconds that the thread has for releasing the lease: more than its own limit."""
@@ -43,7 +43,7 @@ class ThreadedElection:
     """An `Election` whose candidate lives on another thread.
 
     Args:
-        candidate: opens connections and makes the candidate, on the thread.
+        candidate: opens connections and creates the candidate, on the thread.
     """
 
     def __init__(self, candidate: Callable[[], AbstractAsyncContextManager[Elector]]) -> None:
@@ -81,7 +81,7 @@ class ThreadedElection:
         """Return when this process leads.
 
         Raises:
-            Exception: the candidate could not be made, or ended.
+            Exception: the candidate could not be created, or ended.
         """
         if self._thread is None:
             here = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The times of an election: of holding a lease, and of renewing it."""
+"""The durations of an election."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class ElectionTiming(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     lease_seconds: int = 15
-    """A candidate takes a lease that has not changed for so long."""
+    """Time without change after which a candidate takes the lease."""
 
     renew_seconds: float = 10.0
-    """A leader that could not renew for so long has lost, and writes nothing before that either."""
+    """Time after the last renewal at which a leader has lost and stops writing."""
 
     retry_seconds: float = 2.0
-    """Between two renewals, and twice the time between two looks of a candidate."""
+    """Time between two renewals; a candidate reads the lease twice in that time."""
 
     def __post_init__(self) -> None:
         """Check the relations between the durations."""

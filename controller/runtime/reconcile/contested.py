@@ -1,6 +1,6 @@
 """The condition that names fields over which the operator and another writer disagree.
 
-It is the same for every kind, and present only as long as there is such a field.
+It is the same for every kind, and present only while there is such a field.
 """
 
 from __future__ import annotations

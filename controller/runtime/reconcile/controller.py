@@ -42,20 +42,20 @@ if TYPE_CHECKING:
     from workqueue import Clock, QueueMetrics, QueueSnapshot
 
 MIN_INTERVAL = 0.05
-"""Seconds at least between two reconciles of a key, unless it has more to do and no other waits."""
+"""Minimum seconds between two reconciles of a key, unless it has more to do and no other waits."""
 
 PLANNING_FACTOR = 10
 """A key is not reconciled again sooner than after this many times its last planning time."""
 
 BACKOFF = Backoff(base=MIN_INTERVAL, cap=45.0)
-"""Delays after failures. Nothing announces the end of most of them, a larger quota for example, so
-the cap bounds how long that goes unnoticed: a minute, with jitter and time to recover."""
+"""Delays after failures. No event reports the end of most failures, such as a larger quota, so the
+cap bounds how long it stays unnoticed: a minute, with jitter and time to recover."""
 
 _HONOURS_REQUEUE_AFTER = frozenset({Result.DONE, Result.WAIT, Result.FAILED})
 """Results that honour `requeue_after`: a deadline is not delayed by the back-off of a failure."""
 
 WORKER_PATIENCE = 0.25
-"""Seconds after which a worker leaves a reconcile to itself and takes the next key.
+"""Seconds after which a worker leaves a reconcile running and takes the next key.
 
 Sixteen workers pass two hundred keys whose requests all hang in three seconds. At an API server
 that answers in 20 ms hardly any reconcile takes as long.
@@ -83,12 +83,12 @@ class _ReconcileLog:
 
 @dataclass(frozen=True, slots=True)
 class ControllerSnapshot:
-    """A controller as it is now, for a person who looks at it.
+    """The present state of a controller, for the debug page.
 
     Attributes:
         queue: its queue.
         workers: reconciles that hold a worker.
-        slow: reconciles that go on without one.
+        slow: reconciles that continue without one.
         errors: the last error of each key that is failing.
     """
 
@@ -107,12 +107,12 @@ class Controller(Generic[Observation]):
         executor: carries out plans.
         recorder: takes events.
         metrics: of this controller.
-        workers: reconciles at the same time, without those whose requests take long.
-        slow_reconciles: the number of those at most.
+        workers: maximum concurrent reconciles, apart from those whose requests take long.
+        slow_reconciles: maximum number of those.
         clock: the running event loop, or something like it.
         wall: the time of day, UTC.
         rng: jitter of the back-off, and reconcile ids.
-        queue_metrics: where the queue reports to.
+        queue_metrics: receives the queue's measurements.
         timeout: seconds that one execution may take; 0 for no limit.
         on_edit: called with the resource and the key of an object before a new generation of it is
             planned for.
@@ -192,7 +192,7 @@ class Controller(Generic[Observation]):
             self.queue.add(key, priority=LOW_PRIORITY)
 
     def snapshot(self, limit: int) -> ControllerSnapshot:
-        """Numbers, and at most `limit` keys of each sort."""
+        """Return the numbers and at most `limit` keys of each sort."""
         return ControllerSnapshot(
             queue=self.queue.snapshot(limit),
             workers=self._workers.busy,
@@ -322,7 +322,7 @@ class Controller(Generic[Observation]):
             self._on_edit(self._kind.primary, key)
 
     def _observe_deletion(self, key: str) -> None:
-        """The object no longer exists: forget everything about it (EXP-8)."""
+        """Forget everything about an object that no longer exists (EXP-8)."""
         self._generations.pop(key, None)
         self._expectations.remove_owner(self.name, key)
         self._executor.forget(self._uids.pop(key, ""))

@@ -1,17 +1,17 @@
-"""Edits that an incomplete definition may have cut: nothing follows from them until they are whole.
+"""Holds edits that an incomplete definition may have cut: they have no effect until they are whole.
 
-The API server drops what its definition lacks from every edit, and a definition that is complete
-again does not bring it back. What is left looks like an edit: for fewer copies, for another
-cluster, for a job that is not suspended. So the generation that an object got meanwhile is held
-until it has another one, which a complete definition has read, or a person confirms it (CTL-30).
+The API server drops the fields that its definition lacks from every edit, and completing the
+definition does not bring them back. What is left looks like an edit: for fewer copies, for another
+cluster, for a job that is not suspended. So a generation that an object gets in that time is held
+until it has another one, read by a complete definition, or a person confirms it (CTL-30).
 
-Nothing is written in the normal case. The generation that was last read whole is the one of the
-status, which no plan writes while a definition is incomplete; the process remembers it too, since
-KubeRay's definition of RayCronJobs has no place for it. The process also remembers the generation
-that it has read meanwhile. If that is another one, it is marked on the object, so that the next
-process holds it too: once the definition is complete, or before, if the edit is known to have come
-while fields were missing. Then the edit itself has stored the object without them, and the mark
-takes nothing away; any other write would (`definition_guard.py`).
+Normally nothing is written. The last generation that was read whole is the one in the status, which
+no plan writes while a definition is incomplete; the process remembers it too, because KubeRay's
+definition of RayCronJobs has no field for it. The process also remembers the generation that it has
+read meanwhile. If the two differ, the edit is marked on the object, so that the next process holds
+it too. This happens once the definition is complete, or earlier if the edit certainly came while
+fields were missing: then the edit itself has stored the object without them and the mark removes
+nothing, which any other write would (`definition_guard.py`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PRUNED_GENERATION: Final = "manta.dev/pruned-generation"
 """Annotation that holds a generation: `7: spec.replicas`, with the fields that were missing."""
 
 CONFIRM_GENERATION: Final = "manta.dev/confirm-generation"
-"""Annotation of a person: the specification of this generation is meant as it is."""
+"""Annotation by which a person confirms the specification of this generation."""
 
 SPEC_PRUNED: Final = "SpecPruned"
-"""Reason of the condition and the event about an object that is held."""
+"""Reason of the condition and the event about a held object."""
 
 _SHOWN: Final = 10
-"""Missing fields that are named; more are only counted."""
+"""Maximum missing fields to name; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class ReadGenerations:
     """The generations of an object that this process has read; `Plan.memory` of the kinds.
 
     Attributes:
-        whole: the last one that was read while the definition was complete; None if none was.
-        first: the first one that was read since the definition is incomplete; None if none was.
-        cut: the last one.
+        whole: the last one read while the definition was complete; None without one.
+        first: the first one read since the definition became incomplete; None without one.
+        cut: the last one read since then.
         missing: the fields that the definition lacked then.
     """
 
@@ -60,7 +60,7 @@ class ReadGenerations:
     missing: tuple[str, ...] = ()
 
     def read_cut(self, generation: int, missing: Sequence[str]) -> ReadGenerations:
-        """The same after a definition without these fields has read this generation."""
+        """Return the generations after a definition without these fields has read this one."""
         before = self.missing if self.cut == generation else ()
         fields = tuple(dict.fromkeys((*before, *missing)))
         first = generation if self.first is None else self.first
@@ -69,13 +69,13 @@ class ReadGenerations:
 
 @dataclass(frozen=True, slots=True)
 class CutEdit:
-    """An edit of an object that is held.
+    """A held edit of an object.
 
     Attributes:
         resource: of the object.
         obj: the object.
         missing: the fields that may have been dropped, as text.
-        marked: whether the object itself says so.
+        marked: whether the object has the mark.
     """
 
     resource: Resource[Any]
@@ -100,7 +100,7 @@ class CutEdit:
 
     @property
     def mark(self) -> MergePatch | None:
-        """The patch that has the next process hold the edit too; None if it is there already."""
+        """The patch that makes the next process hold the edit too; None if it is there already."""
         if self.marked:
             return None
         meta = self.obj.metadata
@@ -113,7 +113,7 @@ class CutEdit:
 
 
 def marked_edit(resource: Resource[Any], obj: KubeObject) -> CutEdit | None:
-    """The present generation of the object, if it is marked and nobody has confirmed it."""
+    """Return the edit to the present generation if it is marked and not confirmed."""
     annotations, generation = obj.metadata.annotations or {}, str(obj.metadata.generation)
     held, _, missing = annotations.get(PRUNED_GENERATION, "").partition(":")
     if held != generation or annotations.get(CONFIRM_GENERATION) == generation:
@@ -124,14 +124,14 @@ def marked_edit(resource: Resource[Any], obj: KubeObject) -> CutEdit | None:
 def unmarked_edit(
     resource: Resource[Any], obj: KubeObject, read: ReadGenerations, *, complete: bool
 ) -> CutEdit | None:
-    """The present generation of the object, if it must be marked; None if there is no need to.
+    """Return the edit to the present generation if it must be marked, else None.
 
     Args:
         resource: of the object.
         obj: the object.
-        read: its generations that were read, the present one included.
-        complete: whether the definition is complete. Until then only an edit that has certainly
-            come meanwhile is marked.
+        read: the generations read so far, including the present one.
+        complete: whether the definition is complete. Until then only an edit that certainly came
+            while it was incomplete is marked.
     """
     generation = obj.metadata.generation
     if read.cut != generation or read.whole == generation:

@@ -1,7 +1,7 @@
-"""The wait of an object for its installed definition; the object is left as it is meanwhile.
+"""Leaves an object unchanged until its installed definition is known.
 
-A new generation counts once the schema was read after it came: before, a definition that drops
-fields may have read it, which the watch that is still open does not tell.
+A new generation counts only after the schema has been read again. Before that, a definition that
+drops fields may have read it, and the open watch does not show that.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CHECK_INTERVAL: Final = 1.0
-"""Seconds between two looks at a definition that is to be read in a moment."""
+"""Seconds between two checks of a definition that will be read in a moment."""
 
 FAILED_CHECK_INTERVAL: Final = 30.0
-"""The same after it could not be read."""
+"""Seconds between two checks after it could not be read."""
 
 
 def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | None:
-    """The plan that writes nothing and says why; None if the object can be believed."""
+    """Return a plan that writes nothing and reports why; None if the object can be trusted."""
     events = definition.events(())
     if events:
         return Plan(commit=_mark(definition), events=events, requeue_after=EVENT_INTERVAL)
@@ -40,7 +40,7 @@ def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | N
 
 
 def is_left_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> bool:
-    """True if no status is written either, not even one that names a failed write."""
+    """Return whether no status is written either, not even one that names a failed write."""
     if obj.metadata.terminating:
         return False
     is_doubtful = bool(definition.missing) or definition.unverified
@@ -48,17 +48,17 @@ def is_left_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> bool:
 
 
 def believed(goal: T | Problem, definition: InstalledDefinition) -> T | Problem:
-    """The goal of the object; the problem of an edit that is held, if there is one."""
+    """Return the goal of the object, or the problem of a held edit if there is one."""
     return goal if definition.cut is None else definition.cut.problem
 
 
 def is_about_cut_edit(problem: Problem | None) -> bool:
-    """True if a specification is not invalid, but may have been cut."""
+    """Return whether the problem is that a valid specification may have been cut."""
     return problem is not None and problem.reason == SPEC_PRUNED
 
 
 def remember(plan: Plan, definition: InstalledDefinition) -> Plan:
-    """The same plan, with the generations that the next one is to know of, if they have changed."""
+    """Return the plan with the generations for the next plan, if they have changed."""
     return plan if definition.read is None else replace(plan, memory=definition.read)
 
 
@@ -67,7 +67,7 @@ def _mark(definition: InstalledDefinition) -> MergePatch | None:
 
 
 def wait_for_definition(obj: KubeObject, definition: InstalledDefinition) -> Plan:
-    """Look again in a moment; after a failure to read it, an event says what is waited for."""
+    """Return a plan that checks again soon; after a failed read, an event reports the wait."""
     message = what_is_awaited(obj, definition)
     if not message:
         return Plan(requeue_after=CHECK_INTERVAL)
@@ -76,7 +76,7 @@ def wait_for_definition(obj: KubeObject, definition: InstalledDefinition) -> Pla
 
 
 def what_is_awaited(obj: KubeObject, definition: InstalledDefinition) -> str:
-    """The fields that the generation waits for after a failure, empty if there was none."""
+    """Return a sentence about the wait after a failed read, empty if there was none."""
     if not definition.unread:
         return ""
     return (

@@ -1,7 +1,7 @@
 """The status of an object whose reconcile raised an exception.
 
-The kind itself failed and cannot compute it. Only the condition `Ready` is changed, which every
-kind sets itself as soon as it can reconcile again.
+The kind itself failed and cannot compute the status. Only the condition `Ready` changes, which
+every kind sets itself as soon as it can reconcile again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def error_status(primary: KubeObject, reason: str, message: str, now: datetime) -> StatusPatch:
-    """The status in which `Ready` is False because of this error, and all else is as it was."""
+    """Return the status with `Ready` False because of this error, and the rest unchanged."""
     present = [*conditions_in(stored_status(primary))]
     conditions = ConditionSet(present, primary.metadata.generation, now)
     conditions.set(READY, "False", reason, message)

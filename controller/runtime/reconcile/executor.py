@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.writer import Writer
 
 BATCH = 64
-"""Writes of one reconcile at most; the next reconcile carries out the rest of the plan."""
+"""Maximum writes of one reconcile; the next reconcile carries out the rest of the plan."""
 
 FAILED_READ = "FailedRead"
 """Reason of the event and the condition when a plan's live read failed."""
@@ -175,7 +175,7 @@ class Executor:
         return outcome
 
     def forget(self, uid: str) -> None:
-        """The object no longer exists."""
+        """Forget an object that no longer exists."""
         self._statuses.forget(uid)
         self._widths.pop(uid, None)
         self._failed_groups.pop(uid, None)
@@ -183,7 +183,7 @@ class Executor:
         self._unwritable.forget(uid)
 
     def forget_pruned_fields(self) -> None:
-        """Another definition may store what was pruned."""
+        """Forget pruned fields: a changed definition may store them."""
         self._statuses.forget_pruned_fields()
 
     async def _look_up(self, execution: PlanExecution) -> PlanOutcome:
@@ -204,7 +204,7 @@ class Executor:
         return PlanOutcome(Result.MORE)
 
     async def _commit(self, run: _ExecutionState) -> bool:
-        """Return whether the stages may follow."""
+        """Write the commit; return whether the stages may follow."""
         commit = run.execution.plan.commit
         if commit is None:
             return True
@@ -235,11 +235,11 @@ class Executor:
                 return
 
     def _due(self, run: _ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
-        """The writes that repeat no repair too soon."""
+        """Return the writes without repairs that would be repeated too soon."""
         return tuple(write for write in writes if not self._must_wait(run, write))
 
     async def _probe(self, run: _ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
-        """Try what has failed before by one write; the writes that may follow."""
+        """Try a group that has failed before by one write; return the writes that may follow."""
         probe = run.failed_groups.probe(writes)
         if probe is not None:
             await self._perform(run, probe)
@@ -289,7 +289,7 @@ class Executor:
             run.report_of_silence = asyncio.create_task(self._status(run), name="silence")
 
     def _must_wait(self, run: _ExecutionState, write: Write) -> bool:
-        """True if the write repeats a repair that was undone, and must not be sent yet."""
+        """Return whether the write repeats an undone repair and must not be sent yet."""
         repairs = self._repairs.get(run.execution.owner.uid)
         wait = repairs.wait(write, self._now()) if repairs is not None else 0.0
         if repairs is None or wait <= 0:
@@ -300,12 +300,12 @@ class Executor:
         return True
 
     def _contested(self, execution: PlanExecution) -> list[Repair]:
-        """The fields that another writer keeps changing back."""
+        """Return the repairs of fields that another writer keeps changing back."""
         repairs = self._repairs.get(execution.owner.uid)
         return repairs.contested(self._now()) if repairs is not None else []
 
     async def _write_primary(self, run: _ExecutionState, write: Write) -> WriteResult:
-        """Write the object itself; an event says it if the server refuses that."""
+        """Write the object itself; report a refusal with an event."""
         result, uid = await self._perform(run, write), run.primary.metadata.uid
         if result.outcome is WriteOutcome.DONE:
             self._unwritable.written(uid, write)
@@ -321,10 +321,10 @@ class Executor:
             run.execution.emit(event)
 
     async def _status(self, run: _ExecutionState) -> float | None:
-        """Write the status if it differs; seconds until the key must be reconciled again.
+        """Write the status if it differs; return the seconds until the next reconcile is due.
 
-        A status that reports failures follows from what was observed: it would take back what a
-        commit has stored since. The next reconcile reports them, to which the commit leads.
+        A status that reports failures follows from the observation and would undo what a commit
+        has stored since. The reconcile that the commit causes reports them.
         """
         execution = run.execution
         requeue_after = execution.plan.requeue_after
@@ -405,7 +405,7 @@ class _ExecutionState:
 
     @property
     def failing(self) -> bool:
-        """True if the status reports what went wrong."""
+        """True if the status reports a failure."""
         return self.execution.failing or bool(self.failures_to_report)
 
     @property
@@ -465,7 +465,7 @@ class _ExecutionState:
             self.primary = result.obj
 
     def write_held(self, failure: Failure) -> None:
-        """A write is not tried this time, because it has failed before."""
+        """Record a write that is not tried this time, because it has failed before."""
         self._outcomes.add(WriteOutcome.FAILED)
         self.slow_start.record_failure(failure.write)
         self.failures.append(failure)
@@ -505,7 +505,7 @@ def _is_primary(run: _ExecutionState, write: Write) -> bool:
 
 
 def _verb(write: Write) -> str:
-    """The label of metrics: an update is a patch, or one of the status."""
+    """Return the verb for metrics: updates are divided into those of the status and others."""
     verb = verb_of(write)
     if verb != "update":
         return verb
@@ -513,7 +513,7 @@ def _verb(write: Write) -> str:
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:
-    """The shorter of two waits, None being no wait at all."""
+    """Return the shorter of two waits; None stands for no wait."""
     return min((wait for wait in (one, other) if wait is not None), default=None)
 
 

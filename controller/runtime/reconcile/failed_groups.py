@@ -1,11 +1,11 @@
 """Lets the writes of one object that keep failing take turns.
 
-Creates of the same resource and scope are alike, and so are deletes: one that fails predicts the
+Creates of the same resource and scope are alike, and so are deletes: one failure predicts the
 others. Any other write is a group of its own. Once groups of an object have failed, each reconcile
-tries one of them by a single write, in turn. When that succeeds, all are released. An object so
-costs as few requests while ten things fail as while one does, and the end of a failure is noticed
-as soon. Of deletes that fail another one is tried each time, and what has failed comes last: it may
-be one object alone that must not be deleted.
+tries one of them with a single write, in turn. Its success releases all groups. So an object with
+ten failures costs as few requests as one with a single failure, and the end of a failure is noticed
+as soon. A group of deletes tries another object each time, and failed ones come last, because the
+server may refuse to delete one object only.
 """
 
 from __future__ import annotations
@@ -63,31 +63,31 @@ class FailedGroups:
         self.waiting = self.failures.keys() - {self.turn}
 
     def held(self, write: Write) -> Failure | None:
-        """The last failure of the group of this write, if that group waits for its turn."""
+        """Return the last failure of this write's group, if the group waits for its turn."""
         group = _group_of(write)
         return replace(self.failures[group], write=write) if group in self.waiting else None
 
     def probe(self, writes: Sequence[Write]) -> Write | None:
-        """The single write by which the failed group is tried before the others of these."""
+        """Return the write that tries the failed group, if it is among these; it is sent first."""
         tried = self.in_order(writes)
         return next((write for write in tried if _group_of(write) == self.turn), None)
 
     def in_order(self, writes: Sequence[Write]) -> list[Write]:
-        """The writes in their order, but last what could not be deleted before."""
+        """Return the writes in order, with failed deletes at the end."""
         if not self.undeleted:
             return list(writes)
         ranks = {target: rank for rank, target in enumerate(self.undeleted)}
         return sorted(writes, key=lambda write: ranks.get(write.target, -1))
 
     def succeeded(self, write: Write) -> None:
-        """A write succeeded: if its group was tried, release all."""
+        """Record a successful write: if it tried its group, release all groups."""
         if _group_of(write) == self.turn:
             self.turn = None
             self.waiting.clear()
             self.failures.clear()
 
     def failed(self, failure: Failure) -> None:
-        """A write failed: its group waits for its next turn."""
+        """Record a failed write: its group waits for its next turn."""
         group = _group_of(failure.write)
         self.failures.pop(group, None)
         self.failures[group] = failure

@@ -1,4 +1,4 @@
-"""The other writers of a field: `metadata.managedFields` of an object as the server returns it."""
+"""Finds the other writer of a field in `metadata.managedFields`, as the server returns it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.repairs import Path
 
 SOMEBODY: Final = "another writer"
-"""In words, a writer that nothing names."""
+"""The words for a writer whose name is unknown."""
 
 _UNTRACKED: Final = "before-first-apply"
-"""Manager of all that was written before the server tracked managers."""
+"""Manager of fields that were written before the server tracked managers."""
 
 
 def other_writer(obj: Mapping[str, Any], path: Path, *, own: str) -> str:
-    """The manager besides `own` that last wrote the field, in words.
+    """Return the words for the manager other than `own` that last wrote the field.
 
-    A field that was removed has no manager any more; then it may be any of the others.
+    A removed field has no manager; then it may be any of the others.
     """
     metadata: Mapping[str, Any] = obj.get("metadata") or {}
     entries: list[dict[str, Any]] = metadata.get("managedFields") or []

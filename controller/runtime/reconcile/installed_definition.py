@@ -1,7 +1,7 @@
 """Finds the fields that a planner relies on and the installed definition of its kind lacks.
 
-The API server drops what its definition lacks from every object, also when it reads one that is
-stored already. Each kind names the fields whose absence would delete, start or repeat something.
+The API server drops fields that its definition lacks from every object, even when it reads a stored
+one. Each kind names the fields whose absence would delete, start or repeat something.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ DEFINITION_COMPLETE: Final = "DefinitionComplete"
 """Type of the condition; it is present only while something is wrong with the definition."""
 
 EVENT_INTERVAL: Final = 600.0
-"""Seconds between two events about an object that is not written, so that nothing else tells."""
+"""Seconds between two events about an object whose status is not written meanwhile."""
 
 
 def remedy(command: str = "manta crds") -> str:
-    """The remedy for missing fields, given the command that prints a complete definition."""
+    """Return the remedy for missing fields, given the command that prints a complete definition."""
     return (
         f"Install this operator's definitions ({command} | kubectl apply -f -) and apply the "
         "manifest again"
@@ -51,16 +51,16 @@ class InstalledDefinition:
     """The installed definition of a kind, as far as the planner relies on it.
 
     Attributes:
-        kind: its kind.
+        kind: name of the kind.
         consequence: what the operator does while fields are missing.
         missing: paths of fields that it lacks.
         error: why it could not be read; empty if it was.
-        awaited: whether it is not certain yet that cached objects were read by it.
-        unverified: whether the object was edited since the definition was read.
+        awaited: whether it is not yet certain that cached objects were read by it.
+        unverified: whether the object was edited after the definition was read.
         unread: why neither could be found out, empty if it will be in a moment.
-        remedy: what the user does about fields that are missing.
-        cut: the edit of the object that is held, because a definition may have cut it.
-        read: the generations of the object that were read so far; None if the process knows that.
+        remedy: what the user can do about missing fields.
+        cut: the held edit of the object, because a definition may have cut it.
+        read: the generations of the object read so far; None if the process remembers them already.
     """
 
     kind: str = ""
@@ -112,7 +112,7 @@ class DefinitionReader:
         resource: of the kind.
         relied_on: gives the paths that its planner relies on, for a schema.
         consequence: what the operator does while one of them is missing, without a full stop.
-        remedy: what the user does then, without a full stop.
+        remedy: what the user can do about it, without a full stop.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class DefinitionReader:
         self._definition = InstalledDefinition()
 
     def __call__(self, reads: CacheReader, obj: KubeObject | None = None) -> InstalledDefinition:
-        """The definition as it was last read, for one object if one is meant."""
+        """Return the definition as it was last read, with the state of `obj` if one is given."""
         installed = reads.installed_schema(self._resource)
         if installed is not self._installed:
             self._installed, self._definition = installed, self._read(installed)
@@ -144,7 +144,7 @@ class DefinitionReader:
     def _with_generations(
         self, found: InstalledDefinition, obj: KubeObject, memory: object
     ) -> InstalledDefinition:
-        """Add what was read of the object before, and the edit of it that is held."""
+        """Add the generations of the object read before, and its held edit."""
         before = memory if isinstance(memory, ReadGenerations) else ReadGenerations()
         generation, is_certain = obj.metadata.generation, not (found.unverified or found.awaited)
         cut, read = marked_edit(self._resource, obj), before
@@ -159,7 +159,7 @@ class DefinitionReader:
         return replace(found, cut=cut, read=read if read != before else None)
 
     def _read(self, installed: InstalledSchema) -> InstalledDefinition:
-        """While cached objects may be read by the definition before, its gaps count too."""
+        """Count the gaps of the previous definition too, while it may have read cached objects."""
         lost = [
             path
             for schema in (installed.schema, installed.previous)
@@ -180,14 +180,14 @@ class DefinitionReader:
 
 
 class DefinitionsReader:
-    """Reads the installed definitions of a kind and of another one that its planner relies on."""
+    """Reads the installed definitions of a kind and of another kind that its planner relies on."""
 
     def __init__(self, own: DefinitionReader, other: DefinitionReader) -> None:
         self._own = own
         self._other = other
 
     def __call__(self, reads: CacheReader, obj: KubeObject) -> InstalledDefinition:
-        """That of the kind itself; that of the other one if only it lacks something."""
+        """Return the kind's own definition, or the other one's if only that lacks something."""
         own, other = self._own(reads, obj), self._other(reads)
         if own.missing or not other.missing:
             return own
@@ -195,6 +195,6 @@ class DefinitionsReader:
 
 
 def missing_fields(schema: ObjectSchema, paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths that objects lose, without those below another one."""
+    """Return the paths that objects lose, without those below another one."""
     lost = [path for path in paths if schema.lacks(path)]
     return tuple(path for path in lost if not any(path.startswith(f"{other}.") for other in lost))

@@ -34,7 +34,7 @@ async def read_live(client: Client, target: Target) -> KubeObject | None:
 
 
 def subject_of(lookup: Lookup | LiveList | LogTail) -> str:
-    """Describes what is read, for messages."""
+    """Describe the lookup for messages."""
     match lookup:
         case Lookup(target):
             return f"{target.resource.kind} {target.name}"
@@ -59,7 +59,7 @@ class LookupReader:
     async def look_up(self, owner: Owner, lookup: Lookup | LiveList | LogTail) -> KubeError | None:
         """Answer one lookup and return the error if a read failed.
 
-        A `LogTail` never fails: that the log is unavailable is an answer as well.
+        A `LogTail` never fails: an unavailable log is a result too.
         """
         try:
             match lookup:
@@ -75,7 +75,7 @@ class LookupReader:
         return None
 
     async def other_writer(self, target: Target, path: Path) -> str:
-        """Find who besides this process writes a field; caches drop `managedFields`.
+        """Read the object live, because caches drop `managedFields`, and return the other writer.
 
         A deletion leaves no trace of its writer.
         """
@@ -94,8 +94,8 @@ class LookupReader:
     async def _list(self, owner: Owner, lookup: LiveList) -> None:
         """List metadata, then read the owner's objects that no cache shows.
 
-        Metadata decode even if an object does not fit its type, so that such an object does not
-        hide the others.
+        Metadata can be decoded even if an object does not fit its type, so that such an object
+        does not hide the others.
         """
         resource, namespace = lookup.resource, lookup.namespace
         client, continue_ = self._client.for_flow(owner.uid), ""

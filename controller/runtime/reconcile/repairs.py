@@ -1,9 +1,9 @@
 """Repairs of fields that another writer changes back, and of objects that it deletes.
 
-Two writers that each insist on a value would overwrite each other at the speed of events. So the
-same repair of the same field is repeated with back-off, and from the third on the other writer is
-named on the object. An object that is created again under its name is repaired as a whole. Pods are
-not: each has a name of its own, and their planner replaces them with a back-off of its own.
+Two writers that insist on different values would overwrite each other at the speed of events. So
+equal repairs of a field are repeated with back-off, and from the third on the object names the
+other writer. Creating an object again under its name counts as a repair of the whole object. Pods
+are exempt: each has a new name, and their planner replaces them with its own back-off.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMED_AFTER = 3
 """Equal repairs of one field after which the other writer is named."""
 
 FORGOTTEN_AFTER = 300.0
-"""Seconds after which a repair that was not needed again counts as the first one."""
+"""Seconds without a repeated repair after which the next one counts as the first."""
 
 _BACKOFF = Backoff(base=1.0, cap=60.0)
 
@@ -56,7 +56,7 @@ class Repair:
         target: the object.
         path: the field.
         value: the value that the operator wants.
-        count: equal repairs, one after the other; 0 for an object that was created once.
+        count: number of consecutive equal repairs; 0 for an object that was created once.
         at: clock time of the last one, in seconds.
         writer: who changes it back; empty until it is named.
     """
@@ -101,7 +101,7 @@ class Repairs:
     def unnamed(self, write: Write, now: float) -> list[Repair]:
         """The repairs that this write repeats and whose other writer is to be named now.
 
-        Nobody is named for the status: it would be said in what the other writer overwrites.
+        For the status no writer is named: the other writer would overwrite that report.
         """
         if not self._known or subresource_of(write) == "status":
             return []
@@ -113,7 +113,7 @@ class Repairs:
         ]
 
     def record(self, write: Write, now: float) -> None:
-        """This write was carried out."""
+        """Record that this write was carried out."""
         if isinstance(write, Delete):
             self._known.pop(_key(write.target, WHOLE), None)  # nobody else deletes it
         for path, value in _fields_of(write):
@@ -125,14 +125,14 @@ class Repairs:
             self._known[key] = Repair(write.target, path, value, count, now, writer)
 
     def undone(self, write: Write) -> Failure | None:
-        """The report about a create that somebody who is named makes useless."""
+        """Return the report about a create that a named writer keeps undoing."""
         repair = self._known.get(_key(write.target, WHOLE)) if isinstance(write, Create) else None
         if repair is None or not repair.writer:
             return None
         return Failure(write, DELETED_AGAIN, str(repair))
 
     def contested(self, now: float) -> list[Repair]:
-        """The fields whose other writer is named; those repaired long ago are forgotten."""
+        """Return the repairs whose other writer is named; forget those made long ago."""
         self._known = {
             key: repair for key, repair in self._known.items() if now - repair.at < FORGOTTEN_AFTER
         }
@@ -151,14 +151,14 @@ class Repairs:
 
 
 def _key(target: Target, path: Path) -> tuple[Target, Path]:
-    """An object is the same, whichever part of the owner depends on the write."""
+    """Return the key of a repair, which does not depend on the scope of the write."""
     return replace(target, scope=""), path
 
 
 def _fields_of(write: Write) -> list[tuple[Path, Any]]:
-    """The fields that a write changes, with the wanted values. The status counts as one field.
+    """Return the fields that a write changes, with the wanted values.
 
-    A created object counts as one field of itself, whatever its content.
+    The status counts as one field, and so does a created object, whatever its content.
     """
     match write:
         case Create() if write.target.resource is not PODS:

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from workqueue import Clock
 
 CONCURRENCY = 8
-"""Expectations resolved at the same time, without those whose requests take long."""
+"""Expectations resolved at the same time, apart from those whose requests take long."""
 
 PATIENCE = 0.5
-"""Seconds after which the next expectation need not wait for the one before."""
+"""Seconds for which a slow request delays the next expectation."""
 
 SLOW = 4096
-"""Expectations at most whose requests take long. Each takes a few kilobytes."""
+"""Maximum expectations whose requests take long. Each takes a few kilobytes."""
 
 IN_FLIGHT_INTERVAL = 5.0
 """Seconds between two checks of a write that is in flight."""
@@ -112,7 +112,7 @@ class ExpectationResolver:
             self._requeue(reference, resolved=resolved)
 
     def _owner_of_unknown(self, reference: ObjectReference) -> str:
-        """Uid of the owner for whom the outcome of a write is to be found out; else empty."""
+        """Return the uid of the owner whose write has an unknown outcome, else empty."""
         expectation = self._expectations.get(reference)
         if expectation is None or not expectation.outcome_unknown or expectation.presumed_failed:
             return ""
@@ -120,7 +120,7 @@ class ExpectationResolver:
         return owner.uid if owner is not None else ""
 
     async def _try(self, reference: ObjectReference) -> bool:
-        """Resolve the expectation of an object, whatever that raises; whether it succeeded."""
+        """Resolve an object's expectation and log exceptions; return whether it succeeded."""
         self._in_progress.add(reference)
         try:
             return await self._resolve(reference)
@@ -131,7 +131,7 @@ class ExpectationResolver:
             self._in_progress.discard(reference)
 
     async def _resolve(self, reference: ObjectReference) -> bool:
-        """Return whether this succeeded; otherwise it is retried with back-off."""
+        """Resolve an expectation; return whether that succeeded, otherwise it is retried."""
         expectation = self._expectations.get(reference)
         if expectation is None or (
             expectation.write is not None and not expectation.outcome_unknown
@@ -148,7 +148,7 @@ class ExpectationResolver:
         return await self._read_live(reference, expectation)
 
     async def _repeat(self, owner: Owner, write: Write, expectation: Expectation[Any]) -> bool:
-        """Return whether the outcome is known now."""
+        """Repeat a write; return whether its outcome is known now."""
         result = await self._writer.perform(owner, write, repetition=True)
         target = f"{write.target.resource} {write.target.key}"
         _log.info("write.repeated", target=target, outcome=result.outcome.value)
@@ -195,10 +195,10 @@ class ExpectationResolver:
 
 
 def _is_to_be_repeated(expectation: Expectation[Any], owner: Owner) -> bool:
-    """Return whether repeating the write tells its outcome, and is safe.
+    """Return whether repeating the write shows its outcome and is safe.
 
-    Nothing is created for a terminating owner (EXP-12). The outcome of a delete after which the
-    store does not show the object any more is read live, like that of any object it lost (EXP-24).
+    Nothing is created for a terminating owner (EXP-12). A deleted object that the store no longer
+    shows is read live, like any object that has left the store (EXP-24).
     """
     match expectation.write:
         case Create():

@@ -1,7 +1,7 @@
 """Creates and deletes objects in growing steps: 1, 2, 4, ... at once (EXP-10).
 
-A quota or an admission webhook that refuses every create then costs a few requests instead of a
-thousand, and so does one that refuses every delete.
+A quota or an admission webhook that refuses every create or delete then costs a few requests
+instead of a thousand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Write
 
 MAX_WIDTH = 64
-"""Writes of one group that are sent at once, at most."""
+"""Maximum writes of one group that are sent at once."""
 
 SlowStartGroup: TypeAlias = "tuple[str, Resource[Any], str]"
 """Verb, resource and scope: writes that are alike, so that one failure predicts the others."""
@@ -28,7 +28,7 @@ class SlowStart:
     """The slow start of one plan, group by group.
 
     Args:
-        widths: writes at once that each group has reached in the last batch of the plan.
+        widths: number of writes at once that each group reached in the plan's last batch.
     """
 
     def __init__(self, widths: Mapping[SlowStartGroup, int]) -> None:
@@ -37,11 +37,11 @@ class SlowStart:
 
     @property
     def widths(self) -> Mapping[SlowStartGroup, int]:
-        """Writes at once that each group has reached, for the next batch."""
+        """Width that each group has reached, for the next batch."""
         return self._widths
 
     def record_failure(self, write: Write) -> None:
-        """Begin no more writes in the group of this one."""
+        """Send no more writes in the group of this one."""
         self._failed.add(_group_of(write))
 
     async def run(

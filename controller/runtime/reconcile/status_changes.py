@@ -1,7 +1,7 @@
 """Compares a wanted status with the present one.
 
 A failing object is reconciled again and again, and the server may word each refusal differently.
-A condition whose message differs only in what varies keeps the message that it has.
+A condition keeps its message if the new one differs only in ids, numbers and the like.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _CONDITIONS: Final = "conditions"
 
 
 def stored_status(obj: KubeObject) -> Mapping[str, Any]:
-    """The present status as plain data, with the members' names as the API has them."""
+    """Return the present status as plain data, with the field names of the API."""
     status: Any = msgspec.to_builtins(getattr(obj, "status", None))
     return cast("Mapping[str, Any]", status) if isinstance(status, Mapping) else {}
 
 
 def conditions_in(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The conditions of a status, leaving out what is not one."""
+    """Yield the conditions of a status, without members that are not objects."""
     listed: Any = status.get(_CONDITIONS)
     for each in cast("list[Any]", listed) if isinstance(listed, list | tuple) else ():
         if isinstance(each, Mapping):
@@ -37,7 +37,7 @@ def conditions_in(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def keep_messages(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The wanted status with the present message of each condition that says the same."""
+    """Return the wanted status, with the present message of each condition that means the same."""
     if _CONDITIONS not in wanted:
         return dict(wanted)
     said = {_outcome(each): str(each.get("message", "")) for each in conditions_in(present)}
@@ -65,7 +65,7 @@ def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> b
 
 
 def _say_the_same(before: str, message: str) -> bool:
-    """True for equal folds; where both are cut, what varies in length moves their ends."""
+    """Return whether the folds are equal, up to the end of messages that were cut."""
     if before == message or len(before) < LONGEST_MESSAGE or len(message) < LONGEST_MESSAGE:
         return fold(before) == fold(message)
     one, other = (fold(text.rsplit(" ", 1)[0]) for text in (before, message))  # less a cut word
@@ -73,7 +73,7 @@ def _say_the_same(before: str, message: str) -> bool:
 
 
 def _outcome(condition: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words of a condition, as text: what others have written may be anything."""
+    """Return type, status and reason as text: other writers may have stored any value."""
     return tuple(str(condition.get(field)) for field in ("type", "status", "reason"))
 
 

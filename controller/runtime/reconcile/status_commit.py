@@ -1,4 +1,4 @@
-"""The patch that stores a step of a state machine in the status, before anything follows from it.
+"""The patch that stores a step of a state machine in the status before its effects.
 
 It is for `Plan.commit`. Its precondition is the observed resourceVersion, so the whole step is
 stored exactly once or not at all.
@@ -25,14 +25,14 @@ def status_commit(
     status: Mapping[str, Any],
     on_success: Event | None = None,
 ) -> MergePatch:
-    """The patch of the status of the object with this metadata.
+    """Return the patch of an object's status.
 
     Args:
-        resource: of the object.
-        meta: its metadata as observed.
-        scope: of the write.
-        status: the changes, a merge patch.
-        on_success: the event that reports the step.
+        resource: resource of the object.
+        meta: metadata of the object as observed.
+        scope: scope of the write.
+        status: the changes, as a merge patch.
+        on_success: event that reports the step.
     """
     return MergePatch(
         Target(resource, meta.namespace, meta.name, scope),

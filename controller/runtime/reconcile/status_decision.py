@@ -1,4 +1,4 @@
-"""Decides whether a status is written, or not now, or not at all."""
+"""Decides whether a status is written now, later or not at all."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from controller.runtime.plan import StatusPatch
 
 MESSAGE_INTERVAL: Final = 300.0
-"""Seconds at least from a status write that names a failure to one that only changes messages."""
+"""Minimum seconds from a status write that names a failure to one that only changes messages."""
 
 UNWRITTEN_INTERVAL: Final = 120.0
-"""Seconds at least between two attempts to write a status while other writes of its object fail in
+"""Minimum seconds between two attempts to write a status while other writes of its object fail in
 the same way as when it could not be written."""
 
 
@@ -33,9 +33,9 @@ class StatusDecision:
     """A decision about one status.
 
     Attributes:
-        patch: a merge patch of the status, to be written now; None if nothing is.
-        wait: seconds until the status is due; None if it is written now, or no time changes that.
-        wanted: the status with the messages that are to stay.
+        patch: merge patch of the status to write now; None to write nothing.
+        wait: seconds until the status is due; None if it is written now or not at all.
+        wanted: the wanted status, with the messages that stay.
     """
 
     patch: dict[str, Any] | None = None
@@ -63,7 +63,7 @@ class _StatusHistory:
 
 
 class StatusDecisions:
-    """Decides about statuses from what was written before; all that it remembers is by uid.
+    """Decides about statuses from earlier writes, which it remembers by uid.
 
     Args:
         now: monotonic seconds.
@@ -82,7 +82,8 @@ class StatusDecisions:
             obj: the object with its present status.
             status: the plan's patch; `interval` and `urgent` count.
             wanted: what is to be written, with the conditions that the runtime adds.
-            failing: whether the status reports a failure; its words alone are no reason to write.
+            failing: whether the status reports a failure; then new messages alone are written
+                only after `MESSAGE_INTERVAL`.
         """
         history, present = self._history(obj.metadata.uid), stored_status(obj)
         wanted = keep_messages(present, wanted) if failing else wanted
@@ -99,31 +100,31 @@ class StatusDecisions:
         return StatusDecision(patch, wanted=wanted)
 
     def stays_unwritten(self, uid: str, reasons: frozenset[str]) -> bool:
-        """Return whether a status is not tried: it failed lately, and so do other writes again.
+        """Return whether a status is not tried, because it and the same other writes failed lately.
 
         Args:
-            uid: of the object.
-            reasons: of the failures of other writes.
+            uid: uid of the object.
+            reasons: reasons for which other writes failed.
         """
         history = self._history(uid)
         held = bool(history.reasons) and history.reasons == reasons
         return held and history.refused_at + UNWRITTEN_INTERVAL > self._now()
 
     def committed(self, uid: str) -> None:
-        """A commit has changed the status."""
+        """Record that a commit has changed the status."""
         self._history(uid).written_at = self._now()
 
     def written(
         self, stored: KubeObject, wanted: Mapping[str, Any], *, names_failure: bool
     ) -> None:
-        """A status was written.
+        """Record a written status and the fields that the server pruned.
 
-        KubeRay's definitions prune fields of ours; writing them again would change nothing. Times
-        are not compared: that of a pruned condition is a new one in every plan.
+        KubeRay's definitions prune some of Manta's fields; writing them again would change nothing.
+        Times are not compared, because a pruned condition gets a new one in every plan.
 
         Args:
             stored: the object that the server returned.
-            wanted: the status that it was to have.
+            wanted: the status that was sent.
             names_failure: whether the status names a failure that will not resolve in a moment.
         """
         history = self._history(stored.metadata.uid)
@@ -134,16 +135,16 @@ class StatusDecisions:
         history.refused_at, history.reasons = -math.inf, frozenset()
 
     def refused(self, uid: str, reasons: frozenset[str]) -> None:
-        """A status could not be written, while other writes failed for these reasons."""
+        """Record that a status could not be written while other writes failed for `reasons`."""
         history = self._history(uid)
         history.refused_at, history.reasons = self._now(), reasons
 
     def forget(self, uid: str) -> None:
-        """The object no longer exists."""
+        """Forget an object that no longer exists."""
         self._histories.pop(uid, None)
 
     def forget_pruned_fields(self) -> None:
-        """Another definition may store what was pruned."""
+        """Forget pruned fields: a changed definition may store them."""
         for history in self._histories.values():
             history.pruned = {}
 

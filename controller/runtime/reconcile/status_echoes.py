@@ -1,7 +1,7 @@
 """Recognises watch events that only show what this process wrote about a failure.
 
-A failing key is not reconciled because of its own report: each attempt would cause the next one,
-at the speed of events instead of that of the back-off (WQ-24).
+The report of a failing key must not cause its next reconcile: attempts would follow each other at
+the speed of events instead of the back-off's (WQ-24).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class StatusEchoes:
-    """The reports of failing keys, by the revision of the object that each led to.
+    """Remembers the revision that each failing key's report led to.
 
     An event may arrive before the response to the write that caused it. So events during a
-    reconcile are only collected; at its end it is known whose they were.
+    reconcile are collected and judged at its end.
     """
 
     def __init__(self) -> None:
@@ -26,14 +26,14 @@ class StatusEchoes:
         self._collected: dict[str, list[str]] = {}
 
     def begin(self, key: str) -> None:
-        """A reconcile of the key begins."""
+        """Start to collect events, because a reconcile of the key begins."""
         self._collected[key] = []
 
     def end(self, key: str, report: str) -> bool:
-        """Return whether the key must be reconciled again because of an event that came meanwhile.
+        """Return whether an event during the reconcile requires another one.
 
         Args:
-            key: whose reconcile has ended.
+            key: key whose reconcile has ended.
             report: revision that its report led to; empty if it has not failed.
         """
         if report:
@@ -56,6 +56,6 @@ class StatusEchoes:
 
 
 def _only_status_differs(old: KubeObject, new: KubeObject) -> bool:
-    """True if metadata are equal, and with them the generation, which changes with `spec`."""
+    """Return whether metadata is equal, including the generation, which changes with `spec`."""
     before, after = old.metadata, new.metadata
     return replace(before, resource_version=after.resource_version) == after

@@ -1,8 +1,8 @@
-"""Fields of pod templates that the API server does not know.
+"""Reports fields of pod templates that the API server does not know.
 
-Manta's definitions keep pod templates as they are, so that a field with a typing error is stored,
-and dropped without a word when the pod is created. The object is served all the same; a condition
-and an event name each such field.
+Manta's definitions keep pod templates as they are, so that a misspelt field is stored and then
+silently dropped when the pod is created. The object is reconciled all the same; a condition and an
+event name each such field.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SHOWN: Final = 10
 
 
 class UnknownFieldFinder:
-    """Finds the unknown fields of an object's pod templates; once per object and pod schema.
+    """Finds the unknown fields of an object's pod templates, once per object and pod schema.
 
     Args:
-        find: gives those of an object, by the schema of pods.
+        find: returns the unknown fields of an object, given the schema of pods.
     """
 
     def __init__(self, find: Callable[[Any, ObjectSchema], Iterable[UnknownField]]) -> None:
@@ -40,7 +40,7 @@ class UnknownFieldFinder:
         self._memo = IdentityMemo(self._message)
 
     def __call__(self, obj: KubeObject, reads: CacheReader) -> str:
-        """A sentence that names the fields; empty if there are none, or no schema is known."""
+        """Return a sentence that names the fields; empty without such fields or a schema."""
         pod = reads.installed_schema(PODS).schema
         if pod is not self._pod:
             self._pod, self._memo = pod, IdentityMemo(self._message)
@@ -52,7 +52,7 @@ class UnknownFieldFinder:
 
 
 def describe(fields: Sequence[UnknownField]) -> str:
-    """The sentence of the condition, empty if there are no such fields."""
+    """Return the message of the condition, empty if there are no such fields."""
     if not fields:
         return ""
     shown = ", ".join(map(str, fields[:_SHOWN]))
@@ -62,14 +62,14 @@ def describe(fields: Sequence[UnknownField]) -> str:
 
 
 def set_fields_known(conditions: ConditionSet, message: str) -> None:
-    """The condition, present only while there are unknown fields."""
+    """Set the condition while there are unknown fields, remove it otherwise."""
     conditions.set_if(FIELDS_KNOWN, "False", "UnknownFields", message)
 
 
 def unknown_field_events(
     conditions: Sequence[Mapping[str, Any]], message: str
 ) -> tuple[Event, ...]:
-    """The event, unless the stored condition has the same message."""
+    """Return the event, unless the stored condition has the same message."""
     known = find_condition(conditions, FIELDS_KNOWN) or {}
     if not message or known.get("message") == stored_message(message):
         return ()

@@ -1,4 +1,4 @@
-"""Reports with an event that an object cannot be written: its own status cannot say so."""
+"""Reports by an event that an object cannot be written, because its status cannot report it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAILED_UPDATE: Final = "FailedUpdate"
 
 
 class UnwritableObjects:
-    """The objects that the server refused to change, with its last words about each part."""
+    """The objects that the server refused to change, with the last refusal of each part."""
 
     def __init__(self) -> None:
         self._refusals: dict[str, dict[str, str]] = {}  # folded, by uid and part
@@ -34,14 +34,14 @@ class UnwritableObjects:
         return Event("Warning", FAILED_UPDATE, "Update", note)
 
     def written(self, uid: str, write: Write) -> None:
-        """Forget the refusal of this part: it was written."""
+        """Forget the refusal of a part that was written."""
         refusals = self._refusals.get(uid, {})
         refusals.pop(_part_of(write), None)
         if not refusals:
             self.forget(uid)
 
     def forget(self, uid: str) -> None:
-        """Forget all refusals: the object no longer exists."""
+        """Forget all refusals of an object that no longer exists."""
         self._refusals.pop(uid, None)
 
 

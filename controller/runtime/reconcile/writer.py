@@ -72,7 +72,7 @@ class WriteResult:
 
     @property
     def failure(self) -> Failure | None:
-        """For the status: None if it worked or will be planned again."""
+        """The failure to report in the status; None after a success or if a new plan follows."""
         if self.error is None or self.outcome in {
             WriteOutcome.DONE,
             WriteOutcome.CONFLICT,
@@ -84,7 +84,7 @@ class WriteResult:
 
     @property
     def reason(self) -> str:
-        """The error in one word, the server's if it gave one."""
+        """The error in one word, the server's reason if there is one."""
         if self.outcome is WriteOutcome.NAMESPACE_TERMINATING:
             return NAMESPACE_TERMINATING
         if isinstance(self.error, StatusError) and self.error.status.reason:
@@ -95,8 +95,8 @@ class WriteResult:
 class Writer:
     """Carries out writes on behalf of an owner.
 
-    Never raises an error that a server may respond with: the result carries it. A cancelled write
-    is recorded as unknown, and the cancellation propagates (EXP-40).
+    The result carries errors of the server; they are never raised. A cancelled write is recorded as
+    unknown, and the cancellation propagates (EXP-40).
 
     Args:
         client: sends the requests.
@@ -126,10 +126,10 @@ class Writer:
         """Carry out one write and record its outcome.
 
         If a `repetition` is rejected, the outcome of the first attempt is still unknown.
-        `on_silence` is called while the server has not answered for long.
+        `on_silence` is called when the server takes long to answer.
 
         Raises:
-            ValueError: a create that lets the server choose the name; it could not be repeated
+            ValueError: the create lets the server choose the name, so it could not be repeated
                 (EXP-31).
         """
         if isinstance(write, Create) and _metadata(write).get("name") != write.target.name:
@@ -210,7 +210,7 @@ class Writer:
     async def _on_already_exists(
         self, client: Client, owner: Owner, write: Create, error: AlreadyExists
     ) -> WriteResult:
-        """The name exists: from an earlier attempt of ours, or with another owner (EXP-33)."""
+        """Find out whether the existing object is from an earlier attempt (EXP-33)."""
         try:
             found = await read_live(client, write.target)
         except KubeError:
@@ -282,7 +282,7 @@ class Writer:
                 return await self._replace(client, write)
 
     async def _replace(self, client: Client, write: Replace) -> KubeObject | None:
-        """The object as replaced, None if it already has all wanted values."""
+        """Replace the object and return it; None if it already has all wanted values."""
         target = write.target
         resource, namespace, name = target.resource, target.namespace, target.name
         present = await client.get_raw(resource, namespace, name)
@@ -305,7 +305,7 @@ class Writer:
     ) -> WriteResult:
         """Read the object live; `Invalid` is a conflict only if the object has changed.
 
-        It is not read again as long as the store shows what the last read has found.
+        It is not read again while the store shows what the last read found.
         """
         target = write.target
         known = self._expectations.peek(target)
@@ -334,7 +334,7 @@ class Writer:
 def _silence_of(
     write: Write, report: Callable[[Failure], None] | None
 ) -> Callable[[KubeError], None] | None:
-    """The function that a client calls while the server is silent; None if nobody wants to know."""
+    """Return the function that a client calls while the server is silent; None without `report`."""
     if report is None:
         return None
     return lambda error: report(
@@ -364,13 +364,13 @@ def _namespace_terminating(error: KubeError) -> bool:
 
 
 def _lacks_owner(write: Create, obj: KubeObject) -> bool:
-    """Return whether the body asks for an owner that the object has not."""
+    """Return whether the body requests an owner that the object does not have."""
     uid = requested_owner(_metadata(write), write.target.namespace)
     return bool(uid) and not is_owned_by(obj.metadata, uid)
 
 
 def _body_with_secret(write: Create) -> Mapping[str, Any]:
-    """The body merged with its secret part, which is generated for this request only."""
+    """Return the body merged with its secret part, which is generated for this request only."""
     return write.body if write.secret is None else apply_merge_patch(write.body, write.secret())
 
 
@@ -379,7 +379,7 @@ def _metadata(write: Create) -> Mapping[str, Any]:
 
 
 def _admission_mismatch(write: Create, obj: KubeObject) -> str:
-    """A sentence if admission changed the requested labels or owner, else empty (EXP-43)."""
+    """Return a sentence if admission changed the requested labels or owner, else empty (EXP-43)."""
     requested: Mapping[str, str] = _metadata(write).get("labels") or {}
     labels = obj.metadata.labels or {}
     changed = sorted(name for name, value in requested.items() if labels.get(name) != value)
