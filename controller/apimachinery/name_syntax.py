@@ -10,8 +10,13 @@ _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _DNS_1035_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
+def is_dns_label(value: str) -> bool:
+    """Return whether `value` is at most 63 lower-case letters, digits and inner dashes."""
+    return len(value) <= 63 and _DNS_LABEL.fullmatch(value) is not None
+
+
 def is_dns_1035_label(value: str) -> bool:
-    """True if `value` is at most 63 lower-case letters, digits and dashes, the first a letter."""
+    """Return whether `value` is such a label, and begins with a letter."""
     return len(value) <= 63 and _DNS_1035_LABEL.fullmatch(value) is not None
 
 

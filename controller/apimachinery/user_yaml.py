@@ -108,6 +108,8 @@ def read_yaml_documents(text: str | bytes, limits: Limits) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InvalidYaml(f"is not YAML: {error.problem}{where}") from error
+    except yaml.reader.ReaderError as error:
+        raise InvalidYaml("is not YAML: it is not text in UTF-8 or UTF-16") from error
     except _ANYTHING_WRONG as error:
         raise InvalidYaml("is not YAML: a value is not what its form says") from error
 

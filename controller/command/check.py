@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 import controller
+from controller.command.remedies import with_remedy
 from controller.kube.client import Client
 from controller.kube.errors import KubeError
 from controller.kube.http import HttpTransport
@@ -30,7 +31,7 @@ async def check(*, kubeconfig: str | None, context: str | None) -> int:
     try:
         version = await client.request_json("GET", "/version")
     except KubeError as error:
-        sys.stderr.write(f"manta: the API server does not answer: {error}\n")
+        sys.stderr.write(f"manta: the operator could not start here: {with_remedy(error)}\n")
         return 1
     finally:
         await transport.aclose()

@@ -6,7 +6,7 @@ from controller.ray.api.feature_gates import GATES
 
 
 def gates_help() -> str:
-    """All gates with their defaults, and those without effect."""
+    """Describe all gates with their defaults, and those without effect."""
     real = [
         f"{name} ({'on' if gate.default else 'off'})"
         for name, gate in GATES.items()
@@ -15,6 +15,6 @@ def gates_help() -> str:
     missing = [name for name, gate in GATES.items() if gate.fixed is False]
     return (
         f"switch features on or off by KubeRay's names, with their defaults: {', '.join(real)}. "
-        f"Accepted without effect, because the feature does not exist yet: {', '.join(missing)}; "
+        f"Gates without effect, because the feature does not exist yet: {', '.join(missing)}; "
         "objects that need one of these for their protection are refused"
     )

@@ -57,7 +57,7 @@ def load_one(path: Path, resource: Resource[Any]) -> tuple[Json, list[Json]]:
     documents = load(path)
     found = [each for each in documents if each.get("kind") == resource.kind]
     if len(found) != 1:
-        raise ConfigurationError(f"{path} holds {len(found)} {resource.kind}s; give one")
+        raise ConfigurationError(f"{path} holds {len(found)} {resource.kind}s; it must hold one")
     return found[0], [each for each in documents if each not in found]
 
 

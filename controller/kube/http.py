@@ -8,11 +8,12 @@ the environment are ignored.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from asyncio import sslproto
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, urlencode
 from weakref import WeakSet
 
@@ -242,7 +243,7 @@ def _url(base: str, request: Request) -> URL:
 
 def _classified(error: Exception, request: str) -> NotSent | OutcomeUnknown:
     """Return the exception for `error`: `NotSent` if no connection was established."""
-    text = f"{request}: {error or type(error).__name__}"
+    text = f"{request}: {_description(error)}"
     never_connected = (
         aiohttp.ClientConnectorError,
         aiohttp.ClientHttpProxyError,
@@ -250,3 +251,13 @@ def _classified(error: Exception, request: str) -> NotSent | OutcomeUnknown:
         aiohttp.InvalidURL,
     )
     return NotSent(text) if isinstance(error, never_connected) else OutcomeUnknown(text)
+
+
+def _description(error: Exception) -> str:
+    """Return the text of an error; aiohttp adds the address of an object in memory to some."""
+    if type(error) in {aiohttp.ClientConnectorError, aiohttp.ClientConnectorDNSError}:
+        cause = cast("aiohttp.ClientConnectorError", error)
+        number = cause.os_error.errno or 0
+        reason = os.strerror(number) if number > 0 else cause.os_error.strerror or cause.os_error
+        return f"Cannot connect to {cause.host}:{cause.port}: {reason}"
+    return str(error) or type(error).__name__

@@ -212,8 +212,8 @@ def _choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> _Ch
             f"No current context is set in {listing}. Choose one with --context or "
             f"`kubectl config use-context`; available: {contexts.names()}."
         )
-    chosen, _ = contexts.find(named, f"asked for, in {listing}")
-    whose = f"of context {named!r}, in {listing}"
+    chosen, _ = contexts.find(named, f"in {listing}")
+    whose = f"for context {named!r} in {listing}"
     cluster, cluster_folder = _Section.merge("clusters", files).find(
         chosen.get("cluster", ""), whose
     )
@@ -249,12 +249,12 @@ class _Section:
         """Return the content of a named entry and the folder of the file that contains it."""
         if str(name) not in self.entries:
             raise ConfigurationError(
-                f"There is no {self.singular} {name!r} ({whose}). There are: {self.names()}."
+                f"There is no {self.singular} {name!r} {whose}. There are: {self.names()}."
             )
         content, path = self.entries[str(name)]
         if content is not None and not isinstance(content, dict):
             raise ConfigurationError(
-                f"The {self.singular} {name!r} is not a mapping ({whose}). Correct it."
+                f"The {self.singular} {name!r} {whose} is not a mapping. Correct it."
             )
         return cast("dict[str, Any]", content or {}), path.absolute().parent
 

@@ -6,6 +6,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from controller.apimachinery.name_syntax import is_dns_label
+
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 """Severities, from the most verbose to the least."""
 
@@ -100,6 +102,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ValueError("reconcile_timeout_seconds must not be negative")
         if not 0 <= self.debug_port <= _HIGHEST_PORT:
             raise ValueError(f"debug_port must be between 0 and {_HIGHEST_PORT}")
+        self._check_places()
+
+    def _check_places(self) -> None:
+        for namespace in self.namespaces:
+            if not is_dns_label(namespace):
+                raise ValueError(f"namespaces: {namespace!r} is not the name of a namespace")
         for name in ("metrics_address", "health_address"):
             try:
                 parse_address(getattr(self, name))

@@ -106,7 +106,7 @@ def test_planning_against_a_server_does_without_the_embedded_cluster(tree, unrea
 
 @pytest.mark.slow
 def test_planning_offline_says_what_it_needs(tree):
-    done = manta(tree, "plan", "--all", "--offline")
+    done = manta(tree, "plan", "--offline", "-f", str(ROOT / "examples" / "raycluster.yaml"))
     assert done.returncode == 2
     assert "--offline needs the embedded API server" in done.stderr
     assert "pip install" in done.stderr

@@ -177,7 +177,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "no such cluster": (
         config() | {"clusters": []},
-        "There is no cluster 'one' .of context 'one'",
+        "There is no cluster 'one' for context 'one'",
     ),
     "no such user": (config() | {"users": None}, "There is no user 'one'"),
     "nameless entry": (

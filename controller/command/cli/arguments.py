@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    import argparse
     from typing import TypeAlias
 
     from controller.ray.api import FeatureGates
@@ -22,18 +22,29 @@ def add_kubeconfig(command: argparse.ArgumentParser) -> None:
     command.add_argument("--context", help="kubeconfig context to use instead of the current one")
 
 
+def port(text: str) -> int:
+    """Read the number of a port.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    if text.isascii() and text.isdigit() and 0 < int(text) < 2**16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
+
+
 def add_log_level(command: argparse.ArgumentParser) -> None:
-    """From which level on lines are logged."""
+    """Add the option for the lowest severity to log."""
     command.add_argument(
         "--log-level",
         choices=["debug", "info", "warning", "error"],
         default="info",
-        help="least severity that is logged",
+        help="lowest severity to log",
     )
 
 
 def add_output(command: argparse.ArgumentParser, *formats: str, text: str | None = None) -> None:
-    """The format of what is printed, by default the first; `text` is the help."""
+    """Add the option for the format of the output, by default the first; `text` is the help."""
     command.add_argument("-o", "--output", choices=formats, default=formats[0], help=text)
 
 
@@ -45,26 +56,26 @@ def add_machine(command: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=PATH",
         dest="images",
-        help="run pods as processes; those of image NAME (any tag, unless NAME has one) with the "
-        "programs of a virtual environment; may be repeated",
+        help="run pods as processes, and those of image NAME (any tag, unless NAME has one) with "
+        "the programs of the virtual environment PATH; may be repeated",
     )
     command.add_argument(
         "--isolation",
         choices=["auto", "namespaces", "shim", "shared"],
         default="auto",
-        help="how pods that are processes are kept apart (default: the best that is possible here)",
+        help="how to isolate pods that run as processes (default: the strongest that works here)",
     )
 
 
 def add_feature_gates(command: argparse.ArgumentParser) -> None:
-    """KubeRay's feature gates; `feature_gates` reads them."""
+    """Add the option for KubeRay's feature gates; `feature_gates` reads it."""
     from controller.command.feature_gates import gates_help  # noqa: PLC0415
 
     command.add_argument("--feature-gates", default="", metavar="NAME=BOOL,...", help=gates_help())
 
 
 def feature_gates(options: argparse.Namespace) -> FeatureGates:
-    """The chosen feature gates.
+    """Return the chosen feature gates.
 
     Raises:
         ConfigurationError: there is no such gate.

@@ -26,9 +26,9 @@ def _add_take_over(commands: Commands) -> None:
         "take-over",
         help="start Manta in the place of KubeRay's operator",
         description="Hand all RayClusters, RayJobs, RayServices and RayCronJobs from KubeRay's "
-        "operator to Manta without touching a pod. Stops before anything is changed if a pod would "
-        "have to go, or if the image does not start. If it fails after KubeRay was stopped, or you "
-        "press ^C, KubeRay is started again.",
+        "operator to Manta without touching a pod. Nothing is changed if a pod would have to go or "
+        "if the image does not start. If a step fails after KubeRay's operator was stopped, or you "
+        "press ^C, it is started again.",
         epilog="Exit status: 0 Manta is in charge, 1 KubeRay stays in charge, 2 unusable input, "
         "3 a pod would have to go, 130 interrupted. Needs helm, unless --no-install is given.",
     )
@@ -36,7 +36,7 @@ def _add_take_over(commands: Commands) -> None:
         "--image",
         default="",
         metavar="REPOSITORY:TAG",
-        help="Manta's image, which the cluster can pull; it is run once before KubeRay is stopped",
+        help="Manta's image, which the cluster can pull; it runs once before KubeRay is stopped",
     )
     command.add_argument(
         "--image-pull-secret",
@@ -47,13 +47,17 @@ def _add_take_over(commands: Commands) -> None:
         help="Secret in that namespace for pulling the image; may be repeated",
     )
     command.add_argument(
-        "--chart", type=Path, dest="chart_path", help="Manta's chart (default: the checkout's)"
+        "--chart",
+        type=Path,
+        dest="chart_path",
+        metavar="FOLDER",
+        help="Manta's chart (default: that of the checkout)",
     )
     command.add_argument(
         "--no-install",
         action="store_false",
         dest="chart",
-        help="stop after KubeRay's operator is gone; you start Manta yourself",
+        help="only stop KubeRay's operator; you start Manta yourself",
     )
     _add_operators(command)
     command.set_defaults(start=_take_over)
@@ -73,7 +77,7 @@ def _add_hand_back(commands: Commands) -> None:
         "--no-uninstall",
         action="store_false",
         dest="chart",
-        help="Manta does not run from the chart, and you have stopped it already",
+        help="uninstall nothing: Manta was not installed from the chart, and you have stopped it",
     )
     _add_operators(command)
     command.set_defaults(start=_hand_back, image="", pull_secrets=[], chart_path=None)
@@ -81,15 +85,22 @@ def _add_hand_back(commands: Commands) -> None:
 
 def _add_operators(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "-n", "--namespace", default="default", help="of both operators (default: default)"
+        "-n",
+        "--namespace",
+        default="default",
+        help="namespace of both operators (default: default)",
     )
     command.add_argument(
         "--deployment",
         default="kuberay-operator",
-        help="name of KubeRay's operator (default: kuberay-operator)",
+        help="Deployment of KubeRay's operator (default: kuberay-operator)",
     )
     command.add_argument(
-        "--timeout", type=float, default=120.0, help="seconds that a step may take (default: 120)"
+        "--timeout",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="longest time for a step (default: 120)",
     )
     add_kubeconfig(command)
     add_output(

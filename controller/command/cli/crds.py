@@ -17,13 +17,13 @@ def add(commands: Commands) -> None:
     crds = commands.add_parser(
         "crds",
         help="print the CustomResourceDefinitions",
-        description="Print the definitions for `manta crds | kubectl apply -f -`.",
+        description="Print the definitions. To install them: manta crds | kubectl apply -f -",
     )
     crds.add_argument(
         "--kind",
         choices=["ray", "workspace"],
         default="ray",
-        help="which definitions: those of Ray's kinds, or of Kaito's (default: ray)",
+        help="definitions of Ray's kinds or of Kaito's (default: ray)",
     )
     add_output(crds, "yaml", "json")
     crds.set_defaults(start=_start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from controller.command.cli.arguments import add_output
+from controller.command.cli.arguments import add_output, port
 
 if TYPE_CHECKING:
     from controller.command.cli.arguments import Commands
@@ -26,7 +26,7 @@ or, with the program in the image:
 Each replica has a page of its own, which says whether it leads. `manta debug -o json` prints the
 page as it is served, for jq; docs/operations.md explains each field.
 
-The level of the log is changed without the page: SIGUSR1 makes it more verbose, SIGUSR2 less.
+Signals change the level of the log: SIGUSR1 makes it more verbose, SIGUSR2 less.
 
 Exit status: 0 printed, 1 nothing answers, 2 unusable input.
 """
@@ -38,16 +38,16 @@ def add(commands: Commands) -> None:
         "debug",
         help="show what a running operator is doing",
         description="Show what a running operator is doing: objects in back-off and why, own "
-        "writes that its caches do not show yet, watches, Ray's dashboards, the event loop and "
+        "writes that its caches do\nnot show yet, watches, Ray's dashboards, the event loop and "
         "tasks.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     debug.add_argument(
         "--port",
-        type=int,
+        type=port,
         default=DEFAULT_PORT,
-        help=f"of the page, on this machine (default: {DEFAULT_PORT})",
+        help=f"port of the page on this machine (default: {DEFAULT_PORT})",
     )
     add_output(debug, "text", "json", text="json is the page as it is served (default: text)")
     debug.set_defaults(start=_start)

@@ -33,27 +33,30 @@ def add(commands: Commands) -> None:
     """Add `manta demo`."""
     demo = commands.add_parser(
         "demo",
-        help="watch a cluster become ready, grow, shrink and be deleted, a job run, an upgrade, or "
-        "a model get its GPU node",
-        description="Embedded cluster, operator and an example in one process. The exit status "
-        "says whether everything worked. " + FULL_PACKAGE,
+        help="show a cluster, a job, an upgrade or a model from beginning to end",
+        description="Run an embedded cluster, the operator and an example in one process. "
+        + FULL_PACKAGE,
+        epilog="Exit status: 0 everything worked, 1 something failed, 2 unusable input.",
     )
     demo.add_argument(
         "--kind",
         choices=sorted(EXAMPLES),
         default="raycluster",
-        help="a RayCluster with simulated pods (default), a Workspace whose node is simulated and "
-        "whose model server is a stand-in, or with real Ray a RayJob, a RayService that is "
-        "upgraded, or a RayCluster that scales itself or whose workers are replaced while a job "
-        "runs on them; the environment of Ray (about 500 MB) is made once",
+        help="with simulated pods: raycluster (default), which becomes ready, grows, shrinks and "
+        "is deleted. With a simulated GPU node and a stand-in for the model: workspace. With real "
+        "Ray, whose environment (about 500 MB) is created once: rayjob, which is retried; "
+        "rayservice and rayservice-incremental, which are upgraded under traffic; autoscaling, a "
+        "RayCluster that scales itself; rolling, whose workers are replaced while a job runs",
     )
     demo.add_argument(
         "--chart",
         type=Path,
         metavar="FILE",
-        help="with rayservice-incremental: draw capacity, weight and requests over time (SVG)",
+        help="with rayservice-incremental: write an SVG of capacity, weight and requests over time",
     )
-    demo.add_argument("-f", "--file", type=Path, help="a manifest of that kind")
+    demo.add_argument(
+        "-f", "--file", type=Path, help="manifest to use instead of the example of that kind"
+    )
     add_machine(demo)
     demo.set_defaults(start=_start)
 

@@ -21,31 +21,33 @@ def add(commands: Commands) -> None:
     dev = commands.add_parser(
         "dev",
         help="run an embedded Kubernetes with the operator in it",
-        description="An API server and a simulated node in this process, for kubectl and for "
-        "trying manifests. Adds a context to a kubeconfig, says which, and takes it out at the "
-        "end. Nothing is kept. " + FULL_PACKAGE,
+        description="Run an API server and a simulated node in this process, for kubectl and for "
+        "trying manifests. The command adds a context to a kubeconfig, prints which, and removes "
+        "it at the end. Nothing is stored. " + FULL_PACKAGE,
     )
     dev.add_argument(
         "--name",
         type=_run_name,
-        help="of this cluster, for several at once; its context is manta-NAME (default: dev, or "
-        "the first free one of dev-2, dev-3 and so on)",
+        help="name of this cluster, to run several at once; its context is manta-NAME (default: "
+        "dev, or the first free one of dev-2, dev-3 and so on)",
     )
     dev.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
     dev.add_argument(
         "--kubeconfig",
         type=Path,
-        help="file that gets the context; it may hold others (default: one in ~/.cache/manta)",
+        help="kubeconfig to add the context to (default: one in ~/.cache/manta)",
     )
-    dev.add_argument("--no-operator", action="store_true", help="only the cluster")
+    dev.add_argument(
+        "--no-operator", action="store_true", help="run the cluster without the operator"
+    )
     dev.add_argument(
         "--crds", type=Path, help="file or folder of CRDs to install instead of Manta's own"
     )
     dev.add_argument(
         "--ray",
         action="store_true",
-        help="run pods as processes with real Ray; its environment (about 500 MB) is made once, in "
-        "~/.cache/manta",
+        help="run pods as processes with real Ray; its environment (about 500 MB) is created "
+        "once, in ~/.cache/manta",
     )
     dev.add_argument(
         "--workspaces",
@@ -83,6 +85,6 @@ def _start(options: argparse.Namespace) -> int:
 def _run_name(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", text):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no name: use at most 40 lower-case letters, digits and dashes"
+            f"{text!r} is not a name: use at most 40 lower-case letters, digits and dashes"
         )
     return text

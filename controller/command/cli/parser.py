@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
+from typing import TYPE_CHECKING
 
 from controller import __version__
 from controller.command.cli import change_operator, crds, debug, demo, dev, plan, rollout, run
+from controller.command.cli.command_parser import CommandParser
+
+if TYPE_CHECKING:
+    import argparse
 
 
 def parser() -> argparse.ArgumentParser:
     """A parser whose result has `start`, which runs the subcommand and returns the exit status."""
-    manta = argparse.ArgumentParser(
+    manta = CommandParser(
         prog="manta",
         description="Manta, a Kubernetes operator for Ray.",
-        epilog="Exit status: 0 success or clean stop, 1 failed while running, 2 unusable input.",
+        epilog="Exit status: 0 success or clean stop, 1 failed, 2 unusable input; `manta COMMAND "
+        "--help` names others.",
     )
     manta.add_argument("--version", action="version", version=f"manta {__version__}")
     commands = manta.add_subparsers(title="commands", required=True, metavar="COMMAND")

@@ -26,36 +26,38 @@ def add(commands: Commands) -> None:
         "plan",
         help="show what applying a manifest would do",
         description="Show what would be created, changed, replaced and deleted if a manifest were "
-        "applied, or what the operator would do about the objects as they are, by its own "
-        "planner. Nothing is written: the API server is only asked for dry runs, of the manifest "
-        "and of every object that the operator would write, and what it would refuse is shown. "
-        "For a RayService the order in which its clusters come and go is shown, with the most "
-        "pods, CPUs and GPUs that they ask for on the way; for a RayCluster under RollingUpdate, "
-        "the steps in which its pods are replaced, and how long new ones need to be ready.",
-        epilog="Exit status: 0 planned, 1 an object would be refused, 2 unusable input, "
-        "3 something forbidden would happen.",
+        "applied, or what the operator would do with the existing objects; its own planner "
+        "decides. Nothing is written: the API server gets only dry runs, of the manifest and of "
+        "every object that the operator would write, and its refusals are shown. For a "
+        "RayService the plan shows the order in which clusters are created and deleted, and the "
+        "most pods, CPUs and GPUs that they request on the way; for a RayCluster under "
+        "RollingUpdate, the steps in which pods are replaced, and how long new pods must be "
+        "ready.",
+        epilog="Exit status: 0 planned, 1 an object would be refused, 2 unusable input or no "
+        "answer from the cluster, 3 something forbidden would happen.",
     )
     what = plan.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "-f", "--file", type=Path, help="manifest, a folder of manifests, or - for standard input"
     )
-    what.add_argument("--all", action="store_true", help="all existing objects")
+    what.add_argument("--all", action="store_true", help="plan for all existing objects")
     plan.add_argument(
         "-n",
         "--namespace",
         default="",
-        help="for manifests that name none (default); with --all only this one (all)",
+        help="namespace of manifests that name none (default: default); with --all, the only "
+        "namespace to plan for (default: all)",
     )
     plan.add_argument(
         "--forbid",
         action="append",
         choices=["create", "change", "replace", "delete"],
         default=[],
-        help="fail if this would happen to anything but by an upgrade that is in progress; may "
-        "be repeated",
+        help="fail if this would happen to an object, except by an upgrade that is in progress; "
+        "may be repeated",
     )
     plan.add_argument(
-        "--offline", action="store_true", help="plan for an empty cluster instead of asking one"
+        "--offline", action="store_true", help="plan for an empty cluster, without asking one"
     )
     add_kubeconfig(plan)
     add_feature_gates(plan)

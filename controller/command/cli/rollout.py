@@ -19,11 +19,11 @@ def add(commands: Commands) -> None:
     rollout = commands.add_parser(
         "rollout",
         help="watch, pause, resume and undo the rolling update of a RayCluster or a fleet",
-        description="What `kubectl rollout` is for Deployments. A RayCluster is rolled out if its "
-        "spec.upgradeStrategy.type is RollingUpdate: an edit of its pod templates then replaces "
-        "its pods a few at a time. `manta plan` shows the steps of an edit beforehand. "
-        "A RayClusterFleet, whose copies are replaced as a whole, is watched, paused and resumed "
-        "in the same way; it keeps no history.",
+        description="Do for RayClusters what `kubectl rollout` does for Deployments. A RayCluster "
+        "has rolling updates if its spec.upgradeStrategy.type is RollingUpdate: an edit of its pod "
+        "templates then replaces its pods a few at a time. `manta plan` shows the steps "
+        "beforehand. A RayClusterFleet replaces whole copies; its updates can be watched, paused "
+        "and resumed, but it keeps no history.",
         epilog="Examples: manta rollout status raycluster/example; manta rollout undo "
         "raycluster/example --to-revision 3.",
     )
@@ -32,20 +32,20 @@ def add(commands: Commands) -> None:
     _add(
         actions,
         "pause",
-        "replace nothing further for now",
-        "Pods that are being drained are still replaced; then nothing is until the rolling update "
-        "is resumed. Edits made meanwhile wait too.",
+        "pause a rolling update",
+        "Finish replacing the pods that are being drained, and replace no others until the rolling "
+        "update is resumed. Edits made meanwhile wait too.",
     )
-    _add(actions, "resume", "go on with a paused rolling update", "Go on where it was paused.")
+    _add(actions, "resume", "continue a paused rolling update", "Continue where it was paused.")
     undo = _add(
         actions,
         "undo",
-        "bring earlier pod templates back",
-        "Put the pod templates, ray start parameters, resources, labels and rayVersion of an "
-        "earlier revision back into the specification; the pods follow as after every edit. "
-        "Numbers of replicas and all other fields stay as they are. Groups that were added or "
-        "removed since are named and left alone. A tool that applies manifests from elsewhere, "
-        "such as Argo CD, will put its own back: undo it there too.",
+        "restore earlier pod templates",
+        "Write the pod templates, ray start parameters, resources, labels and rayVersion of an "
+        "earlier revision back into the specification; the pods follow as after any edit. Numbers "
+        "of replicas and all other fields stay as they are. Groups that were added or removed "
+        "since are named and left alone. A tool that applies manifests, such as Argo CD, would "
+        "overwrite this: undo the edit there too.",
     )
     undo.add_argument(
         "--to-revision",
@@ -53,7 +53,7 @@ def add(commands: Commands) -> None:
         default=0,
         metavar="N",
         dest="revision",
-        help="the revision to go back to (default: the one before the present one)",
+        help="revision to restore (default: the one before the present one)",
     )
     undo.add_argument(
         "--dry-run", action="store_true", help="print what would change, and change nothing"
@@ -61,7 +61,7 @@ def add(commands: Commands) -> None:
     history = _add(
         actions,
         "history",
-        "list the revisions that can be brought back",
+        "list the revisions that can be restored",
         "The operator keeps the last ten sets of pod templates as ControllerRevisions. "
         "CHANGE-CAUSE is the annotation kubernetes.io/change-cause that the RayCluster had.",
     )
@@ -79,8 +79,8 @@ def _add_status(actions: Commands) -> None:
         actions,
         "status",
         "follow a rolling update until it is complete",
-        "Print how far it is, whenever that changes, until all pods have been replaced and are "
-        "ready, or it cannot go on: it has made no progress for progressDeadlineSeconds, the "
+        "Print the progress whenever it changes, until all pods have been replaced and are ready, "
+        "or the update cannot continue: it has made no progress for progressDeadlineSeconds, the "
         "versions of Ray do not fit together, or the head cannot be replaced.",
         epilog="Exit status: 0 complete (with --watch=false: not failed), 1 failed, timed out or "
         "not found, 2 unusable input, 130 interrupted.",
@@ -91,17 +91,20 @@ def _add_status(actions: Commands) -> None:
         "--watch=true",
         action="store_true",
         default=True,
-        help="wait until it is over (default)",
+        help="wait for the end (default)",
     )
     status.add_argument(
-        "--watch=false", dest="watch", action="store_false", help="print how far it is now"
+        "--watch=false",
+        dest="watch",
+        action="store_false",
+        help="print the present progress and exit",
     )
     status.add_argument(
         "--timeout",
         type=_duration,
         default=0.0,
         metavar="DURATION",
-        help="how long to wait, such as 90s or 10m; 0s, the default, is for ever",
+        help="longest time to wait, such as 90s or 10m (default: for ever)",
     )
 
 
@@ -113,10 +116,13 @@ def _add(
         "target",
         nargs="+",
         metavar="TYPE/NAME",
-        help="raycluster/NAME, or raycluster NAME; rayclusterfleet too",
+        help="raycluster/NAME or rayclusterfleet/NAME; a space may replace the slash",
     )
     action.add_argument(
-        "-n", "--namespace", default="", help="of the object (default: that of the context)"
+        "-n",
+        "--namespace",
+        default="",
+        help="namespace of the object (default: that of the context)",
     )
     add_kubeconfig(action)
     add_output(action, "text", "json")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Final
 
 from controller.command.cli.arguments import (
     add_feature_gates,
@@ -19,6 +20,25 @@ if TYPE_CHECKING:
     from controller.command.cli.arguments import Commands
     from controller.runtime.settings import Settings
 
+_OPTIONS: Final = {
+    "debug_port": "--debug-port",
+    "health_address": "--health-address",
+    "metrics_address": "--metrics-address",
+    "namespaces": "--namespace",
+    "sync_timeout_seconds": "--sync-timeout",
+    "workers": "--workers",
+}
+"""Options by the settings that they set."""
+
+
+class _WithDefaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Prints defaults, except where the help describes what an absent option means."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default:
+            return super()._get_help_string(action)
+        return action.help
+
 
 def add(commands: Commands) -> None:
     """Add `manta run`."""
@@ -30,7 +50,7 @@ def add(commands: Commands) -> None:
         help="run the operator against a cluster",
         description="Run the operator. Inside a pod it uses the pod's service account, elsewhere "
         "a kubeconfig.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_WithDefaults,
     )
     add_kubeconfig(run)
     run.add_argument(
@@ -38,14 +58,16 @@ def add(commands: Commands) -> None:
         "--watch-namespace",
         dest="namespaces",
         default="",
-        help="namespaces to watch, separated by commas; empty means all",
+        metavar="NAME,...",
+        help="namespaces to watch, separated by commas (default: all)",
     )
     run.add_argument(
         "--workers",
         "--reconcile-concurrency",
         type=int,
         default=default.workers,
-        help="reconciles that may run at the same time, without those whose requests hang",
+        metavar="NUMBER",
+        help="concurrent reconciles of each kind, apart from those whose requests hang",
     )
     _add_election(run)
     _add_addresses(run, default)
@@ -56,10 +78,10 @@ def add(commands: Commands) -> None:
         nargs="?",
         const=True,
         metavar="BOOL",
-        help="reach Ray's dashboards through the API server's proxy (default: not in a pod)",
+        help="reach Ray's dashboards through the API server's proxy (default: only outside a pod)",
     )
     run.add_argument(
-        "--check", action="store_true", help="say whether the API server can be reached, and end"
+        "--check", action="store_true", help="print whether the API server can be reached, and exit"
     )
     add_feature_gates(run)
     add_log_level(run)
@@ -67,7 +89,7 @@ def add(commands: Commands) -> None:
         "--log-format",
         choices=["auto", "console", "json"],
         default="auto",
-        help="of the lines; auto is console on a terminal, and json elsewhere",
+        help="format of the log; auto is console on a terminal and json elsewhere",
     )
     run.set_defaults(start=_start)
 
@@ -79,14 +101,14 @@ def _add_election(run: argparse.ArgumentParser) -> None:
         nargs="?",
         const=True,
         metavar="BOOL",
-        help="work only while this process holds the lease, and stand by until then (default: in "
-        "a pod)",
+        help="write only while this process holds the lease, and stand by until then (default: "
+        "only in a pod)",
     )
     run.add_argument(
         "--leader-election-namespace",
         default="",
         metavar="NAMESPACE",
-        help="namespace of the lease; empty means that of the pod",
+        help="namespace of the lease (default: that of the pod)",
     )
 
 
@@ -95,20 +117,22 @@ def _add_addresses(run: argparse.ArgumentParser, default: Settings) -> None:
         "--metrics-address",
         "--metrics-addr",
         default=default.metrics_address,
-        help="where /metrics is served; empty turns it off",
+        metavar="HOST:PORT",
+        help="address of /metrics; 0 turns it off",
     )
     run.add_argument(
         "--health-address",
         "--health-probe-bind-address",
         default=default.health_address,
-        help="where /healthz and /readyz are served; empty turns them off",
+        metavar="HOST:PORT",
+        help="address of /healthz, /livez and /readyz; 0 turns them off",
     )
     run.add_argument(
         "--debug-port",
         type=int,
         default=default.debug_port,
         metavar="PORT",
-        help="serve /debug at this port of the loopback interface; 0 turns it off",
+        help="port of /debug on the loopback interface (default: off)",
     )
 
 
@@ -117,13 +141,15 @@ def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
         "--grace-period",
         type=float,
         default=default.grace_seconds,
+        metavar="SECONDS",
         help="seconds that running reconciles get after SIGTERM",
     )
     run.add_argument(
         "--sync-timeout",
         type=float,
         default=default.sync_timeout_seconds,
-        help="seconds until caches that cannot be filled end the process",
+        metavar="SECONDS",
+        help="seconds after which caches that cannot be filled end the process",
     )
 
 
@@ -139,7 +165,7 @@ def _start(options: argparse.Namespace) -> int:
     try:
         settings = settings_of(options)
     except ValueError as error:
-        raise ConfigurationError(str(error)) from error
+        raise ConfigurationError(_with_option(str(error))) from error
     return run_operator(
         run(
             settings,
@@ -152,7 +178,7 @@ def _start(options: argparse.Namespace) -> int:
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    """The settings that the arguments name.
+    """Return the settings that the arguments name.
 
     Raises:
         ValueError: one of them is unusable.
@@ -174,8 +200,14 @@ def settings_of(options: argparse.Namespace) -> Settings:
     )
 
 
+def _with_option(error: str) -> str:
+    """Return the error with the name of the option in place of the setting's."""
+    setting = error[: len(error) - len(error.lstrip(ascii_lowercase + "_"))]
+    return _OPTIONS.get(setting, setting) + error.removeprefix(setting)
+
+
 def _elects(options: argparse.Namespace) -> bool:
-    """As asked for, and else in a pod: a person at a keyboard starts one process."""
+    """Return the choice, or whether this is a pod: a person at a keyboard starts one process."""
     if options.enable_leader_election is not None:
         return options.enable_leader_election
     from_file = options.kubeconfig or options.context or os.environ.get("KUBECONFIG")
@@ -183,7 +215,7 @@ def _elects(options: argparse.Namespace) -> bool:
 
 
 def _truth(text: str) -> bool:
-    """The words that KubeRay's flags understand."""
+    """Read the words that KubeRay's flags accept."""
     if text.lower() in {"1", "t", "true"}:
         return True
     if text.lower() in {"0", "f", "false"}:

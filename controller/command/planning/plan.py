@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -17,6 +18,7 @@ from controller.command.manifests import load
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
 from controller.command.planning.text import write_text
+from controller.command.remedies import with_remedy
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.ray.api.feature_gates import WORKSPACE
 
@@ -68,6 +70,11 @@ async def plan(
     Raises:
         ConfigurationError: unusable file, credentials or API server.
     """
+    if request.offline and not request.file:
+        raise ConfigurationError(
+            "--offline plans for an empty cluster, so there are no existing objects: give a "
+            "manifest with -f, or plan for the cluster without --offline"
+        )
     settings = KindSettings.from_environment(request.feature_gates)
     kinds = kinds_to_plan(settings)
     manifests = _manifests(request.file, kinds) if request.file else None
@@ -81,7 +88,7 @@ async def plan(
         try:
             plans = await _plans(Planner(client, kinds, wall()), request, manifests)
         except KubeError as error:
-            raise ConfigurationError(f"cannot ask the cluster: {error}") from error
+            raise ConfigurationError(f"cannot ask the cluster: {with_remedy(error)}") from error
     if output == "json":
         text = msgspec.json.format(msgspec.json.encode(_by_kind(plans, kinds)), indent=2)
         sys.stdout.write(f"{text.decode()}\n")
@@ -132,13 +139,26 @@ def _manifests(file: Path, kinds: list[Kind[Any]]) -> list[Json]:
         if kind in groups and group == groups[kind]:
             found.append(document)
         else:
-            meta: Json = document.get("metadata") or {}
-            name = meta.get("name", "without name")
-            sys.stderr.write(f"manta plan: left out {kind} {name}\n")
+            left_out = f"{_described(document)}{_suggestion(kind, served)}"
+            sys.stderr.write(f"manta plan: left out {left_out}\n")
     if not found:
-        versions = ", ".join(sorted({kind.primary.api_version for kind in kinds}))
-        raise ConfigurationError(f"{file} holds no {' and no '.join(served)} of {versions}")
+        raise ConfigurationError(
+            f"{file} holds none of the kinds that can be planned: "
+            f"{', '.join(f'{kind.primary.kind} ({kind.primary.api_version})' for kind in kinds)}"
+        )
     return found
+
+
+def _described(document: Json) -> str:
+    meta: Json = document.get("metadata") or {}
+    version = document.get("apiVersion")
+    of = f" of {version}" if version else ""
+    return f"{document.get('kind')} {meta.get('name', 'without name')}{of}"
+
+
+def _suggestion(kind: str, served: Collection[str]) -> str:
+    near = get_close_matches(kind, served, n=1)
+    return f"; did you mean {near[0]}?" if near and near[0] != kind else ""
 
 
 @asynccontextmanager
@@ -148,5 +168,5 @@ async def _connected(request: PlanRequest) -> AsyncGenerator[Client]:
         try:
             client, _ = await stack.enter_async_context(opened)
         except ConfigurationError as error:
-            raise ConfigurationError(f"{error}; --offline plans without a cluster") from error
+            raise ConfigurationError(f"{error} --offline plans without a cluster.") from error
         yield client

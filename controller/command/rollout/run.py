@@ -10,6 +10,7 @@ import msgspec
 
 import controller
 from controller.command.connection import connected
+from controller.command.remedies import with_remedy
 from controller.command.rollout.errors import RolloutError
 from controller.command.rollout.history import show_history
 from controller.command.rollout.pausing import set_paused
@@ -17,7 +18,7 @@ from controller.command.rollout.report import Report
 from controller.command.rollout.status import follow
 from controller.command.rollout.undo import undo
 from controller.command.rollout.workload import parse_workload
-from controller.kube.errors import KubeError
+from controller.kube.errors import ConfigurationError, KubeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,14 +64,17 @@ async def rollout(options: RolloutOptions) -> int:
     """Run the subcommand; returns the exit status, 1 if it could not be done.
 
     Raises:
-        ConfigurationError: no usable credentials.
+        ConfigurationError: no usable credentials, or the arguments name no object.
     """
     opened = connected(USER_AGENT, kubeconfig=options.kubeconfig, context=options.context)
     async with opened as (client, namespace):
         try:
             return await rollout_with(client, options, namespace, sys.stdout)
+        except ConfigurationError:
+            raise
         except (RolloutError, KubeError) as error:
-            sys.stderr.write(f"error: {error}\n")
+            text = with_remedy(error) if isinstance(error, KubeError) else error
+            sys.stderr.write(f"manta rollout: {text}\n")
             return 1
 
 
@@ -80,6 +84,7 @@ async def rollout_with(
     """Run the subcommand with a client; `namespace` is that of objects without one.
 
     Raises:
+        ConfigurationError: the arguments name no object.
         RolloutError: it could not be done; the message says why and what to do.
         KubeError: the API server could not be reached, or refused.
     """

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from controller.command.rollout.errors import RolloutError
 from controller.command.rollout.raycluster import RayClusterRollout
 from controller.command.rollout.rayclusterfleet import RayClusterFleetRollout
+from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,18 +107,18 @@ def parse_workload(words: Sequence[str], namespace: str) -> Workload:
     """Read `TYPE/NAME` or `TYPE NAME`.
 
     Raises:
-        RolloutError: it is something else, or there is no such type.
+        ConfigurationError: it is something else, or there is no such type.
     """
     parts = words[0].split("/") if len(words) == 1 else list(words)
     if len(parts) != 2 or not all(map(_PART.fullmatch, parts)):
-        raise RolloutError(
+        raise ConfigurationError(
             f"{' '.join(words)!r} names no object; write raycluster/NAME, for example "
             "raycluster/example"
         )
     type_, name = parts
     kind = _kind(type_)
     if kind is None:
-        raise RolloutError(f"{type_!r} is not rolled out; there is {', '.join(KINDS)}")
+        raise ConfigurationError(f"{type_!r} cannot be rolled out; {' and '.join(KINDS)} can")
     return Workload(kind, namespace, name)
 
 

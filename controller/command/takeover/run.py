@@ -12,6 +12,7 @@ import msgspec
 
 import controller
 from controller.command.planning import PlanRequest, plan
+from controller.command.remedies import with_remedy
 from controller.command.takeover.deployments import (
     BEFORE,
     DEPLOYMENTS,
@@ -191,7 +192,7 @@ async def _run(
         except ConfigurationError as error:
             failure, status = str(error), 2
         except KubeError as error:
-            failure, status = f"the API server refused: {error}", 1
+            failure, status = f"the API server refused: {with_remedy(error)}", 1
     if options.output == "json":
         summary = {
             "command": command, "namespace": options.namespace, "deployment": options.deployment,

@@ -70,12 +70,12 @@ def test_an_object_is_named_as_kubectl_names_it(words: list[str]):
         (["raycluster/a?b"], "write raycluster/NAME"),
         (["raycluster", "a/status"], "write raycluster/NAME"),
         (["raycluster", "a%2Fb"], "write raycluster/NAME"),
-        (["rayclusters.apps/a"], "'rayclusters.apps' is not rolled out"),
-        (["deployment/a"], "'deployment' is not rolled out; there is raycluster"),
+        (["rayclusters.apps/a"], "'rayclusters.apps' cannot be rolled out"),
+        (["deployment/a"], "'deployment' cannot be rolled out; raycluster and rayclusterfleet can"),
     ],
 )
 def test_anything_else_is_refused_with_what_to_write(words: list[str], message: str):
-    with pytest.raises(RolloutError, match=message):
+    with pytest.raises(ConfigurationError, match=message):
         parse_workload(words, "team")
 
 
@@ -346,5 +346,5 @@ def test_every_command_says_what_it_does(action: str, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         parser().parse_args(["rollout", action, "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "raycluster/NAME, or raycluster NAME" in text
+    assert "raycluster/NAME or rayclusterfleet/NAME" in text
     assert "Exit status:" in text

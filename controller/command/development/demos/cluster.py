@@ -11,7 +11,7 @@ import asyncio
 import random
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -58,7 +58,6 @@ class _Named(msgspec.Struct):
 class _Scalable(msgspec.Struct):
     """The part of a manifest that the demo reads."""
 
-    kind: Literal["RayCluster"]
     metadata: _Named
     spec: _Spec
 
@@ -115,10 +114,15 @@ async def cluster_demo(manifest: Path) -> int:
 
 def _check(documents: list[dict[str, Any]], manifest: Path) -> None:
     """Refuse manifests that the demo cannot run."""
+    other = next((each["kind"] for each in documents if each["kind"] != "RayCluster"), None)
+    if other is not None:
+        raise ConfigurationError(
+            f"{manifest} holds a {other}, and this demo takes RayClusters; --kind chooses another"
+        )
     try:
         clusters = msgspec.convert(documents, list[_Scalable])
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{manifest} is not a RayCluster to play with: {error}") from error
+        raise ConfigurationError(f"{manifest} holds no usable RayCluster: {error}") from error
     if not clusters or not all(cluster.spec.worker_group_specs for cluster in clusters):
         raise ConfigurationError(f"{manifest} holds no RayCluster with a worker group to scale")
 

@@ -27,6 +27,7 @@ from controller.command.development.demos.service import (
     wrong_requests,
 )
 from controller.devcluster.gateway.objects import GATEWAYS
+from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,9 +53,12 @@ async def incremental_demo(
         chart: file for the chart; None draws none.
 
     Raises:
-        ConfigurationError: the manifest cannot be played with, or Ray cannot be installed.
+        ConfigurationError: the manifest or the file of the chart cannot be used, or Ray cannot be
+            installed.
     """
     documents = read_manifest(manifest)
+    if chart is not None and not chart.parent.is_dir():
+        raise ConfigurationError(f"--chart {chart}: there is no folder {chart.parent}")
     summary = ServiceDemoSummary(Traffic(), [])
     shares = MeasuredShares()
     status = await demo_with_real_ray(

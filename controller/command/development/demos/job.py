@@ -97,7 +97,9 @@ def _check(documents: list[Json], manifest: Path) -> None:
     """
     kinds = [str(document.get("kind")) for document in documents]
     if kinds.count(RAYJOBS.kind) != 1:
-        raise ConfigurationError(f"{manifest} holds {kinds.count(RAYJOBS.kind)} RayJobs; give one")
+        raise ConfigurationError(
+            f"{manifest} holds {kinds.count(RAYJOBS.kind)} RayJobs; it must hold one"
+        )
     unknown = sorted(set(kinds) - _RESOURCES.keys())
     if unknown:
         raise ConfigurationError(

@@ -1,0 +1,180 @@
+"""Wrong invocations: each says what to do next, with exit status 2 and without a traceback."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from controller.__main__ import main
+from controller.command.remedies import with_remedy
+from controller.kube.errors import (
+    Forbidden,
+    KubeError,
+    NotFound,
+    NotSent,
+    PathNotFound,
+    Paused,
+    Status,
+    Unauthorized,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER = "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: a}\nspec: {}\n"
+FILES = {
+    "brackets.yaml": "kind: {",
+    "binary.yaml": b"\xff\xfe\x00",
+    "misspelt.yaml": CLUSTER.replace("RayCluster", "RayClustr"),
+    "configmap.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+    "empty.yaml": "",
+    "text.yaml": "hello\n",
+    "cluster.yaml": CLUSTER,
+    "nothing.config": "apiVersion: v1\nkind: Config\n",
+    "broken.config": "{{{",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with files to name and without a cluster anywhere."""
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "dead.config").write_text(kubeconfig(f"http://127.0.0.1:{free_port()}"))
+    (tmp_path / "nowhere.config").write_text(kubeconfig("https://nowhere.invalid"))
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def kubeconfig(server: str) -> str:
+    return yaml.safe_dump(
+        {
+            "current-context": "a",
+            "clusters": [{"name": "a", "cluster": {"server": server}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+        }
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.mark.real_time
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", "the following arguments are required: COMMAND\nSee `manta --help`."),
+        ("paln", "invalid choice: 'paln' (choose from"),
+        ("--verson", "manta: there is no option --verson; did you mean --version?"),
+        ("plan --fil cluster.yaml", "manta plan: there is no option --fil; did you mean --file?"),
+        ("plan --offlin=1", "no option --offlin; did you mean --offline?\nSee `manta plan --help`"),
+        ("plan -f cluster.yaml more", "manta plan: unexpected: more\nSee `manta plan --help`."),
+        ("plan -f cluster.yaml -- --offline", "manta plan: unexpected: "),
+        ("plan --zzz", "manta plan: there is no option --zzz\n"),
+        ("plan", "one of the arguments -f/--file --all is required"),
+        ("plan -f missing.yaml", "cannot read missing.yaml: No such file or directory"),
+        ("plan -f brackets.yaml", "brackets.yaml is not YAML"),
+        ("plan -f binary.yaml", "binary.yaml is not YAML: it is not text"),
+        ("plan -f text.yaml", "text.yaml holds a document that is no object: 'hello'"),
+        ("plan -f folder", "folder holds no .yaml, .yml or .json file"),
+        ("plan -f empty.yaml", "empty.yaml holds none of the kinds that can be planned: RayClust"),
+        ("plan -f configmap.yaml", "left out ConfigMap a of v1\n"),
+        ("plan -f misspelt.yaml", "left out RayClustr a of ray.io/v1; did you mean RayCluster?"),
+        ("plan -f cluster.yaml", "does not exist. Name a file with --kubeconfig or KUBECONFIG"),
+        ("plan -f cluster.yaml", "or run in a pod. --offline plans without a cluster.\n"),
+        ("plan -f cluster.yaml --kubeconfig gone", "gone does not exist. Name a file with --kube"),
+        ("plan -f cluster.yaml --kubeconfig nothing.config", "Choose one with --context"),
+        ("plan -f cluster.yaml --kubeconfig broken.config", "broken.config is not valid YAML"),
+        ("plan --all --context b --kubeconfig dead.config", "no context 'b' in dead.config. There"),
+        ("plan --all --kubeconfig dead.config", ": Connection refused; check that the cluster ru"),
+        ("plan --all --kubeconfig nowhere.config", "Cannot connect to nowhere.invalid:443: "),
+        ("plan --all --offline", "give a manifest with -f, or plan for the cluster without --off"),
+        ("plan --all --feature-gates A=true", "there is no feature gate 'A'; there are AllAlpha"),
+        ("plan --all --feature-gates RayCronJob", "RayCronJob is ''; it must be true or false"),
+        ("run", "Name a file with --kubeconfig or KUBECONFIG, or run in a pod."),
+        ("run --leader-election", "no option --leader-election; did you mean --enable-leader-e"),
+        ("run --workers 0", "manta: --workers must be at least 1"),
+        ("run --metrics-address a", "--metrics-address: not an address of the form host:port: 'a'"),
+        ("run --health-address a", "--health-address: not an address of the form host:port: 'a'"),
+        ("run --debug-port 65536", "manta: --debug-port must be between 0 and 65535"),
+        ("run --sync-timeout 0", "manta: --sync-timeout must be more than 0"),
+        ("run --namespace 'a, b'", "--namespace: ' b' is not the name of a namespace"),
+        ("debug --port 0", "argument --port: '0' is not a port, 1 to 65535\nSee `manta debug --he"),
+        ("debug --port 65536", "'65536' is not a port"),
+        ("rollout", "the following arguments are required: COMMAND\nSee `manta rollout --help`."),
+        ("rollout status", "the following arguments are required: TYPE/NAME"),
+        ("rollout status a --kubeconfig dead.config", "write raycluster/NAME, for example"),
+        ("rollout undo job/a --kubeconfig dead.config", "'job' cannot be rolled out; raycluster "),
+        ("rollout status raycluster/a --timeout 5", "'5' is not a duration such as 90m or 1h30m"),
+        ("demo -f configmap.yaml", "configmap.yaml holds a ConfigMap, and this demo takes RayClus"),
+        ("demo -f cluster.yaml", "cluster.yaml holds no RayCluster with a worker group to scale"),
+        ("demo --kind rayservice-incremental --chart gone/a.svg", "there is no folder gone"),
+        ("crds --kind a", "invalid choice: 'a' (choose from"),
+        ("take-over", "Name a file with --kubeconfig or KUBECONFIG"),
+    ],
+)
+def test_a_wrong_invocation_says_what_to_do(
+    line: str, words: str, capsys: pytest.CaptureFixture[str]
+):
+    assert status_of(line) == 2
+    told = capsys.readouterr()
+    assert words in told.err
+    assert "Traceback" not in told.err + told.out
+    assert "object at 0x" not in told.err
+
+
+@pytest.mark.real_time
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("run --check --kubeconfig dead.config", "could not start here: GET /version: Cannot con"),
+        ("rollout status raycluster/a --kubeconfig dead.config", "manta rollout: GET /apis/ray.io"),
+        ("take-over --no-install --kubeconfig dead.config", "check that the cluster runs, and tha"),
+    ],
+)
+def test_a_cluster_that_does_not_answer_is_a_failure_with_a_remedy(
+    line: str, words: str, capsys: pytest.CaptureFixture[str]
+):
+    assert status_of(line) == 1
+    told = capsys.readouterr().err
+    assert words in told
+    assert "check that the cluster runs, and that --kubeconfig and --context choose it" in told
+
+
+def status_of(line: str) -> int:
+    """The exit status, whichever way the command ends."""
+    try:
+        return main(shlex.split(line))
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (NotSent("GET /x: refused"), "check that the cluster runs"),
+        (Unauthorized(Status(401, "Unauthorized", "no")), "renew the credentials"),
+        (Forbidden(Status(403, "Forbidden", "no")), "ask for this right"),
+        (PathNotFound(Status(404, "", "no")), "manta crds | kubectl apply"),
+        (NotFound(Status(404, "NotFound", "no")), ""),
+        (Paused("the server asked for a pause", retry_after=9.0), ""),
+    ],
+)
+def test_an_error_of_the_api_server_has_the_remedy_that_helps_most(error: KubeError, remedy: str):
+    text = with_remedy(error)
+    assert text.startswith(str(error))
+    assert remedy in text
+    assert bool(remedy) == (text != str(error))
