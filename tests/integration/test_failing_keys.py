@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from controller.kube.resources import SERVICES
+from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.ray.api import RAYCLUSTERS, FeatureGates
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.faults.faulty_transport import ErrorResponse, LostRequest, Rule
-from tests.integration.harness import example_cluster
+from tests.integration.fleets import fleet_manifest
+from tests.integration.harness import example_cluster, install_crds
+from tests.integration.inferencesets import set_manifest
 from tests.integration.rays import Rays, job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.test_all_kinds import cron_job, start
+from tests.integration.workspaces import Workspaces, provisioned
+from tests.integration.workspaces import manifest as workspace_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,12 +47,38 @@ SORTS = {
     "overloaded": ErrorResponse(429, "TooManyRequests", f"try again, {TRACE}"),
     "lost": LostRequest(),
 }
-KINDS: dict[str, tuple[Resource[Any], str, dict[str, Any]]] = {
-    "cluster": (RAYCLUSTERS, "pods", example_cluster()),
-    "job": (RAYJOBS, "rayclusters.ray.io", job_manifest("example")),
-    "service": (RAYSERVICES, "rayclusters.ray.io", service_manifest("example")),
-    "cron": (RAYCRONJOBS, "rayjobs.ray.io", cron_job("example", "*/5 * * * *")),
+
+
+class Failing(NamedTuple):
+    """An object, and the objects created for it that fail.
+
+    Attributes:
+        resource: of the object.
+        creates: the resource of what is created for it.
+        body: of the object, which has the name `example`.
+        condition: the one that names the failure.
+    """
+
+    resource: Resource[Any]
+    creates: str
+    body: dict[str, Any]
+    condition: str = "Ready"
+
+
+CLUSTERS = str(RAYCLUSTERS)
+KINDS = {
+    "cluster": Failing(RAYCLUSTERS, "pods", example_cluster()),
+    "job": Failing(RAYJOBS, CLUSTERS, job_manifest("example")),
+    "service": Failing(RAYSERVICES, CLUSTERS, service_manifest("example")),
+    "cron": Failing(RAYCRONJOBS, str(RAYJOBS), cron_job("example", "*/5 * * * *")),
+    "fleet": Failing(RAYCLUSTERFLEETS, CLUSTERS, fleet_manifest("example")),
+    "nodes": Failing(WORKSPACES, str(NODE_CLAIMS), workspace_manifest("example"), "ResourceReady"),
+    "workspace": Failing(
+        WORKSPACES, str(STATEFUL_SETS), workspace_manifest("example"), "InferenceReady"
+    ),
+    "set": Failing(INFERENCE_SETS, str(WORKSPACES), set_manifest("example"), "InferenceSetReady"),
 }
+GATES = FeatureGates({"RayCronJob": True, "RayClusterFleet": True, "Workspace": True})
 
 pytestmark = pytest.mark.embedded_only
 
@@ -53,10 +88,16 @@ async def begin(
 ) -> RunningOperator:
     rays = Rays(world)
     await rays.open()
-    operator = start(rays, FeatureGates({"RayCronJob": True}))
+    failing = KINDS[kind]
+    if failing.resource in {WORKSPACES, INFERENCE_SETS}:
+        await install_crds(world, *kaito_definitions())
+        spaces = Workspaces(world)
+        await spaces.install()
+        world.background(provisioned(spaces))
+    operator = start(rays, GATES)
     operator.transport.rules = list(rules)
-    resource, _, body = KINDS[kind]
-    await world.user.create(resource, world.namespace, body | {"spec": body["spec"] | spec})
+    changed = {"spec": failing.body["spec"] | spec} if spec else {}
+    await world.user.create(failing.resource, world.namespace, failing.body | changed)
     return operator
 
 
@@ -72,16 +113,18 @@ def requests(operator: RunningOperator, since: int = 0) -> list[str]:
 async def test_a_failing_object_costs_at_most_thirty_requests_in_ten_minutes(
     world: World, kind: str, sort: str
 ):
-    resource, creates, _ = KINDS[kind]
-    operator = await begin(world, kind)
-    operator.transport.rules = [Rule(SORTS[sort], creates, CREATE)]
+    failing = KINDS[kind]
+    rule = Rule(SORTS[sort], failing.creates, CREATE)
+    operator = await begin(world, kind, rules=[rule])
     await world.settle(5)
     since = len(operator.transport.journal.entries)
     await world.settle(TEN_MINUTES)
     assert len(requests(operator, since)) <= MOST
-    obj = await world.user.get(resource, world.namespace, "example")
+    assert rule.seen > 5
+    obj = await world.user.get(failing.resource, world.namespace, "example")
     conditions = {each["type"]: each for each in obj.status["conditions"]}
-    assert conditions["Ready"]["reason"] != "ReconcileError"
+    assert conditions[failing.condition]["status"] == "False"
+    assert "ReconcileError" not in {each["reason"] for each in conditions.values()}
 
 
 @pytest.mark.slow
@@ -230,7 +273,7 @@ async def test_what_users_write_to_the_status_is_heeded_at_once(world: World):
 async def test_the_end_of_25_minutes_of_refusals_is_noticed_within_a_minute(
     world: World, kind: str, sort: str
 ):
-    _, creates, _ = KINDS[kind]
+    creates = KINDS[kind].creates
     schedule = {"schedule": "0 1 1 1 *"} if kind == "cron" else {}
     operator = await begin(world, kind, **schedule)
     operator.transport.rules = [Rule(SORTS[sort], creates, CREATE)]

@@ -5,7 +5,6 @@ Most creates are in `test_failing_keys`, what only RayServices write in `test_fa
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +36,7 @@ from tests.integration.test_failing_keys import (
     requests,
 )
 from tests.integration.test_failing_rayservices import CLUSTERS, CREATE, DELETE, PATCH
-from tests.integration.workspaces import Workspaces
-from tests.integration.workspaces import served as serving
+from tests.integration.workspaces import Workspaces, provisioned
 from tests.ray.dashboard.simulated import Course
 
 if TYPE_CHECKING:
@@ -179,13 +177,6 @@ async def a_workspace(world: World) -> RunningOperator:
     await spaces.create("it")
     await spaces.reaches("WorkspaceSucceeded", "True", "workspaceSucceeded", "it")
     return operator
-
-
-async def provisioned(spaces: Workspaces) -> None:
-    """Have its claims become nodes, and its server ready."""
-    with serving(spaces.world):
-        async with spaces.provisioner():
-            await asyncio.Event().wait()
 
 
 async def aim_elsewhere(world: World) -> None:

@@ -24,6 +24,20 @@ WEBHOOK = ErrorResponse(
     'Post "https://inject.ns.svc:443/x?timeout=10s": dial tcp 10.0.0.{n}:443: connection refused',
 )
 BROKEN = ErrorResponse(500, "InternalError", "etcdserver: no space")
+REASONS = dict.fromkeys(KINDS, "AdmissionUnavailable") | {
+    "service": "Initializing",  # programs switch over the reasons of RayServices
+    "set": "inferencesetFailed",
+}
+EVENTS = {
+    "cluster": "FailedToCreateHeadPod",
+    "job": "FailedToCreateRayCluster",
+    "service": "FailedToCreateRayCluster",
+    "cron": "FailedToCreateRayJob",
+    "fleet": "FailedToCreateRayCluster",
+    "nodes": "NodeClaimCreationFailed",
+    "workspace": "FailedToCreateStatefulSet",
+    "set": "InferenceSetFailed",
+}
 CHILDREN = {
     "services": "Service example-head-svc",
     "serviceaccounts": "ServiceAccount example",
@@ -35,9 +49,9 @@ CHILDREN = {
 pytestmark = pytest.mark.embedded_only
 
 
-async def ready(world: World, resource: Resource[Any]) -> dict[str, Any]:
+async def ready(world: World, resource: Resource[Any], condition: str = "Ready") -> dict[str, Any]:
     obj = await world.user.get(resource, world.namespace, "example")
-    return dict(find_condition(obj.status.get("conditions", ()), "Ready") or {})
+    return dict(find_condition(obj.status.get("conditions", ()), condition) or {})
 
 
 async def warnings(world: World, kind: str) -> list[tuple[str, str]]:
@@ -52,25 +66,25 @@ async def warnings(world: World, kind: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_failing_webhook_is_named_with_an_event(world: World, kind: str):
-    resource, creates, _ = KINDS[kind]
+    failing = KINDS[kind]
+    resource = failing.resource
     schedule = {"schedule": "* * * * *"} if kind == "cron" else {}
-    operator = await begin(world, kind, **schedule)
-    operator.transport.rules = [Rule(WEBHOOK, creates, CREATE)]
+    rules = [Rule(WEBHOOK, failing.creates, CREATE)]
+    operator = await begin(world, kind, rules=rules, **schedule)
     await world.settle(90 if kind == "cron" else 30)
-    found = await ready(world, resource)
-    # programs switch over the reasons of RayServices: they are KubeRay's
-    reason = "Initializing" if kind == "service" else "AdmissionUnavailable"
-    assert (found["status"], found["reason"]) == ("False", reason)
+    found = await ready(world, resource, failing.condition)
+    assert (found["status"], found["reason"]) == ("False", REASONS[kind])
     assert 'failed calling webhook "inject.example.com"' in found["message"]
     await world.settle(30)
     (told,) = await warnings(world, resource.kind)
-    assert told[0].startswith("FailedToCreate")
+    assert told[0] == EVENTS[kind]
     assert "inject.example.com" in told[1]
 
     operator.transport.rules = []
 
     async def cured() -> bool:
-        return "inject.example.com" not in (await ready(world, resource)).get("message", "")
+        condition = await ready(world, resource, failing.condition)
+        return "inject.example.com" not in condition.get("message", "")
 
     await world.eventually(cured, seconds=60)
 
@@ -83,7 +97,7 @@ async def test_a_failing_webhook_is_named_with_an_event(world: World, kind: str)
 async def test_what_stays_unknown_is_named_with_the_servers_words(
     world: World, resource: Resource[Any], creates: str, fault: Any
 ):
-    kind = next(kind for kind in KINDS if KINDS[kind][0] is resource)
+    kind = next(kind for kind in KINDS if KINDS[kind].resource is resource)
     schedule = {"schedule": "* * * * *"} if kind == "cron" else {}
     operator = await begin(world, kind, **schedule)
     operator.transport.rules = [Rule(fault, creates, CREATE)]

@@ -262,6 +262,13 @@ def served(world: World, *, after: float = 1.0) -> Iterator[None]:
         server.on_write.remove(on_write)
 
 
+async def provisioned(workspaces: Workspaces) -> None:
+    """Have claims become nodes, and model servers ready, until cancelled."""
+    with served(workspaces.world):
+        async with workspaces.provisioner():
+            await asyncio.Event().wait()
+
+
 def _name(definition: dict[str, Any]) -> str:
     return definition["metadata"]["name"]
 

@@ -12,7 +12,7 @@ from controller.apimachinery.conditions import (
     stored_message,
 )
 from controller.apimachinery.problem import Problem
-from controller.kaito.api.failed_write import what_failed
+from controller.kaito.api.failed_write import failure_event, failure_reason, what_failed
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.provisioning.conditions import NODE_CLAIM_READY, ConditionFacts
@@ -40,7 +40,7 @@ from controller.kaito.workspace.status.resources import (
 )
 from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
 from controller.kaito.workspace.workload import workload_step
-from controller.runtime.plan import Create, Event, StatusPatch
+from controller.runtime.plan import Create, Event, StatusPatch, verb_of
 from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _workload_cause(
     """The problem that stops the workload's progress; empty while only time is needed."""
     for failure in failures:
         if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
-            return Blocked(failure.reason, what_failed(failure))
+            return Blocked(failure_reason(failure), what_failed(failure))
     find = job_cause if seen.valid_goal.spec.tuning is not None else server_cause
     return step.blocked or find(seen.workload.pods) or Blocked("", "")
 
@@ -194,13 +194,20 @@ def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterat
         return
     yield from unknown_field_events(seen.conditions, seen.unknown_fields)
     for failure in failures:
-        refused = isinstance(failure.write, Create) and not failure.unknown
-        reason = _CREATION_FAILED.get(failure.write.target.resource)
-        if refused and reason is not None:
-            note = what_failed(failure)
+        reason = _event_reason(failure)
+        if reason and not failure.may_resolve:
+            note, action = what_failed(failure), verb_of(failure.write).capitalize()
             if not _is_told(seen, note):
-                yield Event("Warning", reason, "Create", note, quotes=True)
+                yield Event("Warning", reason, action, note, quotes=True)
             return
+
+
+def _event_reason(failure: Failure) -> str:
+    """The reason of an event about a failed write; empty if no condition says which it is."""
+    target = failure.write.target
+    if isinstance(failure.write, Create) and target.resource in _CREATION_FAILED:
+        return _CREATION_FAILED[target.resource]
+    return failure_event(failure) if target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE} else ""
 
 
 def _is_told(seen: WorkspaceObservation, text: str) -> bool:

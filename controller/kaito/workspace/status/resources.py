@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.kaito.api.failed_write import what_failed
+from controller.kaito.api.failed_write import failure_reason, what_failed
 from controller.kaito.api.node import NODES
 from controller.kaito.provisioning.conditions import (
     NODE_CLAIM_READY,
@@ -50,7 +50,7 @@ def invalid_condition(reason: str, message: str) -> ConditionFacts:
 def _claims(progress: NodeProgress, failures: tuple[Failure, ...]) -> Iterator[ConditionFacts]:
     failure = next((each for each in failures if _is_request(each)), None)
     if failure is not None:
-        yield _false(NODE_CLAIM_READY, failure.reason, what_failed(failure))
+        yield _false(NODE_CLAIM_READY, failure_reason(failure), what_failed(failure))
     elif progress.claims is not None:
         yield claim_condition(progress.claims)
     elif progress.pool is not None:

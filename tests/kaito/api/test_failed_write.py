@@ -1,0 +1,38 @@
+"""Failed writes as reasons of conditions and events."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.kaito.api.failed_write import failure_event, failure_reason, what_failed
+from controller.kube.resources import STATEFUL_SETS
+from controller.runtime.plan import Create, Failure, Target
+
+WRITE = Create(Target(STATEFUL_SETS, "default", "phi"), {})
+WEBHOOK = 'Internal error occurred: failed calling webhook "a.example.com": connection refused'
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (Failure(WRITE, "Forbidden", "not by policy"), "Forbidden"),
+        (Failure(WRITE, "InternalError", WEBHOOK), "AdmissionUnavailable"),
+        (
+            Failure(WRITE, "InternalError", WEBHOOK, unknown=True, overdue=True),
+            "AdmissionUnavailable",
+        ),
+        (Failure(WRITE, "Paused", f"after another request: {WEBHOOK}"), "Paused"),
+        (Failure(WRITE, "OutcomeUnknown", "reset", unknown=True), "OutcomeUnknown"),
+        (Failure(WRITE, "OutcomeUnknown", "reset", unknown=True, overdue=True), "WriteUnconfirmed"),
+    ],
+)
+def test_the_reason_names_what_did_not_answer(failure: Failure, reason: str):
+    assert failure_reason(failure) == reason
+
+
+def test_an_event_names_what_was_to_be_done_and_with_what():
+    failure = Failure(WRITE, "OutcomeUnknown", "reset", unknown=True)
+    assert failure_event(failure) == "FailedToCreateStatefulSet"
+    assert what_failed(failure) == (
+        "cannot create StatefulSet phi: reset; it is not known whether it was carried out"
+    )
