@@ -21,7 +21,8 @@ RUN_ELSEWHERE = {
 OUTER = {"KUBEBUILDER_ASSETS", "MAKEFLAGS", "MFLAGS", "ARGS", "LAYERS", "REST"}
 """Variables of the `make` that runs the tests, and what they are run against."""
 
-COMMANDS = sorted({*commands_of("CONTRIBUTING.md"), *commands_of("docs/debugging.md")})
+PAGES = (ROOT / "CONTRIBUTING.md", ROOT / "docs" / "debugging.md")
+COMMANDS = sorted({command for page in PAGES for command in commands_of(page)})
 
 
 def test_the_commands_that_are_run_elsewhere_are_on_the_page():

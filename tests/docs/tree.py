@@ -13,6 +13,9 @@ FOLDERS = (
 )  # fmt: skip
 SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ""}
 DIGIT = re.compile(r"\d")
+BLOCK = re.compile(r"^ *```([^\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+LANGUAGES = {"json", "mermaid", "python", "text", "yaml"}
+"""Languages of blocks that hold no commands."""
 THIS_FOLDER = Path(__file__).parent
 PAGES = (
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
@@ -46,9 +49,13 @@ def _is_read(path: Path) -> bool:
     )
 
 
-def commands_of(page: str) -> list[str]:
-    """Every line of a page's code blocks that begins with a program of ours, without comments."""
-    text = (ROOT / page).read_text()
-    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    lines = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
-    return [line for line in lines if line.startswith((".venv/bin/", "make ", "export "))]
+def blocks_of(page: Path) -> list[tuple[str, str]]:
+    """The language and the text of each code block of a page."""
+    return BLOCK.findall(page.read_text())
+
+
+def commands_of(page: Path) -> list[str]:
+    """Every command of a page: the lines of blocks without a language, without comments."""
+    texts = [re.sub(r"\\\n\s*", "", text) for language, text in blocks_of(page) if not language]
+    lines = [line.partition("  #")[0] for text in texts for line in text.splitlines()]
+    return [line.strip() for line in lines if line.strip()]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 from typing import TYPE_CHECKING
 
+from tests.docs.tree import PAGES, commands_of
 from tests.e2e.processes import KUBECTL, MANTA, ROOT, until
 
 if TYPE_CHECKING:
@@ -16,25 +16,16 @@ if TYPE_CHECKING:
 
     from tests.e2e.processes import Kubectl
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ON_CLUSTER = ("kubectl", "manta rollout ", "manta crds ")
-PROGRAMS = (
-    "scripts/", "make", "manta", ".venv/bin/manta", "kubectl", "export", "pip", "python",
-    "docker", "helm", "ray job",
-)  # fmt: skip
 OWN_POD = " POD "
-WITH_RAY = ("rayjob-on-a-laptop.md", "rayservice.md")
+WITH_RAY = ("docs/rayjob-on-a-laptop.md", "docs/rayservice.md")
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Every line of a code block that begins with one of our programs, without its comment."""
+    """The path of a page, and a command on it, for every command of every page."""
     for page in PAGES:
-        for block in BLOCK.findall(page.read_text()):
-            for line in block.splitlines():
-                command = line.partition("  #")[0].strip()
-                if command.startswith(PROGRAMS):
-                    yield page.name, command.replace(".venv/bin/", "")
+        for command in commands_of(page):
+            yield str(page.relative_to(ROOT)), command.replace(".venv/bin/", "")
 
 
 def run_page(page: str, kubectl: Kubectl, folder: Path) -> str:

@@ -159,7 +159,9 @@ def test_signals_change_the_level_of_the_log(cluster: Kubectl, tmp_path: Path):
 
 @needs_kubectl
 def test_the_command_of_the_manual_changes_the_level_of_the_log(cluster: Kubectl, tmp_path: Path):
-    (line,) = (line for page, line in commands() if page == "operations.md" and "SIGUSR1" in line)
+    (line,) = (
+        line for page, line in commands() if page == "docs/operations.md" and "SIGUSR1" in line
+    )
     _, _, in_the_pod = line.partition(" -- ")
     with manta(tmp_path, *arguments(cluster), name="run") as operator:
         until(lambda: has_started(operator), seconds=90, why=operator.text)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.docs.tree import commands_of
-from tests.e2e.pages import ON_CLUSTER, OWN_POD, PAGES, WITH_RAY, commands, run_page
+from tests.docs.test_contributing import COMMANDS as FOR_CONTRIBUTORS
+from tests.docs.tree import PAGES
+from tests.e2e.pages import ON_CLUSTER, OWN_POD, WITH_RAY, commands, run_page
 from tests.e2e.processes import ROOT, manta_dev, needs_kubectl
 
 if TYPE_CHECKING:
@@ -44,7 +45,13 @@ RUN_ELSEWHERE = {
     "manta dev": "test_kubectl.py",
     "manta dev --workspaces": "test_dev_with_workspaces.py",
     "docker build -t manta-operator .": "test_image.py reads what it builds from",
-    "scripts/draw-flame-graph stacks": "tests/docs/test_performance_page.py",
+    "KUBEBUILDER_ASSETS=~/envtest KUBERAY_OPERATOR=~/kuberay/ray-operator/manager "
+    "python -m benchmarks.side_by_side --clusters 1000": (
+        "needs KubeRay's operator and minutes; test_side_by_side.py runs its parts"
+    ),
+    "py-spy record --rate 200 --format raw --output stacks --pid PID": "somebody else's program",
+    "scripts/draw-flame-graph stacks": "the test of the page, test_performance_page.py",
+    "python -m examples.kinds.widget.operator": "test_widget_operator.py",
     "manta plan --all": "test_takeover.py, in the command",
     "manta plan -f examples/raycluster.yaml": "test_plan.py",
     "manta take-over -n ray-system --image registry.example/manta-operator:0.1.0": (
@@ -64,14 +71,22 @@ RUN_ELSEWHERE = {
 def test_there_are_commands_and_all_are_known():
     found = {command for _, command in commands()}
     assert RUN_ELSEWHERE.keys() <= found
+    for_contributors = {each.replace(".venv/bin/", "") for each in FOR_CONTRIBUTORS}
     unknown = [
         command
         for command in found
         if command not in RUN_ELSEWHERE
         and (OWN_POD in command or not command.startswith((*ON_CLUSTER, *CHART)))
-        and command not in commands_of("docs/debugging.md")  # tests/docs/test_contributing.py
+        and command not in for_contributors
     ]
     assert unknown == []
+
+
+def test_a_test_that_is_said_to_run_a_command_exists():
+    names = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    told = [name for reason in RUN_ELSEWHERE.values() for name in re.findall(r"\w+\.py", reason)]
+    assert told
+    assert set(told) <= names
 
 
 @pytest.mark.parametrize(
@@ -87,8 +102,8 @@ def test_make_knows_the_targets_that_the_readme_names(target: str):
 @needs_kubectl
 def test_the_commands_of_every_page_work_in_their_order(tmp_path: Path):
     with manta_dev(tmp_path, "--workspaces") as (process, kubectl):
-        for page in PAGES:
-            if page.name not in WITH_RAY and run_page(page.name, kubectl, tmp_path):
+        for page in map(str, (page.relative_to(ROOT) for page in PAGES)):
+            if page not in WITH_RAY and run_page(page, kubectl, tmp_path):
                 kubectl("delete", "rayclusters", "--all", "--wait", "--timeout=30s")
         assert process.popen.poll() is None
 

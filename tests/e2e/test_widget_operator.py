@@ -1,0 +1,38 @@
+"""The operator of docs/adding-a-kind.md, as a process beside `manta dev`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.processes import ROOT, manta_dev, needs_kubectl
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@needs_kubectl
+def test_the_example_of_a_kind_makes_its_widget_ready(tmp_path: Path):
+    folder = "examples/kinds/widget"
+    with manta_dev(tmp_path) as (_, kubectl):
+        kubectl("apply", "-f", f"{folder}/crd.yaml")
+        kubectl("wait", "--for=condition=Established", "crd/widgets.example.dev", "--timeout=30s")
+        kubectl("apply", "-f", f"{folder}/widget.yaml")
+        operator = subprocess.Popen(
+            [sys.executable, "-m", "examples.kinds.widget.operator"],
+            cwd=ROOT,
+            env=os.environ | {"KUBECONFIG": str(kubectl.kubeconfig)},
+        )
+        try:
+            kubectl("wait", "--for=condition=Ready", "widget/hello", "--timeout=30s")
+        finally:
+            operator.terminate()
+            operator.wait(30)
+        copies = kubectl("get", "configmaps", "-l", "example.dev/widget=hello", "-o", "name")
+        assert len(copies.split()) == 3
