@@ -28,7 +28,7 @@ def test_a_demo_that_cannot_work_says_so_and_fails(tmp_path):
     other = tmp_path / "other.yaml"
     for text, words in (
         ("# nothing\n", "no RayCluster"),
-        ("kind: Service\nmetadata: {name: a}\n", "holds a Service, and this demo takes RayClusters"),
+        ("kind: Service\nmetadata: {name: a}\n", "holds a Service, and this demo"),
         ("kind: RayCluster\nmetadata: {name: a}\nspec: {}\n", "no RayCluster with a worker group"),
     ):
         other.write_text(text)
