@@ -6,5 +6,5 @@ from datetime import UTC, datetime
 
 
 def wall() -> datetime:
-    """The time of day, UTC."""
+    """Return the time of day, UTC."""
     return datetime.now(UTC)

@@ -42,7 +42,7 @@ _REQUEST_SECONDS: Final = max(1.0, _TIMING.renew_seconds / 2)
 
 
 def lease_namespace(asked: str, folder: Path = SERVICE_ACCOUNT) -> str:
-    """The namespace of the lease: the one asked for, or that of this process's pod.
+    """Return the namespace of the lease: the one asked for, or that of this process's pod.
 
     Raises:
         ConfigurationError: nobody asked for one, and this process does not run in a pod.
@@ -67,7 +67,7 @@ def elected(
     kubeconfig: str | None,
     context: str | None,
 ) -> ThreadedElection:
-    """The election of this process, with connections of its own.
+    """Return the election of this process, with connections of its own.
 
     Args:
         registry: where its metrics are registered.
@@ -105,5 +105,5 @@ def elected(
 
 
 def identity() -> str:
-    """A name that no other process has, nor a container that is started again (LE-2)."""
+    """Return a name that no other process has, nor a container that is started again (LE-2)."""
     return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"

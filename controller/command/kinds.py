@@ -75,7 +75,7 @@ class KindSettings:
         )
 
     def without_batches(self) -> KindSettings:
-        """The same settings, but whatever the kinds do in batches they do at once.
+        """Return the same settings, but whatever the kinds do in batches they do at once.
 
         A dry run then shows the whole change in few plans.
         """
@@ -159,7 +159,7 @@ def _workspace_settings(environment: Mapping[str, str], gates: FeatureGates) -> 
 def workspace_lookups(
     settings: KindSettings, client: Client, clock: Clock
 ) -> WorkspaceLookups | None:
-    """The look-ups of Workspaces; None while their feature gate is off."""
+    """Return the look-ups of Workspaces; None while their feature gate is off."""
     if settings.workspace is None:
         return None
     from controller.kaito.lookups import (  # noqa: PLC0415  few clusters have them

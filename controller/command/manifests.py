@@ -49,7 +49,7 @@ def load(path: Path) -> list[Json]:
 
 
 def load_one(path: Path, resource: Resource[Any]) -> tuple[Json, list[Json]]:
-    """The one object of a resource that a manifest holds, and all others.
+    """Return the one object of a resource that a manifest holds, and all others.
 
     Raises:
         ConfigurationError: see `load`; or it holds none, or several.
@@ -77,7 +77,7 @@ def _load_file(file: Path) -> list[Json]:
 
 
 def _objects_of(document: Any, file: str) -> list[Json]:
-    """The objects of a document: none of an empty one, all of a list.
+    """Return the objects of a document: none of an empty one, all of a list.
 
     Raises:
         ConfigurationError: it is no object, or one without a kind.

@@ -175,7 +175,7 @@ def _freeze() -> None:
 
 
 def _cached(operator: Operator, resource: Resource[T]) -> Iterator[T]:
-    """All cached objects of one resource, of all watched namespaces."""
+    """Yield all cached objects of one resource, of all watched namespaces."""
     for cache in operator.caches.caches:
         if cache.scope.resource is resource:
             yield from cache.informer.lister.list()

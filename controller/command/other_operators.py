@@ -195,7 +195,7 @@ class OtherOperators:
 
 
 def _of_kaito() -> tuple[Resource[Any], ...]:
-    """The kinds that Kaito's operator serves; few clusters have them."""
+    """Return the kinds that Kaito's operator serves; few clusters have them."""
     from controller.kaito.api.inferenceset import INFERENCE_SETS  # noqa: PLC0415
     from controller.kaito.api.workspace import WORKSPACES  # noqa: PLC0415
 

@@ -22,7 +22,7 @@ INTERRUPTED = 130
 
 
 def stop_on_signals() -> asyncio.Event:
-    """An event that SIGTERM or SIGINT sets; a second signal exits with status 1 at once."""
+    """Return an event that SIGTERM or SIGINT sets; a second signal exits with status 1 at once."""
     stop = asyncio.Event()
     _on_signals(stop.set, has_been_asked=stop.is_set)
     return stop
@@ -36,7 +36,7 @@ def shift_level_on_signals() -> None:
 
 
 async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of `work`; None if `stop` was set first, when `work` has been cancelled."""
+    """Return the result of `work`; None if `stop` was set first, when `work` has been cancelled."""
     working = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())
     try:
@@ -52,7 +52,7 @@ async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T
 
 
 async def interruptible(work: Coroutine[Any, Any, int]) -> int:
-    """The exit status of `work`, or `INTERRUPTED` when a signal has cancelled it.
+    """Return the exit status of `work`, or `INTERRUPTED` when a signal has cancelled it.
 
     Its clean-up has no time limit; a second signal exits with status 1 at once.
     """

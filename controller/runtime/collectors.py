@@ -35,7 +35,7 @@ class StateCollector(Collector, ABC, Generic[T]):
 
     @abstractmethod
     def metrics(self, current: T, /) -> Iterable[Metric]:
-        """The metrics of a value."""
+        """Return the metrics of a value."""
 
     def describe(self) -> Iterable[Metric]:
         """Name nothing before the first scrape, so that registering reads nothing."""
@@ -51,12 +51,12 @@ _IDENTITY: Final = ("name", "namespace", "uid")
 
 
 def object_gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
-    """A gauge with a sample for each object, labelled with `identity` and these labels."""
+    """Return a gauge with a sample for each object, labelled with `identity` and these labels."""
     return GaugeMetricFamily(name, text, labels=[*_IDENTITY, *labels])
 
 
 def identity(meta: ObjectMeta) -> list[str]:
-    """The values of the labels that tell an object from any other."""
+    """Return the values of the labels that tell an object from any other."""
     return [meta.name, meta.namespace, meta.uid]
 
 
@@ -90,7 +90,7 @@ class ObjectCollector(StateCollector[Iterable[T]]):
         return found
 
     def _metrics(self, objects: list[T]) -> list[Metric] | None:
-        """The metrics, None if they cannot be made or written."""
+        """Return the metrics, None if they cannot be made or written."""
         try:
             found = list(self.metrics(objects))
             for sample in (each for metric in found for each in metric.samples):

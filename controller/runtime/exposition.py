@@ -50,7 +50,7 @@ class _Families(Collector):
 
 
 def _parts(family: Metric) -> Iterator[Metric]:
-    """The family in parts of at most `SAMPLES`; one part if it has none."""
+    """Yield the family in parts of at most `SAMPLES`; one part if it has none."""
     for start in range(0, max(1, len(family.samples)), SAMPLES):
         part = copy(family)
         part.samples = family.samples[start : start + SAMPLES]
@@ -58,7 +58,7 @@ def _parts(family: Metric) -> Iterator[Metric]:
 
 
 def _without_header(text: bytes) -> bytes:
-    """The lines of samples, which follow those of help, type and unit."""
+    """Return the lines of samples, which follow those of help, type and unit."""
     while text.startswith(b"#"):
         text = text.partition(b"\n")[2]
     return text

@@ -150,7 +150,7 @@ class CacheReader(Protocol):
         ...
 
     def get(self, resource: Resource[T], key: str) -> T | None:
-        """The object `namespace/name`, or None."""
+        """Return the object `namespace/name`, or None."""
         ...
 
     def serves(self, resource: Resource[Any]) -> bool:
@@ -158,11 +158,11 @@ class CacheReader(Protocol):
         ...
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
-        """All objects whose index function gives `value`, in no particular order."""
+        """Return all objects whose index function gives `value`, in no particular order."""
         ...
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
-        """The newest revision observed, of the store or of a response for this owner."""
+        """Return the newest revision observed, of the store or of a response for this owner."""
         ...
 
     def pending_scopes(self, owner_uid: str) -> frozenset[str]:
@@ -181,7 +181,7 @@ class CacheReader(Protocol):
         ...
 
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        """The last error of a create under this name, None after one has succeeded."""
+        """Return the last error of a create under this name, None after one has succeeded."""
         ...
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
@@ -193,7 +193,7 @@ class CacheReader(Protocol):
         ...
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        """The result of that lookup, None before it was made."""
+        """Return the result of that lookup, None before it was made."""
         ...
 
     def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
@@ -201,7 +201,7 @@ class CacheReader(Protocol):
         ...
 
     def memory(self, owner_uid: str) -> Any:
-        """The `memory` of this owner's last plan that had one, None if there is none."""
+        """Return the `memory` of this owner's last plan that had one, None if there is none."""
         ...
 
     def created(self, resource: Resource[T], owner_uid: str) -> tuple[T, ...]:
@@ -216,7 +216,7 @@ class CacheReader(Protocol):
         ...
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
-        """The published schema of pods, or of a resource that is some kind's primary."""
+        """Return the published schema of pods, or of a resource that is some kind's primary."""
         ...
 
     def is_verified(self, resource: Resource[Any], key: str) -> bool:
@@ -269,14 +269,14 @@ class Kind(Protocol[Observation]):
         ...
 
     def problem(self, observation: Observation) -> Problem | None:
-        """The first problem of the object's specification, None if it is valid.
+        """Return the first problem of the object's specification, None if it is valid.
 
         Plans for an invalid object create nothing.
         """
         ...
 
     def plan(self, observation: Observation, now: datetime) -> Plan:
-        """The plan for an observation. Pure.
+        """Return the plan for an observation. Pure.
 
         Raises:
             controller.runtime.errors.Terminal: a retry is pointless until something changes.
@@ -290,5 +290,5 @@ class Kind(Protocol[Observation]):
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The plan's status when these writes failed, which names the first cause."""
+        """Return the plan's status when these writes failed, which names the first cause."""
         ...

@@ -73,7 +73,7 @@ class Monitor:
         self._stopped.set()
 
     def lag(self) -> LoopLag | None:
-        """The lag of the last minute; None before the first measurement."""
+        """Return the lag of the last minute; None before the first measurement."""
         return LoopLag(self._lags[-1], max(self._lags)) if self._lags else None
 
     def _schedule(self) -> None:

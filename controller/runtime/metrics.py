@@ -223,7 +223,7 @@ class ExpectationCollector(StateCollector["ExpectationStatistics"]):
     """The statistics of the expectations."""
 
     def metrics(self, current: ExpectationStatistics, /) -> Iterable[Metric]:
-        """All of them."""
+        """Return all of them."""
         yield _gauge("open", "Objects whose cached state lacks an own write", current.expectations)
         yield _gauge("pending", "Own writes that the cache does not show yet", current.pending)
         yield _gauge("oldest_seconds", "Age in seconds of the oldest of them", current.oldest_age)
@@ -283,7 +283,7 @@ class EventCollector(StateCollector["RecorderStatistics"]):
     """The statistics of the event recorder."""
 
     def metrics(self, current: RecorderStatistics, /) -> Iterable[Metric]:
-        """All of them."""
+        """Return all of them."""
         yield CounterMetricFamily("manta_events_sent", "Event objects created", value=current.sent)
         dropped = CounterMetricFamily(
             "manta_events_dropped", "Events that were not sent, by cause", labels=("cause",)

@@ -148,7 +148,7 @@ Write: TypeAlias = Create | MergePatch | JsonPatch | Replace | Delete
 
 
 def verb_of(write: Write) -> Literal["create", "update", "delete"]:
-    """The verb for people; patches and replacements are updates."""
+    """Return the verb for people; patches and replacements are updates."""
     match write:
         case Create():
             return "create"
@@ -159,7 +159,7 @@ def verb_of(write: Write) -> Literal["create", "update", "delete"]:
 
 
 def subresource_of(write: Write) -> Literal["", "status"]:
-    """The part of the object that the write is about, empty for all but the status."""
+    """Return the part of the object that the write is about, empty for all but the status."""
     match write:
         case MergePatch() | JsonPatch():
             return write.subresource

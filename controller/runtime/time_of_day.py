@@ -41,7 +41,7 @@ class TimeOfDay:
         self._offset = self._offset_of(wall())
 
     def __call__(self) -> datetime:
-        """The time of day, UTC."""
+        """Return the time of day, UTC."""
         now = self._wall()
         jump = self._offset_of(now) - self._offset
         if abs(jump) > CLOCK_JUMP:

@@ -19,7 +19,7 @@ _UNITS: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "m"))
 
 
 def page_text(page: PageContent, stream: TextIO) -> str:
-    """The page for this stream; lines are cut at the width of a terminal only."""
+    """Return the page for this stream; lines are cut at the width of a terminal only."""
     bold = stream.isatty() and "NO_COLOR" not in os.environ
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     lines: list[str] = []
@@ -31,7 +31,7 @@ def page_text(page: PageContent, stream: TextIO) -> str:
 
 
 def _lines(page: PageContent) -> Iterator[str]:
-    """All lines; headings begin with `#`."""
+    """Yield all lines; headings begin with `#`."""
     yield f"manta {page.version} at {page.time}, log level {page.log_level}"
     if page.leader is not None:
         yield _leader(page)
@@ -172,7 +172,7 @@ def _tasks(page: PageContent) -> Iterator[str]:
 def _table(
     heading: str, shown: BoundedList[Any] | None, cells: Callable[[Any], Sequence[object]]
 ) -> Iterator[str]:
-    """An empty line and the table; nothing if there is nothing to show."""
+    """Yield an empty line and the table; nothing if there is nothing to show."""
     if shown is None or not shown.total:
         return
     names = heading.split("|")

@@ -157,7 +157,7 @@ def _extensions(mark: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mark(file: KubeconfigFile, section: str, name: str) -> dict[str, Any]:
-    """The extension of an entry; empty if it has none."""
+    """Return the extension of an entry; empty if it has none."""
     for one in file.entries(section).get(name, {}).get("extensions") or ():
         if one.get("name") == _EXTENSION:
             return one.get("extension") or {}

@@ -71,7 +71,7 @@ class EmbeddedCluster:
         return Client(self.server, user_agent=user_agent, clock=asyncio.get_running_loop())
 
     def credentials(self) -> StaticCredentials:
-        """The administrator's, for clients over the network."""
+        """Return the administrator's, for clients over the network."""
         return StaticCredentials(
             self.url,
             ssl_context=ssl.create_default_context(cadata=self.authority.decode()),
@@ -79,12 +79,12 @@ class EmbeddedCluster:
         )
 
     def kubeconfig_cluster(self) -> dict[str, Any]:
-        """The cluster's entry in a kubeconfig."""
+        """Return the cluster's entry in a kubeconfig."""
         authority = base64.b64encode(self.authority).decode()
         return {"server": self.url, "certificate-authority-data": authority}
 
     def kubeconfig_user(self) -> dict[str, Any]:
-        """The administrator's entry in a kubeconfig."""
+        """Return the administrator's entry in a kubeconfig."""
         return {"token": self.token}
 
 

@@ -73,7 +73,7 @@ def ray_program(images: Images) -> str:
 
 
 async def ray_image() -> Image:
-    """The environment with the Ray version that Manta pins, created if it does not exist.
+    """Return the environment with the Ray version that Manta pins, created if it does not exist.
 
     Raises:
         ConfigurationError: it cannot be created; the message says why and names a remedy.

@@ -76,7 +76,7 @@ class KubeconfigFile:
         return not any(value for key, value in plain.items() if key not in {"apiVersion", "kind"})
 
     def entries(self, section: str) -> dict[str, dict[str, Any]]:
-        """The contents of the entries of one section by name."""
+        """Return the contents of the entries of one section by name."""
         return {
             str(entry["name"]): entry.get(SECTIONS[section]) or {}
             for entry in map(_plain, self._list(section))

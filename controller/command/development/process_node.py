@@ -67,7 +67,7 @@ class ProcessNode:
         return {TAG_VARIABLE: f"{self.folder}/{name}"}
 
     def service_address(self, namespace: str, name: str) -> str:
-        """The address at which this machine reaches a service; empty if there is none."""
+        """Return the address at which this machine reaches a service; empty if there is none."""
         return self._network.address(namespace, name) if self._network else ""
 
     @property

@@ -90,7 +90,7 @@ def claim(folder: Path, wanted: str | None) -> Run:
 
 
 def running(folder: Path, *, besides: Run) -> list[RunRecord]:
-    """The other runs."""
+    """Return the other runs."""
     others = [path for path in sorted(folder.glob("*.json")) if path.stem != besides.name]
     return [record for path in others if is_running(path) and (record := _read(path))]
 
@@ -137,7 +137,7 @@ def _names() -> Iterator[str]:
 
 
 def _lock(path: Path) -> TextIO | None:
-    """The locked file, or None if another process has locked it."""
+    """Return the locked file, or None if another process has locked it."""
     while True:
         file = path.open("a+")
         if not _try(file, fcntl.LOCK_EX):

@@ -50,7 +50,7 @@ class Configuration(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_configuration(path: Path) -> Configuration:
-    """The configuration in a file.
+    """Return the configuration in a file.
 
     Raises:
         ValueError: it cannot be read; the message names the file and, where known, the field.

@@ -159,7 +159,7 @@ def read_options(arguments: Sequence[str]) -> ManagerOptions:
 
 
 def help_text() -> str:
-    """The flags, one a line."""
+    """Return the flags, one a line."""
     lines = [f"  -{name:<28} {flag.help}" for name, flag in _FLAGS.items()]
     others = ", ".join(f"-{name}" for name in _OTHERS)
     return "\n".join(["The operator with the flags of KubeRay's:", *lines, f"  besides: {others}"])

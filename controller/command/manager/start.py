@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def settings_of(options: ManagerOptions) -> Settings:
-    """The settings of the runtime.
+    """Return the settings of the runtime.
 
     Raises:
         ValueError: one of them is unusable.
@@ -67,7 +67,7 @@ def settings_of(options: ManagerOptions) -> Settings:
 
 
 def kind_settings_of(options: ManagerOptions) -> KindSettings:
-    """The settings of the kinds: KubeRay's variables, and what the file adds to pods.
+    """Return the settings of the kinds: KubeRay's variables, and what the file adds to pods.
 
     Raises:
         ValueError: a feature gate does not exist.

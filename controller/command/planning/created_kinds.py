@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def with_created_kinds(kind: Kind[Any], served: Iterable[Kind[Any]]) -> tuple[Kind[Any], ...]:
-    """The kind, then the served kinds of all objects created for its objects, nearest first.
+    """Return the kind, then the served kinds of all objects created for its objects, nearest first.
 
     A kind may create objects of several kinds, and several kinds may create objects of one.
     """

@@ -22,7 +22,7 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
-    """All leaves in which `new` differs from `old`; None counts as absent."""
+    """Yield all leaves in which `new` differs from `old`; None counts as absent."""
     if old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict):

@@ -127,7 +127,7 @@ class DryRun:
         raise NeverSettlesError(f"what is created for {kinds[0].primary.kind} {key} never settles")
 
     def _touched(self, kinds: Sequence[Kind[Any]]) -> Iterator[tuple[Kind[Any], str]]:
-        """The objects of these kinds that are not as they were at the start."""
+        """Yield the objects of these kinds that are not as they were at the start."""
         now = self.snapshot.contents()
         for kind in kinds:
             for key, obj in now[kind.primary].items():

@@ -165,7 +165,7 @@ def _in_group(
 
 
 def _pattern(name: str) -> str:
-    """The name with `*` for its suffix, which depends on the moment of the creation."""
+    """Return the name with `*` for its suffix, which depends on the moment of the creation."""
     return f"{name.rpartition('-')[0]}-*"
 
 
@@ -180,7 +180,7 @@ def _reason(write: Delete) -> str:
 
 
 def _written(obj: Json) -> Json:
-    """An object without the fields that the API server sets."""
+    """Return an object without the fields that the API server sets."""
     meta: Json = obj["metadata"]
     annotations: Json = meta.get("annotations") or {}
     kept: Json = {

@@ -58,7 +58,7 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     count: int = 1
 
     def counted(self, count: int) -> Refusal:
-        """The same refusal of so many objects."""
+        """Return the same refusal of so many objects."""
         return msgspec.structs.replace(self, count=count)
 
 
@@ -96,7 +96,7 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     def count(self, action: Action) -> int:
-        """The number of objects that this action happens to."""
+        """Return the number of objects that this action happens to."""
         return sum(item.count for item in self.items if item.action == action)
 
     def begins(self, action: Action) -> bool:

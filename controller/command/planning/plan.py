@@ -112,7 +112,7 @@ async def _plans(
 
 
 def _by_kind(plans: list[ObjectPlan], kinds: list[Kind[Any]]) -> dict[str, list[ObjectPlan]]:
-    """The plans in one list for each served kind: `clusters`, `jobs`, `cronJobs`."""
+    """Return the plans in one list for each served kind: `clusters`, `jobs`, `cronJobs`."""
     found: dict[str, list[ObjectPlan]] = {_list_name(kind.primary.kind): [] for kind in kinds}
     for plan in plans:
         found[_list_name(plan.kind)].append(plan)
@@ -125,7 +125,7 @@ def _list_name(kind: str) -> str:
 
 
 def _manifests(file: Path, kinds: list[Kind[Any]]) -> list[Json]:
-    """The manifests of served kinds; others are named on standard error.
+    """Return the manifests of served kinds; others are named on standard error.
 
     Raises:
         ConfigurationError: the file cannot be read, or no manifest is of a served kind.

@@ -165,7 +165,7 @@ class Planner:
 
 
 def _recorder(snapshot: Snapshot, present: Json | None, wanted: Json) -> RolloutRecorder | None:
-    """A recorder of what happens to the clusters of an object that replaces them.
+    """Return a recorder of what happens to the clusters of an object that replaces them.
 
     A new fleet creates all of its copies at once: there is no order to tell.
     """
@@ -182,7 +182,7 @@ def _recorder(snapshot: Snapshot, present: Json | None, wanted: Json) -> Rollout
 def _rolling_recorder(
     snapshot: Snapshot, present: Json | None, wanted: Json
 ) -> RollingRecorder | None:
-    """A recorder of the steps of an existing RayCluster; None if its pods are not rolled."""
+    """Return a recorder of the steps of an existing RayCluster; None if its pods are not rolled."""
     if present is None or wanted.get("kind") != RAYCLUSTERS.kind:
         return None
     settings = rolling_update(wanted)
@@ -209,7 +209,7 @@ def _notes(kind: Kind[Any], key: str, dry_run: DryRun) -> Iterator[str]:
 
 
 def _generation(present: Json | None, wanted: Json) -> int:
-    """The generation after the write; a server-side dry run does not always increase it."""
+    """Return the generation after the write; a server-side dry run does not always increase it."""
     if present is None:
         return 1
     old: int = present["metadata"].get("generation", 1)

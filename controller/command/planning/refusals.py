@@ -130,7 +130,7 @@ def _waits_for_another(error: StatusError, created: set[str]) -> bool:
 
 
 def _unanswered(write: Write, error: StatusError) -> str:
-    """The reason why this says nothing about the operator's write; empty if it does."""
+    """Return the reason why this says nothing about the operator's write; empty if it does."""
     own = _OWN_RIGHTS_MISSING.search(str(error)) if isinstance(error, Forbidden) else None
     unknown = f"whether the API server would accept each {write.target.resource.kind} is not known"
     if own:

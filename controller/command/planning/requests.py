@@ -37,7 +37,7 @@ _DRY_RUN: Final = {
 async def get_object(
     client: Client, resource: Resource[Any], namespace: str, name: str
 ) -> Json | None:
-    """The object as it is, None if it does not exist."""
+    """Return the object as it is, None if it does not exist."""
     try:
         return await client.get_raw(resource, namespace, name)
     except NotFound:
@@ -45,7 +45,7 @@ async def get_object(
 
 
 async def list_objects(client: Client, resource: Resource[Any], namespace: str) -> list[Json]:
-    """All objects of a namespace, or of all namespaces if it is empty, by name."""
+    """Return all objects of a namespace, or of all namespaces if it is empty, by name."""
     try:
         listed: Json = await client.request_json("GET", resource.path(namespace))
     except PathNotFound:
@@ -77,7 +77,7 @@ async def dry_run_apply(
 
 
 def _version(manifest: Json, resource: Resource[Any]) -> str:
-    """The version in which kubectl applies a manifest; all versions have the same fields."""
+    """Return the version in which kubectl applies a manifest; all versions have the same fields."""
     group, _, version = str(manifest.get("apiVersion")).partition("/")
     return version if group == resource.group and version else resource.version
 
@@ -85,7 +85,7 @@ def _version(manifest: Json, resource: Resource[Any]) -> str:
 async def list_children(
     client: Client, kinds: Iterable[Kind[Any]], namespace: str
 ) -> dict[Resource[Any], list[Json]]:
-    """All objects in the namespace that kinds may own, by resource, without missing APIs."""
+    """Return all objects in the namespace that kinds may own, by resource, without missing APIs."""
     found: dict[Resource[Any], list[Json]] = {}
     for owned in {each.resource: each for kind in kinds for each in kind.owned}.values():
         query = {"labelSelector": owned.label_selector} if owned.label_selector else {}
@@ -127,7 +127,7 @@ def _with_removals(last: Any, manifest: Json) -> Json:
 async def installed_schemas(
     client: Client, resources: Iterable[Resource[Any]]
 ) -> dict[Resource[Any], InstalledSchema]:
-    """The published schemas; those that cannot be read are left out."""
+    """Return the published schemas; those that cannot be read are left out."""
     try:
         urls = await openapi_documents(client)
         found = [

@@ -94,7 +94,7 @@ class Rolling(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def rolling_update(cluster: Json) -> RollingUpdate | None:
-    """The settings of the cluster's rolling updates; None with any other strategy."""
+    """Return the settings of the cluster's rolling updates; None with any other strategy."""
     given = without_nulls(dig(cluster, "spec", "upgradeStrategy") or {})
     try:
         strategy = msgspec.convert(given, RayClusterUpgradeStrategy)
@@ -158,7 +158,7 @@ class RollingRecorder:
         self._present = {}
 
     def rolling(self) -> Rolling | None:
-        """The recorded steps; None if no pod is replaced."""
+        """Return the recorded steps; None if no pod is replaced."""
         self.settled()
         done = [each for step in self._steps for each in step.groups]
         shrinks = {each.group for each in done if each.deleted}

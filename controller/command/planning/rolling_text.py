@@ -14,7 +14,7 @@ _MOST_NAMES: Final = 3
 
 
 def rolling_lines(rolling: Rolling | None) -> Iterator[tuple[str, str]]:
-    """The lines with their styles; none without a rolling update."""
+    """Yield the lines with their styles; none without a rolling update."""
     if rolling is None:
         return
     yield "", "  its pods are replaced in these steps"

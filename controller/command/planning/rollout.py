@@ -117,7 +117,7 @@ class RolloutRecorder:
         """Pods change nothing about the order of the steps."""
 
     def rollout(self) -> RolloutPlan:
-        """The recorded rollout."""
+        """Return the recorded rollout."""
         return RolloutPlan(
             tuple(self._steps), self._before, self._peak, self._now, self._autoscaled
         )

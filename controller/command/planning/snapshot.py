@@ -93,18 +93,18 @@ class Snapshot:
         return {resource: dict(self._raw[str(resource)]) for resource in self._resources}
 
     def raw(self, resource: Resource[Any], key: str) -> Json | None:
-        """The whole object as plain data."""
+        """Return the whole object as plain data."""
         return self._raw[str(resource)].get(key)
 
     def get(self, resource: Resource[T], key: str) -> T | None:
-        """The object `namespace/name`, or None."""
+        """Return the object `namespace/name`, or None."""
         found = self._decoded(resource, key)
         if isinstance(found, Undecodable):
             found = found.partial
         return found  # pyright: ignore[reportReturnType]  made from this resource's view
 
     def _decoded(self, resource: Resource[Any], key: str) -> KubeObject | Undecodable | None:
-        """The object as the operator decodes it."""
+        """Return the object as the operator decodes it."""
         raw = self._raw[str(resource)].get(key)
         if raw is None:
             return None
@@ -120,7 +120,7 @@ class Snapshot:
         return str(resource) in self._served
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
-        """All objects whose index function gives `value`."""
+        """Return all objects whose index function gives `value`."""
         function = self._indexes[str(resource)][index]
         objects = (self.get(resource, key) for key in self._raw[str(resource)])
         return [obj for obj in objects if obj is not None and value in function(obj)]
@@ -136,12 +136,12 @@ class Snapshot:
         return frozenset()
 
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        """A dry run meets no object of somebody else."""
+        """Return nothing: a dry run finds no object of another owner."""
         del resource, key
         return False
 
     def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        """A dry run meets no object of somebody else."""
+        """Return nothing: a dry run finds no object of another owner."""
         del resource, owner_uid
         return frozenset()
 
@@ -166,7 +166,7 @@ class Snapshot:
         return found
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
-        """The schema that was given, if there is one."""
+        """Return the schema that was given, if there is one."""
         return self._schemas.get(resource, InstalledSchema())
 
     def is_verified(self, resource: Resource[Any], key: str) -> bool:
@@ -288,7 +288,7 @@ def _key(namespace: str, name: str) -> str:
 
 
 def _running(pod: Json, number: int, now: str) -> Json:
-    """The status of a pod whose containers run and are ready."""
+    """Return the status of a pod whose containers run and are ready."""
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
     return {
         "phase": "Running",

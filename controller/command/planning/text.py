@@ -42,7 +42,7 @@ def write_text(plans: Sequence[ObjectPlan], stream: TextIO) -> None:
 
 
 def text_of(plan: ObjectPlan) -> Iterator[Line]:
-    """The lines of one plan."""
+    """Yield the lines of one plan."""
     state = "" if plan.exists else " (new)"
     yield "bold", f"{plan.kind} {plan.namespace}/{plan.name}{state}: {_summary(plan)}"
     if plan.problem:
@@ -140,7 +140,7 @@ def _value(value: Any) -> str:
 
 
 def _console(stream: TextIO) -> Any:
-    """A console of `rich`, if there is a terminal, an extra installed, and no `NO_COLOR`."""
+    """Return a console of `rich`, if there is a terminal, an extra installed, and no `NO_COLOR`."""
     if not stream.isatty() or "NO_COLOR" in os.environ:
         return None
     try:

@@ -27,7 +27,7 @@ class Usage(msgspec.Struct, frozen=True):
     gpus: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        """Both together."""
+        """Return both together."""
         return Usage(self.pods + other.pods, self.cpus + other.cpus, self.gpus + other.gpus)
 
     def __sub__(self, other: Usage) -> Usage:
@@ -35,7 +35,7 @@ class Usage(msgspec.Struct, frozen=True):
         return Usage(self.pods - other.pods, self.cpus - other.cpus, self.gpus - other.gpus)
 
     def at_least(self, other: Usage) -> Usage:
-        """The larger of each number."""
+        """Return the larger of each number."""
         return Usage(
             max(self.pods, other.pods), max(self.cpus, other.cpus), max(self.gpus, other.gpus)
         )

@@ -19,7 +19,7 @@ _ATTEMPTS: Final = 5
 
 
 async def read(client: Client, workload: Workload) -> Json:
-    """The object as plain data.
+    """Return the object as plain data.
 
     Raises:
         RolloutError: it does not exist.

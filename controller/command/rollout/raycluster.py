@@ -101,7 +101,7 @@ class RayClusterRollout:
         return changed
 
     def templates_of(self, obj: Json) -> Json:
-        """The templates of head and workers."""
+        """Return the templates of head and workers."""
         return templates_of(without_nulls(obj["spec"]))
 
     def with_templates(self, obj: Json, templates: Json) -> Json:

@@ -82,7 +82,7 @@ class RayClusterFleetRollout:
 
 
 def _failure(conditions: Sequence[Mapping[str, Any]]) -> str:
-    """The failure that must be put right before anything goes on; empty if there is none."""
+    """Return the failure that must be put right before anything goes on; empty if there is none."""
     for kind, reason in _FAILURES:
         found = find_condition(conditions, kind)
         if found is not None and str(found.get("reason", "")).startswith(reason):

@@ -44,7 +44,7 @@ class Revision(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def revisions_of(client: Client, workload: Workload, obj: Json) -> list[Revision]:
-    """All revisions, by number.
+    """Return all revisions, by number.
 
     Raises:
         RolloutError: they may not be read.
@@ -64,7 +64,7 @@ async def revisions_of(client: Client, workload: Workload, obj: Json) -> list[Re
 
 
 def choose(revisions: Sequence[Revision], number: int, workload: Workload) -> Revision:
-    """The revision of a number; with 0 the newest one that is not the present one.
+    """Return the revision of a number; with 0 the newest one that is not the present one.
 
     Raises:
         RolloutError: there is none.

@@ -37,7 +37,7 @@ _PASSING: Final = (
 async def follow(
     client: Client, workload: Workload, report: Report, *, watch: bool, patience: float
 ) -> RolloutProgress:
-    """The progress when the rollout is over, or now.
+    """Return the progress when the rollout is over, or now.
 
     Once the object has been read, an API server that does not answer is waited for.
 

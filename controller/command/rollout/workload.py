@@ -44,7 +44,7 @@ class RolloutKind(Protocol):
         ...
 
     def with_pause(self, obj: Json, *, paused: bool) -> Json:
-        """The object with its rollout paused, or not.
+        """Return the object with its rollout paused, or not.
 
         Raises:
             RolloutError: it has no rolling updates.
@@ -52,11 +52,11 @@ class RolloutKind(Protocol):
         ...
 
     def templates_of(self, obj: Json) -> Json:
-        """The part of it that its revisions keep, `data.spec`."""
+        """Return the part of it that its revisions keep, `data.spec`."""
         ...
 
     def with_templates(self, obj: Json, templates: Json) -> Json:
-        """The object with what a revision has kept."""
+        """Return the object with what a revision has kept."""
         ...
 
     def left_alone(self, obj: Json, templates: Json) -> Sequence[str]:
@@ -64,7 +64,7 @@ class RolloutKind(Protocol):
         ...
 
     def images_of(self, templates: Json) -> Sequence[str]:
-        """The images of Ray in a revision, each once."""
+        """Return the images of Ray in a revision, each once."""
         ...
 
 

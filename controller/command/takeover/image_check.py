@@ -42,7 +42,7 @@ async def check_image(client: Client, options: ChangeOptions) -> None:
 
 
 def check_pod(name: str, options: ChangeOptions) -> dict[str, Any]:
-    """The pod: the chart's image and security settings, with another command."""
+    """Return the pod: the chart's image and security settings, with another command."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

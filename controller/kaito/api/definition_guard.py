@@ -1,6 +1,6 @@
-"""The wait of an object for its installed definition, where a dropped field would cost a model.
+"""Leaves an object unchanged until its definition is known: a dropped field would cost a model.
 
-Unlike the kinds of Ray, those of Kaito are left alone also while the definition cannot be read.
+Unlike the kinds of Ray, those of Kaito are also left unchanged while the definition is unreadable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | None:
-    """The plan that writes nothing and says why; None if the specification can be believed.
+    """Return a plan that writes nothing and reports why; None if the specification can be trusted.
 
     It cannot while the definition is unreadable, or may have changed since the cached objects were
     read.

@@ -1,4 +1,4 @@
-"""A failed write as a reason and in words, for conditions and events."""
+"""The reason and the message of a failed write, for conditions and events."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
 
 
 _WEBHOOK: Final = "failed calling webhook "
-"""Kubernetes' words for an admission webhook that does not answer."""
+"""The words of Kubernetes about an admission webhook that does not answer."""
 
 
 def failure_reason(failure: Failure) -> str:
-    """The server's reason, or the one of the Ray kinds where that says nothing of the cause."""
+    """Return the server's reason, or that of the Ray kinds if the server's is too general."""
     if _WEBHOOK in failure.message and failure.reason != "Paused":  # which quotes another answer
         return "AdmissionUnavailable"
     return "WriteUnconfirmed" if failure.overdue else failure.reason
 
 
 def failure_event(failure: Failure) -> str:
-    """The reason of an event: `FailedToCreateStatefulSet`."""
+    """Return the reason of an event: `FailedToCreateStatefulSet`."""
     return f"FailedTo{verb_of(failure.write).capitalize()}{failure.write.target.resource.kind}"
 
 
 def what_failed(failure: Failure) -> str:
-    """A sentence about a write that failed, with the server's words."""
+    """Return a sentence about a failed write, with the server's words."""
     target = failure.write.target
     doubt = "; it is not known whether it was carried out" if failure.unknown else ""
     return (

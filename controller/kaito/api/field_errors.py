@@ -20,11 +20,11 @@ INVALID: Final = "InvalidWorkspaceSpec"
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """An error.
+    """An error of one or more fields.
 
     Attributes:
         message: what is wrong.
-        paths: of the fields, relative to where the error was found; may be empty.
+        paths: paths of the fields, relative to where the error was found; may be empty.
         details: a further line.
     """
 
@@ -39,24 +39,24 @@ class FieldError:
 
 
 def invalid_value(value: object, path: str, details: str = "") -> FieldError:
-    """An error about a value; a sentence may replace the value."""
+    """Return an error about a value, or a sentence in its place."""
     return FieldError(f"invalid value: {value}", (path,), details)
 
 
 def missing_field(*paths: str) -> FieldError:
-    """An error about fields that are not there."""
+    """Return an error about missing fields."""
     return FieldError("missing field(s)", paths)
 
 
 def via(prefix: str, errors: Iterable[FieldError]) -> Iterator[FieldError]:
-    """The same errors, of a part that stands at `prefix`."""
+    """Yield the errors with `prefix` before their paths."""
     for error in errors:
         paths = tuple(".".join(filter(None, (prefix, path))) for path in error.paths)
         yield replace(error, paths=paths)
 
 
 def message_of(errors: Iterable[FieldError]) -> str:
-    """The text for all of them."""
+    """Return the text of all errors."""
     paths: dict[tuple[str, str], set[str]] = {}
     for error in errors:
         paths.setdefault((error.message, error.details), set()).update(error.paths)
@@ -68,7 +68,7 @@ def message_of(errors: Iterable[FieldError]) -> str:
 
 
 def as_problem(errors: tuple[FieldError, ...], reason: str = INVALID) -> Problem | None:
-    """All errors as one problem of the object, None if there are none."""
+    """Return all errors as one problem of the object, None if there are none."""
     if not errors:
         return None
     first = next((path for error in errors for path in error.paths if path), "spec")

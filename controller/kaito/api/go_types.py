@@ -1,4 +1,4 @@
-"""Writes plain data as Go would: fields in the order of its structs, zero values as it has them.
+"""Writes plain data as Go does, with its order of fields and its zero values.
 
 `data/go_types.txt` has a line for each struct: `name=type` for each field in its order. Types are
 `string`, `int`, `bool`, `quantity`, `intOrString`, another struct, `[list]`, `{map from strings}`
@@ -38,13 +38,13 @@ _POWERS: Final = {
 _SUFFIXES: Final = {power: suffix for suffix, power in _POWERS.items()}
 _LARGEST: Final = 2**63 - 1
 _LARGEST_EXPONENT: Final = 1000
-"""Far more than any amount needs; keeps larger ones from costing memory."""
+"""Far more than any amount needs; larger exponents would cost memory."""
 
 _MOST_DIGITS: Final = 18
-"""Digits of a number that Go reads as an integer."""
+"""Maximum digits of a number that Go reads as an integer."""
 
 _MOST_BINARY_DIGITS: Final = 15
-"""The same of a number in units of 1024, those of the unit included."""
+"""Maximum digits of a number in units of 1024, including those of the unit."""
 
 _EMPTY_IS_LEFT_OUT: Final = frozenset({"string", "int", "bool"})
 
@@ -78,12 +78,12 @@ class GoWriter:
         self._structs = structs
 
     def write(self, type_name: str, value: Any) -> Any:
-        """Plain data of this type, with the fields that Go writes and in its order.
+        """Return plain data of this type, with the fields that Go writes in Go's order.
 
         Unknown fields are dropped, and nulls count as absent.
 
         Raises:
-            controller.apimachinery.quantity.InvalidQuantity: a quantity is none.
+            controller.apimachinery.quantity.InvalidQuantity: a quantity is malformed.
         """
         if type_name.startswith("*"):
             return None if value is None else self.write(type_name[1:], value)
@@ -122,13 +122,13 @@ class GoWriter:
 
 @cache
 def kaito_writer() -> GoWriter:
-    """The output of a Kaito that is built with Kubernetes 1.34 or newer."""
+    """Return the writer of a Kaito that is built with Kubernetes 1.34 or newer."""
     return GoWriter(_read())
 
 
 @cache
 def old_kaito_writer() -> GoWriter:
-    """The output of an older Kaito: `creationTimestamp: null` in the metadata of every template."""
+    """Return the writer of an older Kaito, with `creationTimestamp: null` in every template."""
     structs = _read()
     metadata = [
         replace(field, always=True) if field.name == "creationTimestamp" else field
@@ -138,7 +138,7 @@ def old_kaito_writer() -> GoWriter:
 
 
 def _quantity(value: Any) -> str:
-    """The text of a quantity: canonical, or as it was given if Go takes it to be canonical."""
+    """Return the text of a quantity: canonical, or unchanged if Go considers it canonical."""
     if value is None:
         return str(ZERO)
     quantity = parse_quantity(value)
@@ -149,9 +149,9 @@ def _quantity(value: Any) -> str:
 
 
 def _large(text: str) -> str:
-    """The text that Go writes for a decimal amount above int64; empty for others, which it caps.
+    """Return the text that Go writes for a decimal amount above int64; empty for other amounts.
 
-    It has no suffix for 10^21 and more, and leaves it out: `1000E` becomes `1`.
+    Go has no suffix for 10^21 and more and leaves it out: `1000E` becomes `1`.
     """
     found = _QUANTITY.fullmatch(text)
     if found is None or found["binary"] or abs(int(found["exponent"] or 0)) > _LARGEST_EXPONENT:
@@ -169,7 +169,7 @@ def _large(text: str) -> str:
 
 
 def _is_taken_as_it_is(text: str) -> bool:
-    """Return whether Go takes a quantity to be canonical, which it judges by its digits."""
+    """Return whether Go considers a quantity canonical, which it judges by the digits."""
     found = _QUANTITY.fullmatch(text)
     if found is None:
         return False

@@ -85,7 +85,7 @@ class InferenceSetSpec(View, frozen=True):
 
 
 def parse_inference_set(inference_set: InferenceSet) -> InferenceSetSpec:
-    """The typed specification without nulls. It copies the data, so parse each object once.
+    """Return the typed specification without nulls. It copies the data, so parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type.

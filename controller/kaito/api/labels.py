@@ -85,5 +85,5 @@ _RESERVED: Final = frozenset(
 
 
 def without_reserved(labels: Mapping[str, str]) -> dict[str, str]:
-    """The labels of a selector that users may ask for; Kaito drops the others without a word."""
+    """Return the labels of a selector that users may request; Kaito drops the others silently."""
     return {key: value for key, value in labels.items() if key not in _RESERVED}

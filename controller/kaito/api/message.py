@@ -1,4 +1,4 @@
-"""Texts of others in conditions."""
+"""Cuts texts for conditions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LONGEST: Final = 256
 
 
 def cut(text: str) -> str:
-    """The text, cut after 256 bytes as Kaito does."""
+    """Return the text, cut after 256 bytes as Kaito does."""
     encoded = text.encode()
     if len(encoded) <= _LONGEST:
         return text

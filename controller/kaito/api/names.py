@@ -20,17 +20,17 @@ _SUBDOMAIN_SYNTAX: Final = (
 
 
 def label_problem(name: str) -> str:
-    """The reason for which a name is no DNS label; empty if it is one."""
+    """Return why a name is not a DNS label; empty if it is one."""
     return _problem(name, 63, _LABEL, _LABEL_SYNTAX)
 
 
 def subdomain_problem(name: str) -> str:
-    """The reason for which a name is no DNS subdomain; empty if it is one."""
+    """Return why a name is not a DNS subdomain; empty if it is one."""
     return _problem(name, 253, _SUBDOMAIN, _SUBDOMAIN_SYNTAX)
 
 
 def derived_problem(name: str, derived: str) -> str:
-    """The reason for which a part of a pod cannot have the name that follows from a user's."""
+    """Return why a part of a pod cannot have the name that follows from a user's."""
     problem = label_problem(derived)
     return (
         f"{name} leads to a part of the pod with the name {derived}: {problem}" if problem else ""

@@ -45,8 +45,8 @@ class ConfiguredNodeClass(msgspec.Struct, frozen=True):
 
     Attributes:
         name: of the NodeClass.
-        default: whether Workspaces use it that name none.
-        spec: with which it is created if it does not exist; None if somebody else creates it.
+        default: whether Workspaces that name no NodeClass use this one.
+        spec: specification to create it with if it does not exist; None if others create it.
     """
 
     name: str
@@ -59,11 +59,11 @@ class NodeClassSettings:
     """The NodeClasses of the cluster's provider. The defaults are Azure's.
 
     Attributes:
-        group: of their API.
-        version: of their API.
-        kind: of the objects.
-        plural: of the resource.
-        classes: that Workspaces may use, sorted by name.
+        group: group of their API.
+        version: version of their API.
+        kind: kind of the objects.
+        plural: plural name of the resource.
+        classes: the NodeClasses that Workspaces may use, sorted by name.
     """
 
     group: str = "karpenter.azure.com"

@@ -18,7 +18,7 @@ class NodeClaimStatus(View, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of that type."""
+        """Return the condition of that type."""
         return next((each for each in self.conditions if each.type == type_), None)
 
 

@@ -47,15 +47,15 @@ class KaitoOptions:
     Attributes:
         cloud: where the nodes are.
         provisioner: where they come from.
-        vllm: whether models are served with vLLM at all.
+        vllm: whether models may be served with vLLM.
         mig: whether slices of GPUs may be asked for.
         accelerators: whether some of a node's GPUs may be asked for.
         node_classes: Karpenter's NodeClasses, and those that users may choose from.
         node_image_family: of nodes whose Workspace names none.
         preset_registry: registry and folder of the images that serve and tune models, Kaito's
             `PRESET_REGISTRY_NAME`.
-        hugging_face: address of Hugging Face, or of what stands in for it; empty if it is not
-            asked about models that are not in the catalogue.
+        hugging_face: address of Hugging Face or a mirror; empty to look up no model that is not in
+            the catalogue.
     """
 
     cloud: Cloud = Cloud.AZURE
@@ -97,17 +97,17 @@ class KaitoOptions:
         return self.provisioner is Provisioner.OWN_NODES
 
     def runtime(self, annotations: Mapping[str, str]) -> Runtime:
-        """The software that serves the model of an object with these annotations."""
+        """Return the software that serves the model of an object with these annotations."""
         if not self.vllm or annotations.get(labels.RUNTIME) == Runtime.TRANSFORMERS.value:
             return Runtime.TRANSFORMERS
         return Runtime.VLLM
 
 
 def one_of(name: str, environment: Mapping[str, str], default: E) -> E:
-    """The value of a variable, which must be one of those that the default is of.
+    """Return the value of a variable, which must be a member of the default's enumeration.
 
     Raises:
-        ValueError: it is none of them; the message names the variable and all of them.
+        ValueError: it is not; the message names the variable and all members.
     """
     text = environment.get(name, "")
     if not text:
@@ -121,10 +121,10 @@ def one_of(name: str, environment: Mapping[str, str], default: E) -> E:
 
 
 def _hugging_face(environment: Mapping[str, str], default: str) -> str:
-    """The address of Hugging Face; empty if `HF_HUB_OFFLINE` is set.
+    """Return the address of Hugging Face; empty if `HF_HUB_OFFLINE` is set.
 
     Raises:
-        ValueError: `HF_ENDPOINT` is no address to which a token may be sent.
+        ValueError: `HF_ENDPOINT` is not an address to which a token may be sent.
     """
     if environment.get("HF_HUB_OFFLINE", "").upper() in _YES:
         return ""
@@ -135,6 +135,6 @@ def _hugging_face(environment: Mapping[str, str], default: str) -> str:
 
 
 def image_family(value: str) -> str | None:
-    """The family of node images that a value stands for in any case; None if there is none."""
+    """Return the family of node images of that name, in any case; None if there is none."""
     family = value.strip().lower()
     return family if family in IMAGE_FAMILIES else None

@@ -1,4 +1,4 @@
-"""ConfigMap: what is read of it, the options of a model server or a tuning and nothing else."""
+"""ConfigMap: the view of the options of a model server or a tuning."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Fields that the planners of Workspaces and of InferenceSets rely on, by the part they belong to.
 
-The API server drops what the installed definition lacks without a word, and a specification that
+The API server silently drops fields that the installed definition lacks, and a specification that
 lacks a field asks for something else.
 """
 

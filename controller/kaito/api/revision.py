@@ -1,4 +1,4 @@
-"""The revision of a Workspace: a hash of what its workload is made from, byte for byte Kaito's.
+"""The revision of a Workspace: a hash of what its workload is made from, equal to Kaito's.
 
 A Workspace whose hash equals the one that Kaito stored is taken over without touching its workload.
 """
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from controller.kaito.api.workspace import Workspace
 
 MAX_REVISIONS: Final = 10
-"""Revisions that are kept; one more leads to the deletion of the oldest."""
+"""Maximum revisions to keep; beyond it the oldest is deleted."""
 
 _SUFFIX_LENGTH: Final = 5
 
 
 def revision_hash(workspace: Workspace) -> str:
-    """The hash that present versions of Kaito store.
+    """Return the hash that present versions of Kaito store.
 
     Raises:
         controller.apimachinery.quantity.InvalidQuantity: a quantity is none; never raised for a
@@ -42,7 +42,7 @@ def is_revision_hash(workspace: Workspace, stored: str) -> bool:
 
 
 def revision_name(workspace_name: str, hash_: str, digits: int = _SUFFIX_LENGTH) -> str:
-    """The name of the ControllerRevision, with so many digits of the hash."""
+    """Return the name of the ControllerRevision, with so many digits of the hash."""
     return f"{workspace_name}-{hash_[:digits]}"
 
 
@@ -57,7 +57,7 @@ def revision_data(workspace: Workspace) -> dict[str, Any]:
 
 
 def _parts(workspace: Workspace, writer: GoWriter) -> dict[str, Any]:
-    """The JSON that Go writes for each part, in the order in which they are hashed."""
+    """Return the JSON that Go writes for each part, in the order in which they are hashed."""
     return {
         "resource": writer.write("ResourceSpec", workspace.resource),
         "inference": writer.write("*InferenceSpec", workspace.inference),

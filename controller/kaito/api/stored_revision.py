@@ -24,7 +24,7 @@ class WorkspaceRevision(ControllerRevision, frozen=True):
 
 
 def stored_specification(revision: WorkspaceRevision) -> WorkspaceSpec | None:
-    """The specification that it holds; None if nobody can tell."""
+    """Return the specification that it holds; None if it cannot be read."""
     try:
         spec = parse(revision.data, WorkspaceSpec)
     except (msgspec.ValidationError, RecursionError):

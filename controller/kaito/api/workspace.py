@@ -76,7 +76,7 @@ class ResourceSpec(View, frozen=True):
         count: number of nodes, where it is not estimated.
         instance_type: of the nodes; empty where nodes are there already.
         label_selector: which nodes may be used.
-        preferred_nodes: kept, and read by nobody.
+        preferred_nodes: kept but unused.
     """
 
     count: int | None = None
@@ -167,7 +167,7 @@ class WorkspaceSpec(View, frozen=True):
 
 
 def parse_workspace(workspace: Workspace) -> WorkspaceSpec:
-    """The typed specification without nulls. It copies the data, so parse each object once.
+    """Return the typed specification without nulls. It copies the data, so parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type.

@@ -22,13 +22,13 @@ _INHERITED: Final = (labels.INFERENCE_ROLE, labels.CREATED_BY_MULTI_ROLE)
 def workspace_body(
     inference_set: InferenceSet, spec: InferenceSetSpec, name: str, options: KaitoOptions
 ) -> dict[str, Any]:
-    """The body that is created for a replica.
+    """Return the body to create for a replica.
 
     Args:
         inference_set: the set.
         spec: its valid specification.
-        name: of the Workspace.
-        options: of the operator.
+        name: name of the Workspace.
+        options: options of the operator.
     """
     meta = inference_set.metadata
     metadata: dict[str, Any] = {
@@ -55,7 +55,7 @@ def workspace_body(
 def label_changes(
     inference_set: InferenceSet, spec: InferenceSetSpec, workspace: Workspace
 ) -> dict[str, Any]:
-    """The merge patch that adds labels which an edit has brought; empty if nothing lacks.
+    """Return the merge patch that adds the labels of an edit; empty if none is missing.
 
     Labels are never removed, because others may have set them.
     """
@@ -83,7 +83,7 @@ def _annotations(inference_set: InferenceSet, spec: InferenceSetSpec) -> dict[st
 def _resource(
     inference_set: InferenceSet, spec: InferenceSetSpec, options: KaitoOptions
 ) -> dict[str, Any]:
-    """The nodes of one replica; the instance type is that of nodes to be provisioned."""
+    """Return the nodes of one replica; the instance type is that of nodes to be provisioned."""
     resource: dict[str, Any] = {
         "labelSelector": copy.deepcopy(dig(inference_set.spec, "labelSelector"))
     }

@@ -1,10 +1,11 @@
 """Decides which Workspaces of an InferenceSet are created and which are deleted.
 
-The promises, for any view that was true once and however often the decision is carried out:
+It guarantees, for every state that was once observed and however often it is carried out:
 
-* there are never more Workspaces than the set asks for, unless there were before;
-* a replica that is being deleted is replaced when it is gone, because it holds nodes until then;
-* no ready replica is deleted if fewer ready ones than the set asks for would be left.
+* there are never more Workspaces than the set requests, unless there were before;
+* a replica that is being deleted is replaced only when it is gone, because it holds nodes until
+  then;
+* no ready replica is deleted if fewer ready ones than requested would be left.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SetDecision:
-    """Creations and deletions that are due now; all of them may be done at once.
+    """The creates and deletes that are due now, in any order.
 
     Attributes:
         create: names of new Workspaces.
-        delete: replicas that are too many.
+        delete: surplus replicas.
     """
 
     create: tuple[str, ...] = ()
@@ -35,14 +36,14 @@ class SetDecision:
 def next_changes(
     desired: int, replicas: Sequence[Replica], free: Sequence[str], batch: int
 ) -> SetDecision:
-    """The changes that bring the number of replicas to what is wanted.
+    """Return the changes that lead to the desired number of replicas.
 
     Args:
         desired: number of replicas.
-        replicas: the Workspaces of the set, terminating ones and those that Kaito named included.
-        free: names for those that are missing, in order. The name of a replica that another owner
-            has is not among them, and is waited for: another one would be a second name for it.
-        batch: Workspaces that are created or deleted at most.
+        replicas: the Workspaces of the set, including terminating ones and those named by Kaito.
+        free: names for missing replicas, in order. A name that another owner holds is left out:
+            its replica waits, because another name would make a second one of it.
+        batch: maximum Workspaces to create or delete.
     """
     surplus = len(replicas) - desired
     if surplus > 0:
@@ -51,10 +52,10 @@ def next_changes(
 
 
 def _too_many(replicas: Sequence[Replica], desired: int, surplus: int) -> Iterator[Replica]:
-    """The replicas to delete: those on an old image first, and those that do not serve.
+    """Yield the replicas to delete: first those on an old image, and those that do not serve.
 
-    A replica on the present image goes only if there are not old ones enough, so that an upgrade by
-    a surge never deletes the newcomer; until that serves, no old one goes.
+    A replica on the present image is deleted only if there are too few old ones, so that an upgrade
+    with a surge never deletes the new replica. Until that one serves, no old one is deleted.
     """
     staying = [each for each in replicas if not each.terminating]
     left = surplus - (len(replicas) - len(staying))

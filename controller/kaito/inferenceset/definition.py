@@ -1,8 +1,8 @@
 """Fields that an InferenceSet's planner relies on: without them, it would delete replicas.
 
-A set whose `replicas` is dropped asks for one. While a definition lacks such a field, no Workspace
-of a set is written, and the set is not written either: the write would store it without what the
-definition lacks.
+A set whose `replicas` is dropped requests one replica. While a definition lacks such a field, no
+Workspace of a set is written. The set is not written either, because the write would store it
+without the missing fields.
 """
 
 from __future__ import annotations

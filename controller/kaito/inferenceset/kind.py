@@ -60,11 +60,11 @@ class InferenceSetKind:
         return observe_inference_set(key, reads, self._sources)
 
     def problem(self, observation: InferenceSetObservation) -> Problem | None:
-        """The reason for which the specification is refused, None if it is valid."""
+        """Return why the specification is refused, None if it is valid."""
         return observation.goal if isinstance(observation.goal, Problem) else None
 
     def plan(self, observation: InferenceSetObservation, now: datetime) -> Plan:
-        """The plan for the set."""
+        """Return the plan for the set."""
         return remember(plan_inference_set(observation, now), observation.definition)
 
     def status_after(
@@ -74,7 +74,7 @@ class InferenceSetKind:
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The current status, naming the first failed write.
+        """Return the current status, naming the first failed write.
 
         That of a deletion stays, and what is left as it is gets none.
         """

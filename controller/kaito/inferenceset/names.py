@@ -1,8 +1,8 @@
 """Names of the Workspaces of an InferenceSet.
 
-A name follows from the set and from the replica's index. A create whose answer was lost, or that a
-late cache asks for again, meets the Workspace that it created before: there are never two for one
-replica. Kaito lets the API server choose names.
+A name follows from the set and the replica's index. A create that is repeated, after a lost
+response or because of a late cache, finds the Workspace that it created before, so that no replica
+has two. Kaito lets the API server choose names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LENGTH: Final = 5
 
 
 def replica_names(inference_set: ObjectMeta) -> Iterator[str]:
-    """The names, by index, each once; they never end."""
+    """Yield the names, by index, each once; they never end."""
     used: set[str] = set()
     for index in count():
         attempts = (_name(inference_set, index, attempt) for attempt in count())

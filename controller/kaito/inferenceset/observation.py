@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from controller.kaito.inferenceset.replicas import Replica
 
 SCOPE: Final = "workspaces"
-"""While the outcome of a write to a Workspace is unknown, none is created, changed or deleted: they
-are counted together."""
+"""Scope of writes to Workspaces. They are counted together, so while the outcome of one write is
+unknown, none is created, changed or deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingReplicas:
-    """Replicas that are to be created, as far as one plan does.
+    """The replicas that one plan is to create.
 
     Attributes:
         free: names that may be created.

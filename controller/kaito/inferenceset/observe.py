@@ -93,7 +93,7 @@ def observe_inference_set(
 def _replicas(
     workspaces: tuple[Workspace, ...], wanted: int, sources: InferenceSetSources, reads: CacheReader
 ) -> Iterator[Replica]:
-    """The Workspaces as replicas; their images matter only if some are too many."""
+    """Yield the Workspaces as replicas; their images matter only if some are too many."""
     has_surplus = len(workspaces) > wanted
     for workspace in workspaces:
         found = sources.replica_of(workspace)

@@ -1,7 +1,7 @@
 """Plans the next writes of an InferenceSet; `plan_inference_set` is the entry.
 
-The plan is a pure function of the observation and the time. Nothing is remembered: what is due
-follows from the Workspaces that exist, so that an operator that starts anew goes on where it was.
+The plan is a pure function of the observation and the time. The operator remembers nothing: the
+next step follows from the existing Workspaces, so that a restarted operator continues.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from controller.kaito.inferenceset.observation import InferenceSetObservation
 
 _BLOCKED_RETRY: Final = 60.0
-"""Seconds until a name that another owner has is looked at again; its end causes no event."""
+"""Seconds between two checks of a name that another owner holds; its release causes no event."""
 
 
 def plan_inference_set(seen: InferenceSetObservation, now: datetime) -> Plan:
-    """The plan that brings the replicas one step nearer to what the set asks for."""
+    """Return the plan that takes the replicas one step towards the specification."""
     if seen.inference_set.metadata.terminating:
         return _plan_deletion(seen, now)
     untouched = leave_as_it_is(seen.inference_set, seen.definition)
@@ -59,9 +59,9 @@ def plan_inference_set(seen: InferenceSetObservation, now: datetime) -> Plan:
 
 
 def _plan_deletion(seen: InferenceSetObservation, now: datetime) -> Plan:
-    """Drop the finalizer that Kaito has added; the garbage collector deletes the Workspaces.
+    """Remove the finalizer that Kaito has added; the garbage collector deletes the Workspaces.
 
-    So whoever orphans them on purpose keeps them, and no set needs an operator to go.
+    So a user may orphan them on purpose, and a set can be deleted without an operator.
     """
     meta = seen.inference_set.metadata
     removal = remove_finalizer(set_target(meta), meta, labels.INFERENCE_SET_FINALIZER)

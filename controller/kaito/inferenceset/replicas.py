@@ -25,9 +25,8 @@ class Replica:
         uid: of the Workspace.
         ready: whether it serves.
         terminating: whether it is being deleted; its nodes are not free yet.
-        on_old_image: whether its server runs another image than a new one would; a server that
-            does not exist yet does not.
-        peak: tokens per minute that were measured; 0 if none were.
+        on_old_image: whether its server exists and runs another image than a new one would.
+        peak: measured tokens per minute; 0 without a measurement.
     """
 
     name: str
@@ -39,7 +38,7 @@ class Replica:
 
 
 def replica(workspace: Workspace) -> Replica:
-    """The replica that a Workspace is, as far as it shows it itself."""
+    """Return the replica that a Workspace shows itself to be."""
     meta = workspace.metadata
     return Replica(
         meta.name,

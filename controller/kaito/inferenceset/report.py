@@ -57,7 +57,7 @@ def report(
     replicas: Sequence[Replica],
     options: KaitoOptions,
 ) -> SetReport:
-    """The status that follows from the replicas."""
+    """Return the status that follows from the replicas."""
     annotations = inference_set.metadata.annotations or {}
     runtime = options.runtime(annotations)
     is_measured = (

@@ -13,7 +13,7 @@ class InferenceSetSettings:
 
     Attributes:
         options: what the operator is told about the cluster.
-        batch: Workspaces of a set that one plan creates, deletes or changes at most, each.
+        batch: maximum Workspaces of a set that one plan creates, deletes or changes.
     """
 
     options: KaitoOptions = field(default_factory=KaitoOptions)

@@ -35,7 +35,7 @@ _NOT_SERVED: Final = (
 def current_status(
     seen: InferenceSetObservation, now: datetime, failures: tuple[Failure, ...] = ()
 ) -> StatusPatch:
-    """The wanted status of a set that is not being deleted."""
+    """Return the wanted status of a set that is not being deleted."""
     conditions = ConditionSet(seen.conditions, seen.inference_set.metadata.generation, now)
     conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
     doubt = "; ".join(seen.consistency_warnings)
@@ -55,7 +55,7 @@ def current_status(
 
 
 def deleting_status(seen: InferenceSetObservation, now: datetime) -> StatusPatch:
-    """The one condition that is set while a set waits for its end."""
+    """Return the status of a set that is being deleted: one condition."""
     conditions = ConditionSet(seen.conditions, seen.inference_set.metadata.generation, now)
     conditions.set(DELETING, "True", "inferencesetDeleted", "inferenceset is being deleted")
     return StatusPatch({"conditions": conditions.as_list()})
@@ -82,7 +82,7 @@ def _counts_and_conditions(
 
 
 def _performance(status: Status, metric: Mapping[str, Any] | None) -> Status:
-    """The measurement of all replicas together; those of others are left alone."""
+    """Return the measurement of all replicas together; metrics of others are left unchanged."""
     present = mapping(dig(status, "performance", "metrics"))
     if metric is not None or present.keys() - {AGGREGATED_METRIC}:
         return {"performance": {"metrics": {AGGREGATED_METRIC: metric}}}
@@ -90,7 +90,7 @@ def _performance(status: Status, metric: Mapping[str, Any] | None) -> Status:
 
 
 def _cause(seen: InferenceSetObservation, failures: tuple[Failure, ...]) -> str:
-    """The first cause that the set does not get its replicas; empty if nothing is known."""
+    """Return the first cause that keeps the set from its replicas; empty if none is known."""
     if seen.workspaces is None:
         return _NOT_SERVED
     for failure in failures:
@@ -108,7 +108,7 @@ def _cause(seen: InferenceSetObservation, failures: tuple[Failure, ...]) -> str:
 
 
 def _events(seen: InferenceSetObservation, cause: str) -> Iterator[Event]:
-    """The events about unknown fields and a cause that no stored condition has told yet."""
+    """Yield events about unknown fields and a cause that no stored condition has reported yet."""
     yield from unknown_field_events(seen.conditions, seen.unknown_fields)
     if not cause or any(tells(each, cause) for each in seen.conditions):
         return

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def set_target(inference_set: ObjectMeta) -> Target:
-    """The InferenceSet as the target of a write."""
+    """Return the InferenceSet as the target of a write."""
     return Target(INFERENCE_SETS, inference_set.namespace, inference_set.name, "inferenceset")
 
 

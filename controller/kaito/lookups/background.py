@@ -1,7 +1,7 @@
 """Asks questions in the background, each once for all subscribers.
 
-An answer is kept. A failure is kept too, until the question is asked again after a back-off, so
-that nobody who comes meanwhile causes a request. Keys are enqueued when something new is known.
+An answer is kept. A failure is kept too until the question is asked again after a back-off, so that
+new subscribers cause no requests. Keys are enqueued when an answer or failure is new.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LookupFailed(Exception):  # noqa: N818  it reads as what it says
 
     Attributes:
         reason: in one word, for a condition.
-        retry_after: seconds for which the one that was asked wants to be left alone.
+        retry_after: seconds to wait before the next request, as the server asked.
     """
 
     def __init__(self, reason: str, message: str, retry_after: float = 0.0) -> None:
@@ -67,11 +67,11 @@ class LookupLimits:
     """Limits of the questions of one kind.
 
     Attributes:
-        concurrency: questions that are asked at a time; those that have failed before share half.
-        deadline: seconds for an answer.
-        first_pause: seconds after the first failure; each further one doubles them.
-        longest_pause: seconds after any failure.
-        remembered: results that are kept although nobody wants them any more.
+        concurrency: maximum concurrent questions; those that have failed before share half.
+        deadline: maximum seconds for an answer.
+        first_pause: seconds to wait after the first failure; doubled by each further one.
+        longest_pause: maximum seconds to wait after a failure.
+        remembered: maximum results to keep without subscribers.
     """
 
     concurrency: int = 8
@@ -91,10 +91,10 @@ class _Question(Generic[A]):
 
 
 class BackgroundLookups(Generic[Q, A]):
-    """Asks questions while somebody wants the answers.
+    """Asks questions while they have subscribers.
 
     Args:
-        ask: gives the answer, or raises `LookupFailed`. It is cancelled at the deadline.
+        ask: returns the answer or raises `LookupFailed`; cancelled at the deadline.
         clock: the running loop.
         limits: of these questions.
     """
@@ -115,16 +115,16 @@ class BackgroundLookups(Generic[Q, A]):
         self._closed = False
 
     def start(self, enqueue: Callable[[str], None]) -> None:
-        """Call `enqueue` with each key for which something new is known."""
+        """Call `enqueue` from now on with each key whose answer or failure is new."""
         self._enqueue = enqueue
 
     def state(self, question: Q) -> LookupState[A] | None:
-        """The answer or the last failure; None before there is either."""
+        """Return the answer or the last failure; None before there is either."""
         found = self._questions.get(question)
         return found.state if found is not None else None
 
     def sync(self, key: str, questions: Iterable[Q]) -> None:
-        """Replace the questions whose answers this key wants."""
+        """Replace the questions to which this key subscribes."""
         if self._closed:
             return
         wanted, before = frozenset(questions), self._wanted.pop(key, frozenset())
@@ -139,7 +139,7 @@ class BackgroundLookups(Generic[Q, A]):
         self._forget_surplus()
 
     async def aclose(self) -> None:
-        """Ask nothing any more."""
+        """Stop asking."""
         self._closed = True
         for found in self._questions.values():
             _cancel(found)
@@ -195,7 +195,7 @@ class BackgroundLookups(Generic[Q, A]):
         self._start_next()
 
     async def _result(self, question: Q) -> tuple[LookupState[A], float]:
-        """The result of asking, and for how long the one that was asked is to be left alone."""
+        """Ask; return the result and the seconds that the server asked to be left alone."""
         deadline = self._limits.deadline
         try:
             async with asyncio.timeout(deadline):
@@ -229,7 +229,7 @@ class BackgroundLookups(Generic[Q, A]):
         return min(max(doubled, retry_after), limits.longest_pause)
 
     def _forget_surplus(self) -> None:
-        """Forget what nobody wants any more, the oldest first, if it is too much."""
+        """Forget the oldest results without subscribers, if there are too many."""
         surplus = len(self._questions) - len(self._wanted) - self._limits.remembered
         if surplus <= 0:
             return

@@ -27,7 +27,7 @@ _RESULT: Final = "KAITO_BENCHMARK_RESULT"
 _CONFIG: Final = "KAITO_BENCHMARK_CONFIG"
 _LINES: Final = 500
 _BYTES: Final = 256 * 1024
-"""The most that is read of a log."""
+"""Maximum bytes to read of a log."""
 
 FAILED: Final = "BenchmarkFailed"
 
@@ -92,7 +92,7 @@ async def read_benchmark(client: Client, log: BenchmarkLog) -> Measurement:
 
 
 def measurement(text: str, pod: str) -> Measurement:
-    """The last measurement in the log of a pod.
+    """Return the last measurement in the log of a pod.
 
     Raises:
         LookupFailed: there is none, or it has failed.
@@ -115,13 +115,13 @@ def measurement(text: str, pod: str) -> Measurement:
 
 
 def _payload(line: str, tag: str) -> str:
-    """The JSON behind a tag and a time; empty if the line is another one."""
+    """Return the JSON behind a tag and a time; empty if the line is another one."""
     words = line.partition(tag)[2].split(maxsplit=1)
     return words[1].strip() if len(words) > 1 else ""
 
 
 def _in_words(number: float) -> str:
-    """The number with as many digits as tell it from any other, without an exponent."""
+    """Return the shortest digits that identify the number, without an exponent."""
     words = format(Decimal(repr(number)), "f")
     return words.rstrip("0").rstrip(".") if "." in words else words
 

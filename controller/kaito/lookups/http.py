@@ -1,7 +1,7 @@
-"""Small documents that are read from a web server, whatever it answers.
+"""Reads small documents from a web server that is not trusted.
 
-Redirects lead to other paths of the same server only, so that nothing that is sent gets elsewhere.
-Variables of the environment name no proxy.
+Redirects are followed within the same server only, so that no token goes elsewhere. Proxy variables
+of the environment are ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Document:
     Attributes:
         status: of HTTP.
         body: empty unless the status is 200.
-        retry_after: seconds for which the server wants to be left alone.
+        retry_after: seconds to wait before the next request, as the server asked.
         is_part: whether the server has more than this page.
     """
 
@@ -55,7 +55,7 @@ class WebReader:
         Args:
             path: absolute, with its query.
             token: sent as a bearer token if there is one.
-            limit: the most bytes that are read.
+            limit: maximum bytes to read.
 
         Raises:
             LookupFailed: the server cannot be reached, sends too much, or redirects elsewhere.
@@ -86,7 +86,7 @@ class WebReader:
         return self._session
 
     async def _exchange(self, url: URL, headers: dict[str, str], limit: int) -> Document | URL:
-        """The answer, or where it is to be had."""
+        """Return the answer, or the address to which it redirects."""
         host = self._origin.host
         try:
             async with self._opened().get(url, headers=headers, allow_redirects=False) as answer:
@@ -105,11 +105,11 @@ class WebReader:
             raise LookupFailed(UNREACHABLE, message) from None
 
     def _redirected(self, url: URL, location: str) -> URL:
-        """The other path of the same server.
+        """Return the address of another path of the same server.
 
         Raises:
             LookupFailed: it is another server.
-            ValueError: it is no address.
+            ValueError: it is not an address.
         """
         other = url.join(URL(location))
         if other.origin() != self._origin:
@@ -118,7 +118,7 @@ class WebReader:
 
 
 async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The whole body.
+    """Return the whole body.
 
     Raises:
         LookupFailed: it is longer than allowed.
@@ -134,5 +134,5 @@ async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
 
 
 def _seconds(text: str) -> float:
-    """The value of `Retry-After`; 0 if it is a date or anything else."""
+    """Return the value of `Retry-After`; 0 if it is a date or anything else."""
     return float(text) if text.isdecimal() and len(text) < 7 else 0.0

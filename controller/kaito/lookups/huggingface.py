@@ -31,7 +31,7 @@ _TOKEN_KEY: Final = "HF_TOKEN"  # noqa: S105  a key, not a token
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,512}")
 _MOST_FILES: Final = 4 << 20
 _MOST_CONFIG: Final = 2 << 20
-"""The most bytes of the list of files, and of a configuration."""
+"""Maximum bytes of the list of files, and of a configuration."""
 
 _REFUSED: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 NOT_SERVABLE: Final = "ModelNotSupported"
@@ -42,7 +42,8 @@ UNAVAILABLE: Final = "ModelMetadataUnavailable"
 class ModelMetadata(Subscription):
     """A model whose facts are wanted.
 
-    What a Secret gives access to is asked for apart, and is shown to nobody without that Secret.
+    Facts to which a Secret gives access are a question of their own, whose answer is shown only to
+    Workspaces with that Secret.
 
     Attributes:
         model: its id in lower case.
@@ -59,8 +60,8 @@ class HuggingFace:
     """Reads the facts about models.
 
     Args:
-        reader: reads documents of Hugging Face, or of what stands in for it.
-        client: reads Secrets. A token is read when it is needed, and kept nowhere.
+        reader: reads documents of Hugging Face or a mirror.
+        client: reads Secrets. A token is read when it is needed and never stored.
     """
 
     def __init__(self, reader: WebReader, client: Client) -> None:
@@ -68,7 +69,7 @@ class HuggingFace:
         self._client = client
 
     async def __call__(self, wanted: ModelMetadata) -> Model:
-        """The model.
+        """Return the model.
 
         Raises:
             LookupFailed: it cannot be read, or cannot be served.
@@ -110,7 +111,7 @@ class HuggingFace:
         return config
 
     async def _token(self, wanted: ModelMetadata) -> tuple[str, str]:
-        """The token, or why there is none: a model that anybody may read needs none."""
+        """Return the token, or why there is none; public models need none."""
         name = f"Secret {wanted.secret}"
         try:
             secret = await self._client.get_raw(SECRETS, wanted.namespace, wanted.secret)
@@ -160,7 +161,7 @@ def _refusal(name: str, status: int, wanted: ModelMetadata, doubt: str) -> str:
 
 
 def _json(body: bytes, what: str) -> object:
-    """The content of a document; numbers that JSON does not have count as missing.
+    """Return the content of a document; numbers that JSON does not have count as missing.
 
     Raises:
         LookupFailed: it is not JSON.
@@ -172,10 +173,10 @@ def _json(body: bytes, what: str) -> object:
 
 
 def _weight_files(listed: object) -> list[WeightFile]:
-    """The files of a repository.
+    """Return the files of a repository.
 
     Raises:
-        LookupFailed: this is no list of files.
+        LookupFailed: this is not a list of files.
     """
     try:
         return msgspec.convert(listed, list[WeightFile])
@@ -188,7 +189,7 @@ def _is_mistral(files: list[WeightFile]) -> bool:
 
 
 def _decoded(encoded: object) -> str:
-    """The token in a Secret; empty if there is none, or it has what no token has."""
+    """Return the token in a Secret; empty if there is none or it is malformed."""
     try:
         text = base64.b64decode(encoded, validate=True).decode() if isinstance(encoded, str) else ""
     except (binascii.Error, UnicodeDecodeError):

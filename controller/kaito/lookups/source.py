@@ -1,4 +1,4 @@
-"""All that Workspaces look up in the background: the runtime's `ExternalSource`."""
+"""The background look-ups of Workspaces, as an `ExternalSource` of the runtime."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Lookups(Protocol):
     """The results of the questions that plans have asked."""
 
     def benchmark(self, log: BenchmarkLog) -> LookupState[Measurement] | None:
-        """The measurement in a log; None before it was read."""
+        """Return the measurement in a log; None before it was read."""
         ...
 
     def model(self, wanted: ModelMetadata) -> LookupState[Model] | None:
-        """The facts about a model; None before it was asked for."""
+        """Return the facts about a model; None before it was asked for."""
         ...
 
 

@@ -33,13 +33,13 @@ def model_id(preset: str) -> str:
 
 
 def find_model(preset: str) -> Model | None:
-    """The model, if it needs no look-up."""
+    """Return the model, if it needs no look-up."""
     return catalogue().get(model_id(preset))
 
 
 @cache
 def catalogue() -> dict[str, Model]:
-    """The models that need no look-up, by their ids in lower case."""
+    """Return the models that need no look-up, by their ids in lower case."""
     models = read_table("models.yaml", tuple[Model, ...])
     return {model.repository: model for model in models}
 

@@ -1,7 +1,7 @@
 """Command lines for containers: flags are sorted, so that the same options give the same text.
 
-Kaito writes them in the random order of Go's maps, so command lines are never compared with those
-that it wrote.
+Kaito writes them in the random order of Go's maps, so command lines are never compared with
+Kaito's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def with_flags(command: str, flags: Mapping[str, str]) -> str:
-    """The command followed by `--name=value`, or by `--name` where the value is empty."""
+    """Return the command followed by `--name=value`, or by `--name` where the value is empty."""
     words = [f"--{name}={flags[name]}" if flags[name] else f"--{name}" for name in sorted(flags)]
     return " ".join([command, *words])
 

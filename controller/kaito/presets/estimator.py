@@ -22,10 +22,10 @@ _BASE_OVERHEAD_GIB: Final = 2.3
 """Memory that vLLM takes of each GPU for any model: CUDA, NCCL, the graphs of a small model."""
 
 _OVERHEAD_PER_WEIGHT: Final = 0.05
-"""Memory that it takes besides for each byte of weights on that GPU."""
+"""Additional memory that vLLM takes for each byte of weights on that GPU."""
 
 DEFAULT_CONTEXT: Final = 2048
-"""Tokens of context for which there must be room if nothing else is asked for."""
+"""Tokens of context for which there must be room unless another number is requested."""
 
 
 class DoesNotFit(ValueError):  # noqa: N818 - reads as what it says
@@ -33,7 +33,7 @@ class DoesNotFit(ValueError):  # noqa: N818 - reads as what it says
 
 
 def estimate_nodes(model: Model, gpus: NodeGPUs, context: int = DEFAULT_CONTEXT) -> int:
-    """The number of nodes with these GPUs on which the model fits.
+    """Return the number of nodes with these GPUs on which the model fits.
 
     Args:
         model: to be served.

@@ -28,7 +28,7 @@ _DECIMAL: Final = re.compile(r"\d{1,9}(\.\d*)?|\.\d{1,9}")
 
 
 class UnknownGPUs(ValueError):  # noqa: N818 - reads as what it says
-    """The accelerators cannot be told from what is given; the message is Kaito's."""
+    """The accelerators are unknown; the message is Kaito's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class NodeGPUs:
         return self.memory // self.count
 
     def some(self, count: int) -> NodeGPUs:
-        """So many of them.
+        """Return `count` of them.
 
         Raises:
-            UnknownGPUs: there are not so many.
+            UnknownGPUs: there are fewer.
         """
         if count > self.count:
             raise UnknownGPUs(
@@ -68,7 +68,7 @@ class NodeGPUs:
 
 
 def gpus_of_node(name: str, labels: Mapping[str, str]) -> NodeGPUs:
-    """The GPUs of a node, from the labels that NVIDIA's feature discovery sets.
+    """Return the GPUs of a node, from the labels that NVIDIA's feature discovery sets.
 
     Raises:
         UnknownGPUs: a label is missing or no number.
@@ -103,7 +103,7 @@ def check_alike(nodes: Iterable[tuple[str, Mapping[str, str]]]) -> None:
 
 
 def gpus_of_slice(profile: str) -> NodeGPUs:
-    """The one slice of a GPU that a profile of Multi-Instance GPU names.
+    """Return the one slice of a GPU that a profile of Multi-Instance GPU names.
 
     Raises:
         UnknownGPUs: it is no profile of any GPU.
@@ -128,7 +128,7 @@ def gpus_of_slice(profile: str) -> NodeGPUs:
 
 @cache
 def slice_profiles() -> tuple[str, ...]:
-    """The profiles of all GPUs, sorted."""
+    """Return the profiles of all GPUs, sorted."""
     by_gpu = read_table("mig_profiles.yaml", dict[str, tuple[str, ...]])
     return tuple(sorted({profile for profiles in by_gpu.values() for profile in profiles}))
 

@@ -55,12 +55,12 @@ class _Family(Row, frozen=True):
 
 
 def find_instance_type(cloud: Cloud, name: str) -> InstanceType | None:
-    """The instance type of that name in any case; None if the table lacks it."""
+    """Return the instance type of that name in any case; None if the table lacks it."""
     return _types(cloud).get(name.lower())
 
 
 def instance_type_names(cloud: Cloud) -> tuple[str, ...]:
-    """The names of all known instance types, sorted."""
+    """Return the names of all known instance types, sorted."""
     return tuple(sorted(each.name for each in _types(cloud).values()))
 
 

@@ -45,7 +45,7 @@ _UNNAMED: Final = {
 
 _LARGEST_NUMBER: Final = 2**31
 _LARGEST_WEIGHTS_GIB: Final = 8 * 1024.0
-"""More than any model has; a wrong size must not ask for thousands of nodes."""
+"""More than any model has; a wrong size must not request thousands of nodes."""
 
 _ID: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
@@ -72,7 +72,7 @@ def is_repository(name: str) -> bool:
 
 
 def model_from_files(name: str, files: Iterable[WeightFile], config: Mapping[str, Any]) -> Model:
-    """The model of a repository.
+    """Return the model of a repository.
 
     Args:
         name: the id of the model.
@@ -108,10 +108,10 @@ def model_from_files(name: str, files: Iterable[WeightFile], config: Mapping[str
 
 
 def check_model(model: Model) -> None:
-    """Check facts that somebody else gives.
+    """Check facts that a user has given.
 
     Raises:
-        NotServable: they are those of no model, or vLLM does not serve it.
+        NotServable: no model has such facts, or vLLM does not serve it.
     """
     gib = _weights_in_gib(model)
     if not 0 < gib <= _LARGEST_WEIGHTS_GIB:
@@ -127,7 +127,7 @@ def check_model(model: Model) -> None:
 
 @cache
 def served_architectures() -> frozenset[str]:
-    """The architectures that vLLM serves."""
+    """Return the architectures that vLLM serves."""
     return frozenset(read_table("architectures.yaml", tuple[str, ...]))
 
 
@@ -139,7 +139,7 @@ def _weights_in_gib(model: Model) -> float:
 
 
 def _weights(files: Iterable[WeightFile]) -> tuple[list[WeightFile], bool]:
-    """The files that vLLM loads, and whether they are in Mistral's own format.
+    """Return the files that vLLM loads, and whether they are in Mistral's own format.
 
     Of two formats one is loaded. An index beside the files is counted too, as in Kaito.
     """
@@ -166,7 +166,7 @@ def _merged(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(config: Mapping[str, Any], keys: Iterable[str]) -> int:
-    """The value of the first key that has a number; 0 if none has."""
+    """Return the value of the first key that has a number; 0 if none has."""
     return next((found for key in keys if (found := _as_number(config.get(key)))), 0)
 
 
@@ -179,7 +179,7 @@ def _as_number(value: object) -> int:
 
 
 def _listed_layers(config: Mapping[str, Any]) -> int:
-    """The number of layers of a model that lists them by kind."""
+    """Return the number of layers of a model that lists them by kind."""
     return len(_items(config.get("layers_block_type")))
 
 

@@ -23,7 +23,7 @@ class _Choice(Row, frozen=True):
     never: tuple[str, ...] = ()
 
     def of(self, model: Model) -> str:
-        """The value for a model, empty if there is none."""
+        """Return the value for a model, empty if there is none."""
         if model.short_name in self.never:
             return ""
         by_architecture = map(self.architectures.get, model.architectures)
@@ -52,17 +52,17 @@ class _Options(Row, frozen=True):
 
 
 def reasoning_parser(model: Model) -> str:
-    """The parser of the model's reasoning; empty if it does not reason."""
+    """Return the parser of the model's reasoning; empty if it does not reason."""
     return _options().reasoning_parser.of(model)
 
 
 def tool_call_parser(model: Model) -> str:
-    """The parser of its calls of tools; empty if there is none."""
+    """Return the parser of its calls of tools; empty if there is none."""
     return _options().tool_call_parser.of(model)
 
 
 def chat_template(model: Model) -> str:
-    """The file of a chat template that replaces the model's own; empty to use its own."""
+    """Return the file of a chat template that replaces the model's own; empty to use its own."""
     return _options().chat_template.of(model)
 
 
@@ -93,7 +93,7 @@ def needs_cuda_toolkit(model: Model) -> bool:
 
 
 def by_longest_prefix(table: Mapping[str, str], name: str) -> str | None:
-    """The value of the longest key with which the name begins, None if there is none."""
+    """Return the value of the longest key with which the name begins, None if there is none."""
     keys = [key for key in table if name.startswith(key)]
     return table[max(keys, key=len)] if keys else None
 

@@ -10,7 +10,7 @@ from controller.kaito.presets.model import Model
 
 
 def write_model(model: Model) -> str:
-    """The text of an annotation; what has its default is left out."""
+    """Return the text of an annotation; what has its default is left out."""
     facts = msgspec.to_builtins(model)
     defaults = msgspec.to_builtins(Model(name="", weights=""))
     changed = {key: value for key, value in facts.items() if value != defaults[key]}
@@ -18,7 +18,7 @@ def write_model(model: Model) -> str:
 
 
 def read_model(text: str | None, preset: str) -> Model | None:
-    """The model of a preset; None if the text is about another one, or not to be believed."""
+    """Return the model of a preset; None if the text is about another one or implausible."""
     if not text:
         return None
     try:

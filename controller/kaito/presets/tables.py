@@ -16,7 +16,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel", kw_only=True, forbid_unkn
 
 
 def read_table(name: str, view: type[T]) -> T:
-    """The content of a data file.
+    """Return the content of a data file.
 
     Raises:
         msgspec.ValidationError: the file does not have the shape of `view`.

@@ -86,13 +86,13 @@ def tuning_command(gpus: int) -> list[str]:
 
 
 def find_tunable_model(preset: str) -> TunableModel | None:
-    """The model that the name of a preset stands for, None if it cannot be tuned."""
+    """Return the model that the name of a preset stands for, None if it cannot be tuned."""
     return tunable_models().get(model_id(preset).rpartition("/")[2])
 
 
 @cache
 def tunable_models() -> dict[str, TunableModel]:
-    """The models that can be tuned, by the last part of their ids in lower case."""
+    """Return the models that can be tuned, by the last part of their ids in lower case."""
     return {each.name: each for each in read_table("tuning.yaml", tuple[TunableModel, ...])}
 
 

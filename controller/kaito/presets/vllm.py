@@ -76,7 +76,7 @@ def vllm_command(model: Model, settings: VllmSettings) -> list[str]:
 
 
 def vllm_flags(model: Model, settings: VllmSettings) -> dict[str, str]:
-    """The flags, by name; the value of a flag that takes none is empty."""
+    """Return the flags, by name; the value of a flag that takes none is empty."""
     flags = _flags_of_model(model)
     flags |= {
         "served-model-name": settings.served_name or model.short_name,
@@ -100,7 +100,7 @@ def vllm_flags(model: Model, settings: VllmSettings) -> dict[str, str]:
 
 
 def with_optional_flags(line: str, *, with_adapters: bool, with_config: bool) -> str:
-    """The command line with the flags that an edit of the specification adds or removes.
+    """Return the command line with the flags that an edit of the specification adds or removes.
 
     The rest stays as it is: it belongs to the image that it was written for (KAI-23). A line that
     has these flags already, or does not start vLLM as Kaito does, stays the same text.

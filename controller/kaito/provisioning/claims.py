@@ -22,14 +22,14 @@ _LAUNCHED: Final = "Launched"
 _STAGES: Final = (_LAUNCHED, "Registered", "Initialized")
 _BENIGN: Final = "AwaitingReconciliation"
 BENIGN_REASONS: Final = frozenset({"", _BENIGN})
-"""Reasons of claims for which nothing but time is needed."""
+"""Reasons of claims that need only time."""
 
 _TERMINAL_REASONS: Final = frozenset({"InsufficientCapacity", "InsufficientCapacityError"})
 _STOCK_OUT: Final = "all requested instance types were unavailable during launch"
 
 
 class ClaimState(Enum):
-    """The fate of a claim."""
+    """The state of a claim."""
 
     PENDING = "pending"
     READY = "ready"
@@ -44,9 +44,9 @@ class ObservedClaim:
     Attributes:
         name: of the claim.
         uid: of the claim.
-        state: what has become of it.
-        created: when.
-        ready_since: when it became ready; None if it is not, or the time is not known.
+        state: its state.
+        created: time of its creation.
+        ready_since: when it became ready; None if it is not ready, or the time is unknown.
         reason: why it is not ready, in one word; may be empty.
         message: the same in words.
     """
@@ -79,7 +79,7 @@ def belongs_to(claim: NodeClaim, workspace: ObjectMeta) -> bool:
 
 
 def observed_claim(claim: NodeClaim) -> ObservedClaim:
-    """The facts about a claim on which decisions depend."""
+    """Return the facts about a claim on which decisions depend."""
     metadata = claim.metadata
     state = claim_state(claim)
     ready = claim.status.condition(_READY)
@@ -117,7 +117,7 @@ def first_cause(claim: NodeClaim) -> Condition | None:
 
 
 def _is_hopeless(claim: NodeClaim) -> bool:
-    """Return whether the provider has given up on it: there is no such machine to be had."""
+    """Return whether the provider has given up on it: no such machine is available."""
     launched = claim.status.condition(_LAUNCHED)
     if launched is None or launched.status != "False":
         return False

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 MOST_NODES: Final = 256
-"""Nodes of a Workspace: a set of so many fits into an annotation, whatever is said of each."""
+"""Maximum nodes of a Workspace: a set of this size always fits into an annotation."""
 
 _MOST_SLOTS: Final = 4 * MOST_NODES
-"""Claims of a set: Kaito may have made more than are needed."""
+"""Maximum claims of a set: Kaito may have created more than are needed."""
 
 _ANY_TIME: Final = parse_rfc3339("2000-01-01T00:00:00Z")
 
@@ -42,9 +42,9 @@ class Slot(_Stored, frozen=True):
     Attributes:
         place: among the claims of the Workspace; never changes.
         name: of the claim.
-        attempt: how many claims had this place before, in this generation.
-        begun_by: the process that has begun to create it. Another one puts itself here first, so
-            that it meets a conflict before it creates anything if it has read an old set.
+        attempt: number of claims that had this place before, in this generation.
+        begun_by: the process that creates the claim. Another process stores itself here first, so
+            that one that has read an old set gets a conflict before it creates anything.
         seen: whether the claim has existed.
         ready_since: when it became ready, RFC 3339; empty if it never was.
         failures: claims in a row that were not ready for long.
@@ -69,12 +69,12 @@ class Slot(_Stored, frozen=True):
         return not self.retry_at or parse_rfc3339(self.retry_at) <= now
 
     def failures_when(self, lost: datetime, long: timedelta) -> int:
-        """The failures in a row if its claim is lost at that time; one if it was ready for long."""
+        """Return the consecutive failures if the claim is lost then; 1 if it was ready for long."""
         lasted = bool(self.ready_since) and parse_rfc3339(self.ready_since) + long <= lost
         return 1 if lasted else self.failures + 1
 
     def delayed(self, until: datetime) -> Slot:
-        """The same, not to be created before that time."""
+        """Return the slot, with a claim that may not be created before that time."""
         return msgspec.structs.replace(self, retry_at=rfc3339(until))
 
 
@@ -89,7 +89,7 @@ class Commitment(_Stored, frozen=True):
         discarded: names of earlier claims that must go.
         generation: how often the whole set was replaced.
         complete: whether all nodes were ready at once.
-        given_back: how often in a row a part of the set was given back.
+        given_back: number of consecutive times that a part of the set was given back.
     """
 
     target: int
@@ -107,7 +107,7 @@ class Commitment(_Stored, frozen=True):
         return frozenset({*self.discarded, *(slot.name for slot in self.slots)})
 
     def with_slots(self, uid: str, count: int) -> Commitment:
-        """The same set with so many further claims, in the lowest free places."""
+        """Return the set with `count` more claims, in the lowest free places."""
         slots = list(self.slots)
         for _ in range(count):
             places = {slot.place for slot in slots}
@@ -118,7 +118,7 @@ class Commitment(_Stored, frozen=True):
         return msgspec.structs.replace(self, slots=tuple(slots))
 
     def replaced(self, uid: str) -> Commitment:
-        """A set of as many claims under new names; the present ones must go."""
+        """Return a set of as many claims under new names; the present ones are discarded."""
         names = tuple(slot.name for slot in self.slots)
         empty = msgspec.structs.replace(
             self,
@@ -131,7 +131,7 @@ class Commitment(_Stored, frozen=True):
 
 
 def _new_slot(uid: str, place: int, generation: int, taken: Container[str]) -> Slot:
-    """A claim whose name is not taken: claims that were adopted may have any name."""
+    """Return a claim whose name is not taken: claims that were adopted may have any name."""
     attempt = 0
     while (name := claim_name(uid, place, generation, attempt)) in taken:
         attempt += 1
@@ -139,7 +139,7 @@ def _new_slot(uid: str, place: int, generation: int, taken: Container[str]) -> S
 
 
 def read_commitment(text: str | None) -> Commitment | None:
-    """The set in an annotation; None if there is none, or nothing that can be right."""
+    """Return the set in an annotation; None if there is none or it is implausible."""
     if not text:
         return None
     try:
@@ -154,5 +154,5 @@ def read_commitment(text: str | None) -> Commitment | None:
 
 
 def write_commitment(commitment: Commitment) -> str:
-    """The text of the annotation."""
+    """Return the text of the annotation."""
     return msgspec.json.encode(commitment).decode()

@@ -1,4 +1,4 @@
-"""The conditions of a Workspace that say how far its nodes are."""
+"""The conditions of a Workspace about the progress of its nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConditionFacts:
 
 
 def claim_condition(decision: ClaimDecision) -> ConditionFacts:
-    """`NodeClaimReady`: what is waited for, the cause first on which somebody can act."""
+    """Return `NodeClaimReady`; a cause that a person can remove comes first."""
     if not decision.waits and not decision.create and decision.commitment.target:
         message = "Enough NodeClaims are ready"
         return ConditionFacts(
@@ -59,7 +59,7 @@ def pool_condition(wait: PoolWait | None) -> ConditionFacts:
 
 
 def first_wait(decision: ClaimDecision) -> ClaimWait | None:
-    """The wait that explains most: one with an error, else the first."""
+    """Return the wait that explains most: one with an error, else the first."""
     errors = [wait for wait in decision.waits if wait.reason not in BENIGN_REASONS]
     return next(iter(errors or decision.waits), None)
 

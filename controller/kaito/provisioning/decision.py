@@ -1,9 +1,9 @@
 """Decides which claims are created and deleted: a pure function of the observation.
 
-The set of claims is committed before anything is created, and changes only when the specification
-does, a claim fails for good, or is gone for certain. Everything that exists or may exist counts:
-pending, terminating and unknown claims, and those of an earlier set. So there are never more claims
-than nodes are needed, whatever is lost, late or repeated.
+The set of claims is committed before anything is created. It changes only when the specification
+changes, a claim fails for good, or a claim is certainly gone. Everything that exists or may exist
+counts: pending, terminating and unknown claims, and those of an earlier set. So there are never
+more claims than needed nodes, even if events or responses are lost, late or repeated.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class ClaimSettings:
     """Durations of waits.
 
     Attributes:
-        first_retry: after the first failure of a claim; twice as long after each further one.
-        longest_retry: at most. A claim that was ready for so long ends the row of failures.
-        hold: how long ready nodes of an incomplete set are held, if it has several.
+        first_retry: wait after the first failure of a claim; doubled by each further one.
+        longest_retry: maximum wait. A claim that was ready for this long resets the failures.
+        hold: time for which ready nodes of an incomplete set of several are held.
     """
 
     first_retry: timedelta = timedelta(seconds=30)
@@ -44,7 +44,7 @@ class ClaimSettings:
     hold: timedelta = timedelta(minutes=30)
 
     def retry_after(self, failures: int) -> timedelta:
-        """The wait before a claim is created again after so many failures in a row."""
+        """Return the wait before a claim is created again after so many consecutive failures."""
         if failures < 1:
             return timedelta()
         return min(self.first_retry * 2 ** min(failures - 1, 20), self.longest_retry)
@@ -64,7 +64,7 @@ class ClaimFacts:
         existing_nodes: names of all nodes that need no claim.
         pending: names of claims with a write whose outcome is not known.
         absent: names of claims that a live look-up has not found.
-        conflicts: names under which a claim of somebody else exists.
+        conflicts: names under which a claim of another owner exists.
         process: a name that no other process has.
     """
 
@@ -98,8 +98,8 @@ class ClaimWait:
 
     Attributes:
         claim: its name.
-        awaited: what.
-        until: when it ends at the latest, None if only an event ends it.
+        awaited: the event that it waits for.
+        until: when the wait ends at the latest, None if only an event ends it.
         reason: the cause, in one word; may be empty.
         message: the same in words.
     """
@@ -123,7 +123,7 @@ class ClaimDecision:
         confirm: names of claims that a live look-up must find absent.
         waits: what else is waited for.
         wake_at: when to decide again if nothing happens, None for never.
-        unexpected: claims that belong to no set; they count, and are left alone.
+        unexpected: claims that belong to no set; they count and are left alone.
     """
 
     commitment: Commitment
@@ -138,7 +138,7 @@ class ClaimDecision:
 def decide_claims(
     facts: ClaimFacts, now: datetime, settings: ClaimSettings | None = None
 ) -> ClaimDecision:
-    """The next step."""
+    """Return the next step."""
     settings = settings or ClaimSettings()
     commitment = _with_specification(facts.commitment or _first(facts), facts)
     commitment = _without_lost_nodes(commitment, facts)
@@ -177,7 +177,7 @@ def _by_age(claim: ObservedClaim) -> tuple[float, str]:
 
 
 def _with_specification(commitment: Commitment, facts: ClaimFacts) -> Commitment:
-    """The set that the specification leads to now."""
+    """Return the set that the specification leads to now."""
     if commitment.template != facts.template:
         replaced = commitment.replaced(facts.uid)
         commitment = replace(replaced, template=facts.template, given_back=0)
@@ -209,7 +209,7 @@ def _worth(slot: Slot, facts: ClaimFacts) -> int:
 
 
 def _without_lost_nodes(commitment: Commitment, facts: ClaimFacts) -> Commitment:
-    """The set with a claim in the place of each node of one's own that no longer exists."""
+    """Return the set with a claim in the place of each earlier node that no longer exists."""
     nodes = tuple(name for name in commitment.own_nodes if name in facts.existing_nodes)
     missing = commitment.target - len(nodes) - len(commitment.slots)
     return replace(commitment, own_nodes=nodes).with_slots(facts.uid, max(missing, 0))
@@ -218,7 +218,7 @@ def _without_lost_nodes(commitment: Commitment, facts: ClaimFacts) -> Commitment
 def _observed(
     slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
 ) -> Slot:
-    """The slot, changed by what has happened to its claim."""
+    """Return the slot, updated from the state of its claim."""
     claim = facts.claims.get(slot.name)
     if claim is None:
         return _without_claim(slot, generation, facts, now, settings)
@@ -252,13 +252,13 @@ def _without_claim(
 
 
 def _not_longer(slot: Slot, longest: datetime) -> Slot:
-    """The place without a wait that no back-off reaches: a clock has gone back since."""
+    """Return the slot without a wait longer than any back-off: a clock has gone back."""
     is_longer = bool(slot.retry_at) and _retry_at(slot) > longest
     return slot.delayed(longest) if is_longer else slot
 
 
 def _next(slot: Slot, generation: int, uid: str) -> Slot:
-    """The place with another claim."""
+    """Return the place with another claim."""
     attempt = slot.attempt + 1
     name = claim_name(uid, slot.place, generation, attempt)
     fresh = {"begun_by": "", "seen": False, "ready_since": "", "retry_at": ""}
@@ -266,7 +266,7 @@ def _next(slot: Slot, generation: int, uid: str) -> Slot:
 
 
 def _completed(commitment: Commitment, facts: ClaimFacts) -> Commitment:
-    """The set, marked once all of its nodes are ready."""
+    """Return the set, marked once all of its nodes are ready."""
     if commitment.complete or len(_ready(commitment, facts)) < len(commitment.slots):
         return commitment
     if not frozenset(commitment.own_nodes) <= facts.ready_nodes:
@@ -282,7 +282,7 @@ def _ready(commitment: Commitment, facts: ClaimFacts) -> list[ObservedClaim]:
 def _held_until(
     commitment: Commitment, facts: ClaimFacts, settings: ClaimSettings
 ) -> datetime | None:
-    """The time at which ready nodes of a set that was never complete are given back."""
+    """Return the time at which ready nodes of a set that was never complete are given back."""
     if commitment.target < 2 or commitment.complete or facts.pending:
         return None
     since = [each.ready_since for each in _ready(commitment, facts) if each.ready_since]
@@ -292,7 +292,7 @@ def _held_until(
 def _given_back(
     commitment: Commitment, facts: ClaimFacts, now: datetime, settings: ClaimSettings
 ) -> Commitment:
-    """Another set, later: others may need the nodes that this one holds in vain."""
+    """Return another set, to be created later: others may need the nodes that this one holds."""
     ready, total = len(_ready(commitment, facts)), len(commitment.slots)
     causes = [slot for slot in commitment.slots if slot.reason]
     why = f": {causes[0].message}" if causes else ""
@@ -310,7 +310,7 @@ def _given_back(
 def _steps(
     commitment: Commitment, facts: ClaimFacts, now: datetime, held_until: datetime | None
 ) -> ClaimDecision:
-    """The decision that the set leads to."""
+    """Return the decision that the set leads to."""
     claims = facts.claims
     missing = [slot for slot in commitment.slots if slot.name not in claims]
     unseen = [slot for slot in missing if not slot.seen and slot.name not in facts.pending]
@@ -332,7 +332,7 @@ def _steps(
 
 
 def _begun(commitment: Commitment, names: frozenset[str], process: str) -> Commitment:
-    """The set, marked before this process creates claims of these names."""
+    """Return the set, marked before this process creates claims of these names."""
     slots = [
         replace(slot, begun_by=process) if slot.name in names else slot for slot in commitment.slots
     ]
@@ -340,7 +340,7 @@ def _begun(commitment: Commitment, names: frozenset[str], process: str) -> Commi
 
 
 def _existing(commitment: Commitment, facts: ClaimFacts) -> int:
-    """The number of claims that exist or may exist."""
+    """Return the number of claims that exist or may exist."""
     unsure = {slot.name for slot in commitment.slots if slot.seen}
     unsure |= set(commitment.discarded) - facts.absent
     return len(facts.claims.keys() | facts.pending | unsure)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.pools import ObservedPool
 
 BOUND = timedelta(minutes=15)
-"""Time that the finalizer is kept for claims that do not end: nodes may take minutes to be given
-back, and a provider that is gone gives none back."""
+"""Maximum time that the finalizer is kept for claims that do not end: a provider may take minutes
+to release nodes, and one that was uninstalled releases none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ClaimRemoval:
         delete: claims.
         remaining: what is not gone: claims, sorted by name, and what else remains.
         is_over: whether the finalizer may go.
-        wake_at: when the bound is reached, None if nothing is waited for.
+        wake_at: when the bound is reached, None if nothing remains.
     """
 
     delete: tuple[ObservedClaim, ...] = ()

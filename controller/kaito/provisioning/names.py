@@ -11,7 +11,7 @@ _LONGEST_POOL_NAME: Final = 63
 
 
 def claim_name(uid: str, place: int, generation: int, attempt: int) -> str:
-    """The name of a NodeClaim, in Kaito's form: `ws` and nine hexadecimal digits.
+    """Return the name of a NodeClaim, in Kaito's form: `ws` and nine hexadecimal digits.
 
     Args:
         uid: of the Workspace; one made anew under its name has other claims.

@@ -89,7 +89,7 @@ def node_request(
 def node_claim_body(
     name: str, request: NodeRequest, workspace: ObjectMeta, cloud: Cloud
 ) -> dict[str, Any]:
-    """The body that is created.
+    """Return the body that is created.
 
     It has no owner reference: a cluster-scoped object cannot be owned by a namespaced one.
     `expireAfter` is written, because without it Karpenter replaces nodes after 30 days (KAI-1).

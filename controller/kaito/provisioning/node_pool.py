@@ -21,7 +21,7 @@ _AZURE: Final = "karpenter.azure.com"
 def node_pool_body(
     workspace: ObjectMeta, request: NodeRequest, replicas: int, classes: NodeClassSettings
 ) -> dict[str, Any]:
-    """The body that is created: Kaito's, besides the uid of the Workspace and the mark.
+    """Return the body that is created: Kaito's, besides the uid of the Workspace and the mark.
 
     `expireAfter` is written, because without it Karpenter replaces nodes after 30 days (KAI-1).
 
@@ -75,14 +75,14 @@ def _owner_labels(workspace: ObjectMeta) -> dict[str, str]:
 
 
 def _inference_set(workspace: ObjectMeta) -> str | None:
-    """The InferenceSet that has created the Workspace; None if none has."""
+    """Return the InferenceSet that has created the Workspace; None if none has."""
     return (workspace.labels or {}).get(labels.CREATED_BY_INFERENCE_SET)
 
 
 def _drift_budget(workspace: ObjectMeta) -> dict[str, Any]:
-    """The number of nodes that Karpenter may replace at a time because they have drifted.
+    """Return how many nodes Karpenter may replace at a time because they have drifted.
 
-    Replicas of an InferenceSet would all be replaced at once: there it replaces none.
+    Replicas of an InferenceSet would all be replaced at once, so there it replaces none.
     """
     nodes = "1" if _inference_set(workspace) is None else "0"
     return {"nodes": nodes, "reasons": ["Drifted"]}

@@ -1,4 +1,4 @@
-"""Judges the nodes of a Workspace: ready for its workload, or not, and what they lack."""
+"""Decides whether the nodes of a Workspace are ready for its workload, and what they lack."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class NodeFacts:
 
     @property
     def has_workspace(self) -> bool:
-        """True if it was provisioned for a Workspace, which may be any."""
+        """True if it was provisioned for any Workspace."""
         return not self.labels.keys().isdisjoint((labels.WORKSPACE, labels.POOL_WORKSPACE))
 
     def is_of(self, instance_type: str) -> bool:
-        """Return whether it is such a machine; names compare without case (KAI-7)."""
+        """Return whether it is of this instance type; names compare without case (KAI-7)."""
         return self.labels.get(labels.INSTANCE_TYPE, "").lower() == instance_type.lower()
 
 
@@ -113,7 +113,7 @@ def node_readiness(
 
 
 def _pressure(nodes: Iterable[NodeFacts]) -> str:
-    """A warning about nodes that are short of something; empty if none is."""
+    """Return a warning about nodes that are short of something; empty if none is."""
     named = [
         f"{node.name} ({', '.join(node.pressures)})"
         for node in sorted(nodes, key=lambda node: node.name)

@@ -34,7 +34,7 @@ class PoolCommitment(msgspec.Struct, frozen=True, rename="camel", kw_only=True, 
 
 
 def read_pool_commitment(text: str | None) -> PoolCommitment | None:
-    """The size in an annotation; None if there is none, or nothing that can be right."""
+    """Return the size in an annotation; None if there is none or it is implausible."""
     if not text:
         return None
     try:
@@ -45,5 +45,5 @@ def read_pool_commitment(text: str | None) -> PoolCommitment | None:
 
 
 def write_pool_commitment(commitment: PoolCommitment) -> str:
-    """The text of the annotation."""
+    """Return the text of the annotation."""
     return msgspec.json.encode(commitment).decode()

@@ -29,8 +29,8 @@ class PoolWait:
     """The event that is waited for.
 
     Attributes:
-        reason: in one word; empty while nothing but time is needed.
-        message: in words, with the remedy if somebody has to act.
+        reason: in one word; empty while only time is needed.
+        message: in words, with the remedy if a person has to act.
     """
 
     reason: str
@@ -62,10 +62,10 @@ class PoolFacts:
         instance_type: of the nodes.
         template: the machine and the labels.
         commitment: the stored size, None if there is none.
-        pool: the NodePool of this name, whosesoever it is.
+        pool: the NodePool of this name, of any owner.
         is_unreadable: whether it exists and cannot be decoded.
         is_pending: whether the outcome of a write to it is not known.
-        is_taken: whether a create has met an object of somebody else that is not seen.
+        is_taken: whether a create has met an object of another owner that is not seen.
         claims: the claims of the pool that belong to this Workspace, by name.
         node_class: that the pool refers to.
         ready_nodes: names of ready nodes that need no claim.
@@ -127,7 +127,7 @@ class PoolDecision:
 
 
 def decide_pool(facts: PoolFacts) -> PoolDecision:
-    """The next step."""
+    """Return the next step."""
     stored = facts.commitment
     if stored is not None and stored.template == facts.template:
         nodes, claims = _unconfirmed(stored, facts)
@@ -140,7 +140,7 @@ def decide_pool(facts: PoolFacts) -> PoolDecision:
 
 
 def _first(facts: PoolFacts) -> PoolCommitment:
-    """The first size: a pool, claims and nodes that are there already count."""
+    """Return the first size: a pool, claims and nodes that are there already count."""
     pool = facts.own_pool
     replicas = (pool.replicas or 0) if pool is not None and _is_current(pool, facts) else 0
     empty = PoolCommitment(
@@ -150,7 +150,7 @@ def _first(facts: PoolFacts) -> PoolCommitment:
 
 
 def _with_losses(commitment: PoolCommitment, facts: PoolFacts) -> PoolCommitment:
-    """The size after nodes or claims were lost that were there before."""
+    """Return the size after nodes or claims were lost that were there before."""
     kept = replace(
         commitment,
         nodes=tuple(n for n in commitment.nodes if n in facts.existing_nodes | facts.unsure),
@@ -160,7 +160,7 @@ def _with_losses(commitment: PoolCommitment, facts: PoolFacts) -> PoolCommitment
 
 
 def _filled(commitment: PoolCommitment, facts: PoolFacts) -> PoolCommitment:
-    """The size that reaches the target: by what is there already, then by a larger pool."""
+    """Return the size that reaches the target: by what is there already, then by a larger pool."""
     missing = max(commitment.target - commitment.covered - commitment.replicas, 0)
     claims = sorted(_living(facts).keys() - set(commitment.claims))[:missing]
     missing -= len(claims)
@@ -197,7 +197,7 @@ def _is_current(pool: ObservedPool, facts: PoolFacts) -> bool:
 
 
 def _step(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
-    """The decision that the size leads to."""
+    """Return the decision that the size leads to."""
     pool = facts.pool
     if not commitment.replicas and facts.own_pool is None:
         return PoolDecision(commitment)
@@ -212,7 +212,7 @@ def _step(commitment: PoolCommitment, facts: PoolFacts) -> PoolDecision:
 
 
 def _obstacle(facts: PoolFacts) -> PoolWait | None:
-    """The reason for which nothing may be done about the pool now, None if there is none."""
+    """Return why nothing may be done about the pool now, None if there is none."""
     if facts.is_unreadable:
         message = f"NodePool {facts.name} cannot be decoded: correct or delete it"
         return PoolWait("NodePoolUnreadable", message)
@@ -228,7 +228,7 @@ def _obstacle(facts: PoolFacts) -> PoolWait | None:
 
 
 def _obstacle_of(pool: ObservedPool) -> PoolWait | None:
-    """The same of a pool that exists: it may be somebody else's (KAI-9), or being deleted."""
+    """Return the same for an existing pool: it may be another owner's (KAI-9) or terminating."""
     if pool.owner is PoolOwner.OTHER:
         return _taken(pool.name, pool.owner_text)
     if pool.is_terminating:

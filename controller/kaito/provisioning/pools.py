@@ -1,4 +1,4 @@
-"""The state of a NodePool, and whose it is."""
+"""The state of a NodePool and its owner."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ObservedPool:
 
 
 def observed_pool(pool: NodePool, workspace: ObjectMeta) -> ObservedPool:
-    """The facts about a pool on which decisions depend."""
+    """Return the facts about a pool on which decisions depend."""
     meta, ready = pool.metadata, _not_ready(pool)
     owner = pool_owner(pool, workspace)
     return ObservedPool(
@@ -79,7 +79,7 @@ def observed_pool(pool: NodePool, workspace: ObjectMeta) -> ObservedPool:
 
 
 def pool_owner(pool: NodePool, workspace: ObjectMeta) -> PoolOwner:
-    """The owner of a pool, by its uid, or by the labels that Kaito writes (KAI-9, KAI-20).
+    """Return the owner of a pool, by its uid, or by the labels that Kaito writes (KAI-9, KAI-20).
 
     Pools that Kaito created have no uid; they belong to a Workspace that is not younger.
     """

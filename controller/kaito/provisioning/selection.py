@@ -37,17 +37,17 @@ def workspace_keys(obj: KubeObject) -> tuple[str, ...]:
 
 
 def pool_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
-    """The same of an object that came with a NodePool."""
+    """Return the same of an object that came with a NodePool."""
     return _named(obj, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
 
 
 def claim_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
-    """The same, with or without a NodePool."""
+    """Return the same, with or without a NodePool."""
     return (*workspace_keys(obj), *pool_workspace_keys(obj))
 
 
 def selectable_by(node: GpuNode) -> tuple[str, ...]:
-    """All texts under which a node is looked up."""
+    """Return all texts under which a node is looked up."""
     return ("", *(_pair(key, value) for key, value in (node.metadata.labels or {}).items()))
 
 
@@ -58,7 +58,7 @@ def looked_up_by(workspace: Workspace) -> tuple[str, ...]:
 
 
 def used_by(workspace: Workspace) -> tuple[str, ...]:
-    """The texts of the nodes that a Workspace uses or may use beside its NodePool.
+    """Return the texts of the nodes that a Workspace uses or may use beside its NodePool.
 
     A selector without labels selects no node there.
     """
@@ -69,7 +69,7 @@ def used_by(workspace: Workspace) -> tuple[str, ...]:
 
 
 def usable_by(node: GpuNode) -> tuple[str, ...]:
-    """All texts under which a node is looked up there: of its labels, and of itself."""
+    """Return all texts under which a node is looked up there: of its labels, and of itself."""
     return (*selectable_by(node), node_text(node.metadata.name))
 
 
@@ -79,7 +79,7 @@ def node_text(name: str) -> str:
 
 
 def lookup_text(selector: Mapping[str, object]) -> str:
-    """The first label of a selector, by which nodes are looked up; empty if it has none."""
+    """Return the first label of a selector, by which nodes are looked up; empty if it has none."""
     pairs = sorted(
         _pair(key, value)
         for key, value in selector.items()
@@ -89,7 +89,7 @@ def lookup_text(selector: Mapping[str, object]) -> str:
 
 
 def matching(nodes: Iterable[GpuNode], selector: Mapping[str, str]) -> tuple[NodeFacts, ...]:
-    """The facts about the nodes that have all labels of a selector, by name."""
+    """Return the facts about the nodes that have all labels of a selector, by name."""
     found = [
         node_facts(node)
         for node in nodes
@@ -99,7 +99,7 @@ def matching(nodes: Iterable[GpuNode], selector: Mapping[str, str]) -> tuple[Nod
 
 
 def node_facts(node: GpuNode) -> NodeFacts:
-    """The facts about a node."""
+    """Return the facts about a node."""
     status = node.status
     return NodeFacts(
         name=node.metadata.name,

@@ -1,6 +1,6 @@
 """The bodies of everything that a Workspace creates besides nodes, as pure functions.
 
-docs/design.md says what of an existing workload is changed, and when a model server restarts.
+docs/design.md describes what changes in an existing workload, and when a model server restarts.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def adapter_parts(adapters: Sequence[Adapter]) -> PodParts:
-    """The parts that the adapters add to the pod of a model server.
+    """Return the parts that the adapters add to the pod of a model server.
 
     The strength of an adapter is a variable with its name, as the server expects it.
     """
@@ -46,7 +46,7 @@ def pull_secret_references(adapters: Sequence[Adapter]) -> list[Body]:
 
 
 def puller(name: str, image: str, destination: str, mounts: PodParts) -> Body:
-    """The container that puts the data of an image into a folder."""
+    """Return the container that puts the data of an image into a folder."""
     line = script("pull.sh", image=complete_reference(image), destination=destination)
     mounted = [dict(each) for each in mounts.mounts]
     return container(name, PULLER, command=["/bin/sh", "-c"], args=[line], volumeMounts=mounted)
@@ -69,5 +69,5 @@ def _strength(adapter: Adapter) -> PodParts:
 
 
 def _source(adapter: Adapter) -> DataSource:
-    """Its source; one without source cannot be pulled, which the API server then says."""
+    """Return the source; for an adapter without one the API server reports the error."""
     return adapter.source or DataSource()

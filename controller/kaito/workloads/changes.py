@@ -1,9 +1,9 @@
-"""Changes of a StatefulSet that exists, as a JSON patch, empty if nothing is due.
+"""Changes of an existing StatefulSet as a JSON patch, empty if none is due.
 
 A model server restarts only for another revision of its Workspace, or when an upgrade of its image
-is asked for. What others have changed stays: replicas, resources, images, affinity, probes, the
-strategy of updates, labels. Of a preset, a new revision replaces what follows from the fields that
-may be edited (adapters, configuration); of a template, the pods' template.
+is requested. Changes by others stay: replicas, resources, images, affinity, probes, update
+strategy, labels. For a preset, a new revision replaces what follows from the editable fields
+(adapters, configuration); for a template, it replaces the pods' template.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POD: Final = "/spec/template/spec"
 def preset_changes(
     present: StatefulSet, desired: Body, inference: InferenceSpec, revision: Revision
 ) -> Operations:
-    """The changes to the server of a preset.
+    """Return the changes to the server of a preset.
 
     Args:
         present: the StatefulSet.
@@ -57,7 +57,7 @@ def preset_changes(
 
 
 def template_changes(present: StatefulSet, desired: Body, revision: Revision) -> Operations:
-    """The changes to the server of a template."""
+    """Return the changes to the server of a template."""
     if revision.state_of(present.metadata) is not RevisionState.OUTDATED:
         return _mark(present, revision)
     return (*_mark(present, revision), _set("/spec/template", _template(present, desired)))
@@ -66,10 +66,9 @@ def template_changes(present: StatefulSet, desired: Body, revision: Revision) ->
 def image_upgrade(
     workspace: ObjectMeta, present: StatefulSet, desired: Body, revision: Revision
 ) -> Operations:
-    """The changes that bring the server of a preset to the present image, if that is asked for.
+    """Return the changes that give the server of a preset the present image, if requested.
 
-    A label of the Workspace names the version, so that a label that was forgotten does nothing
-    later.
+    A label of the Workspace names the version, so that a forgotten label has no effect later.
     """
     main: Body = desired["spec"]["template"]["spec"]["containers"][0]
     version = (workspace.labels or {}).get(labels.UPGRADE_TO, "")
@@ -86,7 +85,7 @@ def image_upgrade(
 
 
 def server_image(present: StatefulSet) -> str:
-    """The image of the server's container; empty if there is none."""
+    """Return the image of the server's container; empty if there is none."""
     position = _main_container(present)
     return "" if position is None else present.spec.template.spec.containers[position].image
 
@@ -115,7 +114,7 @@ def _template(present: StatefulSet, desired: Body) -> Body:
 
 
 def _main_container(present: StatefulSet) -> int | None:
-    """The position of the server's container: the one with its name, else the first."""
+    """Return the position of the server's container: the one with its name, else the first."""
     names = [each.name for each in present.spec.template.spec.containers]
     if present.metadata.name in names:
         return names.index(present.metadata.name)
@@ -134,7 +133,7 @@ def _command_change(
 
 
 def _mark(present: StatefulSet, revision: Revision) -> Operations:
-    """The annotations of a revision, if they differ."""
+    """Return the annotations of a revision, if they differ."""
     found = present.metadata.annotations
     wanted = revision.annotations
     if found is not None and found.get(labels.REVISION) == wanted[labels.REVISION]:

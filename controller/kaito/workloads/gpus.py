@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def workload_gpus(
     resource: ResourceSpec, options: KaitoOptions, node: tuple[str, Mapping[str, str]] | None = None
 ) -> NodeGPUs:
-    """The GPUs of each node.
+    """Return the GPUs of each node.
 
     Args:
         resource: of the Workspace.

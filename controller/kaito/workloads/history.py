@@ -25,7 +25,7 @@ begins with the same (KAI-27)."""
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
-    """The present revision, and what has to be written for it.
+    """The present revision, and the writes for it.
 
     Attributes:
         revision: the present one.
@@ -46,7 +46,7 @@ def next_revision(
     existing: Sequence[ControllerRevision],
     taken: Collection[str] = (),
 ) -> HistoryStep:
-    """The revision of the present specification.
+    """Return the revision of the present specification.
 
     A specification that was there before has its old number again, as in Kaito.
 
@@ -73,7 +73,7 @@ def next_revision(
 
 
 def possible_names(workspace_name: str, hash_: str) -> tuple[str, ...]:
-    """The names that the revision of this hash may have, the shortest first."""
+    """Return the names that the revision of this hash may have, the shortest first."""
     return tuple(revision_name(workspace_name, hash_, digits) for digits in _DIGITS)
 
 

@@ -30,7 +30,7 @@ def child(
     own_labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Body:
-    """The head of a body: kind, names, and the Workspace as its controller."""
+    """Return the head of a body: kind, names, and the Workspace as its controller."""
     metadata: Body = {"name": name, "namespace": workspace.namespace}
     if own_labels:
         metadata["labels"] = dict(own_labels)
@@ -48,11 +48,11 @@ def pod_labels(workspace: ObjectMeta) -> dict[str, str]:
 
 
 def headless_service_name(workspace_name: str) -> str:
-    """The service that gives pods their names in the cluster's DNS."""
+    """Return the service that gives pods their names in the cluster's DNS."""
     return f"{workspace_name}-headless"
 
 
 def leader_host(workspace: ObjectMeta) -> str:
-    """The name of the first pod in the cluster's DNS."""
+    """Return the name of the first pod in the cluster's DNS."""
     name, namespace = workspace.name, workspace.namespace
     return f"{name}-0.{headless_service_name(name)}.{namespace}.svc.cluster.local"

@@ -28,7 +28,7 @@ _TAG_BESIDE_DIGEST: Final = re.compile(r"(:[\w][\w.-]*)(?=@)", re.ASCII)
 
 
 def engine_metadata(runtime: Runtime) -> dict[str, str]:
-    """The engine's part of a measurement. Kaito knows the quantization of no model here."""
+    """Return the engine's part of a measurement. Here Kaito knows no model's quantization."""
     return {
         "engine": runtime.value,
         "engineVersion": _ENGINE_VERSIONS[runtime],
@@ -37,17 +37,17 @@ def engine_metadata(runtime: Runtime) -> dict[str, str]:
 
 
 def base_image(options: KaitoOptions) -> str:
-    """The image that serves and tunes models."""
+    """Return the image that serves and tunes models."""
     return f"{options.preset_registry}/kaito-base:{BASE_TAG}"
 
 
 def weights_image(name: str, tag: str, options: KaitoOptions) -> str:
-    """The image that holds the weights of a model that can be tuned."""
+    """Return the image that holds the weights of a model that can be tuned."""
     return f"{options.preset_registry}/kaito-{name}:{tag}"
 
 
 def complete_reference(image: str) -> str:
-    """The reference with registry and tag; a digest replaces the tag.
+    """Return the reference with registry and tag; a digest replaces the tag.
 
     A text that is no reference stays as it is, so that the tool that gets it names it.
     """

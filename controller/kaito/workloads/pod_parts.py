@@ -35,17 +35,17 @@ class PodParts:
 
 
 def variable(name: str, value: str) -> Body:
-    """A variable with a value; Go leaves an empty value out."""
+    """Return a variable with a value; Go leaves an empty value out."""
     return {"name": name, "value": value} if value else {"name": name}
 
 
 def field_variable(name: str, path: str) -> Body:
-    """A variable with the value of a field of the pod."""
+    """Return a variable with the value of a field of the pod."""
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
 def container(name: str, image: str, **fields: Any) -> Body:
-    """A container without the fields that are empty."""
+    """Return a container without the fields that are empty."""
     return {"name": name, "image": image, **{key: each for key, each in fields.items() if each}}
 
 

@@ -47,7 +47,7 @@ _CLAIMS_OUTLIVE_SCALING: Final = {"whenScaled": "Retain", "whenDeleted": "Delete
 def preset_stateful_set(
     workspace: ObjectMeta, spec: WorkspaceSpec, serving: Serving, options: KaitoOptions
 ) -> Body:
-    """The body that is created for a Workspace with a preset."""
+    """Return the body that is created for a Workspace with a preset."""
     assert spec.inference is not None
     server = Server(workspace, spec.inference, serving, options)
     selected = pod_labels(workspace)
@@ -96,7 +96,7 @@ def _pod_spec(server: Server, resource: ResourceSpec) -> Body:
 
 
 def _parts(server: Server) -> PodParts:
-    """The parts that the concerns add to the pod, in Kaito's order."""
+    """Return the parts that the concerns add to the pod, in Kaito's order."""
     return (
         volumes.config_volume(server.inference.config)
         + _weights(server)
@@ -188,7 +188,7 @@ def _token(inference: InferenceSpec) -> list[Body]:
 
 
 def _sidecar() -> Body:
-    """The router in front of a server that decodes."""
+    """Return the router in front of a server that decodes."""
     return container(
         "llm-d-routing-sidecar",
         ROUTING_SIDECAR,

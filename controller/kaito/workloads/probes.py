@@ -1,6 +1,6 @@
 """Probes of model servers.
 
-The start has the whole budget of the model: the other probes begin when it has ended.
+The startup probe allows for the model's whole start; the other probes begin after it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BENCHMARK_SCRIPT: Final = "benchmark_entrypoint.py"
 _BENCHMARK: Final = f"/workspace/vllm/{BENCHMARK_SCRIPT}"
 _LONGEST_BENCHMARK: Final = 600
 _JOIN_TIME: Final = 60
-"""Seconds that workers may take until the leader is asked for them."""
+"""Seconds that workers get to join before the leader is probed for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class ProbedServer:
 
 
 def server_probes(server: ProbedServer) -> dict[str, Any]:
-    """The probes as fields of the container."""
+    """Return the probes as fields of the container."""
     return {
         "startupProbe": _startup(server),
         "livenessProbe": _liveness(server),

@@ -1,6 +1,6 @@
 """The revision that a workload is made from, and whether it is still current.
 
-Kaito compares numbers only, so that a history that begins anew replaces every tuning job. The hash
+Kaito compares only numbers, so a history that begins anew replaces every tuning job. The hash
 beside the number shows that nothing has changed.
 """
 

@@ -1,4 +1,4 @@
-"""On which nodes pods may be: tolerations, and labels that a node must have."""
+"""Scheduling of pods: tolerations and required node labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPOT: Final = "kubernetes.azure.com/scalesetpriority"
 
 
 def gpu_resource(resource: ResourceSpec) -> str:
-    """The resource that a pod asks for: GPUs, or slices of a profile."""
+    """Return the resource that a pod asks for: GPUs, or slices of a profile."""
     partition = resource.partition
     if partition is not None and partition.mode == "mig" and partition.profile:
         return f"{_SLICE}{partition.profile}"
@@ -60,7 +60,7 @@ def tuning_tolerations(options: KaitoOptions) -> list[Body]:
 
 
 def node_requirements(resource: ResourceSpec) -> list[Body]:
-    """The user's requirements of nodes, sorted; reserved labels count for nothing."""
+    """Return the user's requirements of nodes, sorted; reserved labels count for nothing."""
     wanted = resource.node_labels
     return [_requirement(key, wanted[key]) for key in sorted(wanted)]
 
@@ -72,7 +72,7 @@ def node_terms(
     *,
     uses_earlier_nodes: bool = False,
 ) -> list[list[Body]]:
-    """The requirements of nodes that a server may run on, of which one list must be met.
+    """Return the requirements of nodes that a server may run on, of which one list must be met.
 
     Args:
         workspace: for which nodes are provisioned.

@@ -125,7 +125,7 @@ class Server:
         return vllm_command(serving.model, settings)
 
     def probes(self) -> dict[str, Any]:
-        """The probes of its container."""
+        """Return the probes of its container."""
         leader = leader_host(self.workspace) if self.is_distributed else ""
         return server_probes(
             ProbedServer(self.serving.model, self.port, leader, self.is_benchmarked)

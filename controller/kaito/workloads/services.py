@@ -22,12 +22,12 @@ _POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 
 
 def services(workspace: ObjectMeta, options: KaitoOptions) -> tuple[Body, Body]:
-    """Both bodies. A service is created if it is missing and never changed, as in Kaito."""
+    """Return both bodies. A service is created if it is missing and never changed, as in Kaito."""
     return _request_service(workspace, options), _headless_service(workspace)
 
 
 def _request_service(workspace: ObjectMeta, options: KaitoOptions) -> Body:
-    """The service that leads to the first pod, which serves for all of them."""
+    """Return the service that leads to the first pod, which serves for all of them."""
     annotations = workspace.annotations or {}
     is_public = annotations.get(labels.ENABLE_LOAD_BALANCER) == "True"
     ports = [

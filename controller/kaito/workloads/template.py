@@ -31,7 +31,7 @@ def template_stateful_set(
     *,
     uses_earlier_nodes: bool = False,
 ) -> Body:
-    """The body that is created for a Workspace with a template.
+    """Return the body that is created for a Workspace with a template.
 
     The user's affinity is replaced and the tolerations are added to, as in Kaito. Kaito writes no
     revision here, because it never applies an edit.

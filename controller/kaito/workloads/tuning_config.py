@@ -47,14 +47,14 @@ _OTHER_OPTIONS: Final[dict[str, dict[str, Any]]] = {
 
 
 def config_name(tuning: TuningSpec) -> str:
-    """The name of the ConfigMap: the user's, else that of the method."""
+    """Return the name of the ConfigMap: the user's, else that of the method."""
     return tuning.config or f"{_method(tuning)}-params-template"
 
 
 def default_config_map(tuning: TuningSpec, namespace: str) -> Body:
-    """The ConfigMap that is created where the user names none and the namespace has none.
+    """Return the ConfigMap that is created where the user names none and the namespace has none.
 
-    Its owner is nobody: all Workspaces of the namespace share it, and users may edit it.
+    It has no owner: all Workspaces of the namespace share it, and users may edit it.
     """
     options = {"QuantizationConfig": _QUANTIZATION[_method(tuning)], **_OTHER_OPTIONS}
     text = yaml.safe_dump({"training_config": options}, sort_keys=True)
@@ -67,7 +67,7 @@ def default_config_map(tuning: TuningSpec, namespace: str) -> Body:
 
 
 def results_folder(data: Mapping[str, str] | None) -> str:
-    """The folder to which the tuning writes, from the data of its ConfigMap.
+    """Return the folder to which the tuning writes, from the data of its ConfigMap.
 
     It is below `/mnt` always; what is not, or cannot be read, becomes the default.
     """

@@ -68,7 +68,7 @@ class Tuning:
 def tuning_job(
     workspace: ObjectMeta, spec: WorkspaceSpec, tuning: Tuning, options: KaitoOptions
 ) -> Body:
-    """The body that is created for a Workspace that tunes."""
+    """Return the body that is created for a Workspace that tunes."""
     assert spec.tuning is not None
     own_labels = {labels.WORKSPACE: workspace.name}
     annotations = tuning.revision.annotations
@@ -120,7 +120,7 @@ def _pod_spec(
 
 
 def _weights(tuning: Tuning, options: KaitoOptions) -> PodParts:
-    """The model's weights, which come as an image."""
+    """Return the model's weights, which come as an image."""
     model = tuning.model
     image = weights_image(model.weights_name or model.name, model.weights_tag, options)
     mounted = volumes.weights_on_the_system_disk() + volumes.weights_mount()
@@ -134,7 +134,7 @@ def _weights(tuning: Tuning, options: KaitoOptions) -> PodParts:
 
 
 def _input(source: DataSource) -> PodParts:
-    """The data: pulled, downloaded, or on a volume."""
+    """Return the data: pulled, downloaded, or on a volume."""
     if source.image:
         secrets = volumes.pull_secrets(f"{source.name}-tuning-input", source.image_pull_secrets)
         mounted = secrets + volumes.data_volume()
@@ -161,7 +161,7 @@ def _downloader(source: DataSource, mounted: PodParts) -> Body:
 
 
 def _pusher(tuning: TuningSpec, output: DataDestination, results: str, mounted: PodParts) -> Body:
-    """The container that waits for the end of the training and pushes its result.
+    """Return the container that waits for the end of the training and pushes its result.
 
     Kaito adds one that pauses for ever, with which the job would never end.
     """

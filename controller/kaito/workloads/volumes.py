@@ -26,7 +26,7 @@ _CREDENTIALS: Final = ".dockerconfigjson"
 
 
 def config_volume(config_map: str) -> PodParts:
-    """The options of a ConfigMap; nothing if none is named."""
+    """Return the options of a ConfigMap; nothing if none is named."""
     if not config_map:
         return PodParts()
     return _volume("config-volume", _CONFIG_PATH, {"configMap": {"name": config_map}})
@@ -38,17 +38,17 @@ def shared_memory() -> PodParts:
 
 
 def weights_mount() -> PodParts:
-    """The mount of the model's weights, on whatever volume."""
+    """Return the mount of the model's weights, on whatever volume."""
     return PodParts(mounts=({"name": WEIGHTS, "mountPath": WEIGHTS_PATH},))
 
 
 def weights_on_the_system_disk() -> PodParts:
-    """The volume for weights that lives as long as the pod."""
+    """Return the volume for weights that lives as long as the pod."""
     return PodParts(volumes=({"name": WEIGHTS, "emptyDir": {}},))
 
 
 def weights_claim(model: Model, workspace_name: str) -> Body:
-    """The claim template for weights on a disk of the machine."""
+    """Return the claim template for weights on a disk of the machine."""
     return {
         "metadata": {"name": WEIGHTS, "labels": {labels.WORKSPACE: workspace_name}},
         "spec": {
@@ -66,22 +66,22 @@ def weights_of_the_node(path: str) -> PodParts:
 
 
 def data_volume(source: Mapping[str, Any] | None = None) -> PodParts:
-    """The volume that a tuning reads."""
+    """Return the volume that a tuning reads."""
     return _volume("data-volume", DATA_PATH, source or {"emptyDir": {}})
 
 
 def results_volume(folder: str, source: Mapping[str, Any] | None) -> PodParts:
-    """The volume to which a tuning writes."""
+    """Return the volume to which a tuning writes."""
     return _volume("results-volume", folder, source or {"emptyDir": {}})
 
 
 def pulled_adapters() -> PodParts:
-    """The folder of adapters that come as images."""
+    """Return the folder of adapters that come as images."""
     return _volume("adapter-volume", ADAPTER_PATH, {"emptyDir": {}})
 
 
 def adapter_volume(name: str, source: Mapping[str, Any]) -> PodParts:
-    """An adapter that is on a volume."""
+    """Return an adapter that is on a volume."""
     return _volume(f"adapter-volume-{name}", f"{ADAPTER_PATH}/{name}", source)
 
 

@@ -1,7 +1,7 @@
-"""The benchmark of a model server: which log has its result, and what the status says of it.
+"""The benchmark of a model server: the log that has its result, and its part of the status.
 
-A result is recorded once (KAI-22): nothing but a new image of the server takes it away. A server
-serves whether it was measured or not.
+A result is recorded once (KAI-22); only a new image of the server removes it. A server serves
+whether it was measured or not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def benchmark_log(
     pods: Iterable[Pod],
     conditions: Sequence[Mapping[str, Any]],
 ) -> BenchmarkLog | None:
-    """The log that has a result which is not recorded yet; None if there is none.
+    """Return the log with a result that is not recorded yet; None if there is none.
 
     Args:
         workspace: metadata of a Workspace.
@@ -57,7 +57,7 @@ def benchmark_log(
 
 
 def _log_of(leader: Pod, server: StatefulSet) -> BenchmarkLog | None:
-    """The log of the first pod; None while it is not ready, or runs an older image."""
+    """Return the log of the first pod; None while it is not ready, or runs an older image."""
     names = [each.name for each in leader.spec.containers]
     container = server.metadata.name if server.metadata.name in names else next(iter(names), "")
     images = {each.name: each.image for each in leader.spec.containers}
@@ -72,7 +72,7 @@ def _log_of(leader: Pod, server: StatefulSet) -> BenchmarkLog | None:
 def benchmark_condition(
     found: LookupState[Measurement] | None, conditions: Sequence[Mapping[str, Any]]
 ) -> ConditionFacts | None:
-    """The condition that says whether the result is recorded; None to leave it as it is.
+    """Return the condition that says whether the result is recorded; None to leave it as it is.
 
     Args:
         found: what was found in the log.

@@ -25,7 +25,7 @@ CLAIM_CREATED: Final = "NodeClaimCreated"
 
 
 def claim_target(name: str) -> Target:
-    """A claim as the target of a write."""
+    """Return a claim as the target of a write."""
     return Target(NODE_CLAIMS, "", name, scope=claim_scope(name))
 
 

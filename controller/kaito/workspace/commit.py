@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def workspace_target(workspace: ObjectMeta) -> Target:
-    """The Workspace as the target of a write."""
+    """Return the Workspace as the target of a write."""
     return Target(WORKSPACES, workspace.namespace, workspace.name, scope="workspace")
 
 
 def commit_patch(workspace: ObjectMeta, annotations: Mapping[str, str]) -> MergePatch | None:
-    """The patch that adds the finalizer and sets these annotations; None if all is there.
+    """Return the patch that adds the finalizer and sets these annotations; None if all is there.
 
     Its precondition is the revision of the Workspace from which the values were decided: a process
     that has read an older one meets a conflict before it creates anything.

@@ -37,19 +37,19 @@ class Blocked:
 
 
 def wanted_config(goal: Goal) -> str:
-    """The name of the ConfigMap that the workload needs; empty if it needs none."""
+    """Return the name of the ConfigMap that the workload needs; empty if it needs none."""
     if goal.spec.tuning is not None:
         return config_name(goal.spec.tuning)
     return goal.spec.inference.config if goal.spec.inference is not None else ""
 
 
 def context_of(config: Mapping[str, str] | None) -> int | None:
-    """The longest context that the options set, in tokens; None if they set none."""
+    """Return the longest context that the options set, in tokens; None if they set none."""
     return longest_context(config) if config is not None else None
 
 
 def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str) -> Blocked | None:
-    """The fault of the options, None if they have none.
+    """Return the problem of the options, None if they have none.
 
     Args:
         goal: of the Workspace.

@@ -1,10 +1,9 @@
-"""The fields on which planning relies: without them, claims would go and servers restart.
+"""The fields on which planning relies: without them claims would be deleted and servers restarted.
 
-A specification that lacks a field asks for something else: its hash is another one, so that the
-server or the job is made anew, and its nodes may be others. The API server drops what its
-definition lacks without a word, so a Workspace is left as it is until it is certain that its
-definition has all that is relied on. It is not written either: the write would store it without
-what the definition lacks.
+A specification that lacks a field asks for something else: its hash differs, so that the server or
+the job would be re-created, and its nodes may differ. The API server silently drops fields that its
+definition lacks, so a Workspace is left unchanged until its definition certainly has all of them.
+It is not written either, because the write would store it without the missing fields.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The end of a Workspace: its NodePool and its claims go first, then its finalizer."""
+"""Deletes a Workspace: first its NodePool and claims, then its finalizer."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _WHY = "its Workspace is deleted"
 
 
 def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
-    """Delete the requests for nodes; drop the finalizer once they are gone, or at the bound.
+    """Delete the requests for nodes; remove the finalizer once they are gone, or at the bound.
 
-    A committed claim that is not seen may exist all the same, and so may the pool: they are looked
-    up first. Without their resources there are none.
+    A committed claim or pool that is not seen may exist all the same, so it is looked up first.
+    Without their resources there are none.
     """
     meta = seen.workspace.metadata
     if labels.WORKSPACE_FINALIZER not in meta.finalizers:
@@ -78,7 +78,7 @@ def _unseen(seen: WorkspaceObservation, claims: SeenClaims) -> list[str]:
 
 
 def _pool_removal(seen: WorkspaceObservation) -> PoolRemoval:
-    """The removal of the pool; that of somebody else is left alone (KAI-9)."""
+    """Return the removal of the pool; that of somebody else is left alone (KAI-9)."""
     pool = seen.pool
     if pool is None:
         return PoolRemoval()

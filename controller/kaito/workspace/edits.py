@@ -1,10 +1,9 @@
-"""Edits that Kaito's webhook refuses. There is no webhook here, so that they are refused later.
+"""Refuses the edits that Kaito's webhook refuses, after they were stored: Manta has no webhook.
 
-The ControllerRevision in force holds the specification before the edit, and none is made from a
-refused one: whoever puts the field back is back at what there is. Who has overwritten the
-annotations with the specification, or has deleted revisions, is judged by the newest one that can
-be read: no accepted edit has changed what must not change. If none can be read, only an edit is
-refused for which nodes would go.
+The ControllerRevision in force holds the specification before the edit, and a refused edit makes no
+revision, so restoring the field restores everything. If a user has overwritten the annotations or
+deleted revisions, the newest readable one counts, because no accepted edit has changed an immutable
+field. If none can be read, an edit is refused only if nodes would be deleted for it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _OTHERWISE = "or delete the workspace and create it anew"
 
 
 def edit_problem(seen: WorkspaceObservation) -> Problem | None:
-    """The problem of an edit that is not allowed, None if the specification may be followed.
+    """Return the problem of an edit that is not allowed, None if the specification may be followed.
 
     Args:
         seen: a Workspace whose specification is valid on its own.
@@ -49,7 +48,7 @@ def _stored_hash(seen: WorkspaceObservation) -> str:
 
 
 def _former_revisions(seen: WorkspaceObservation) -> Iterator[WorkspaceRevision]:
-    """The revisions to compare with: first the one in force, then from the newest on.
+    """Yield the revisions to compare with: first the one in force, then from the newest on.
 
     Without the annotation, the one in force is that of the specification if there is one.
     """
@@ -100,7 +99,7 @@ def _template_of_nodes(seen: WorkspaceObservation) -> str:
 
 
 def _template_of_pool(pool: SeenPool) -> str:
-    """The same of a NodePool; one of somebody else is not deleted (KAI-9)."""
+    """Return the same of a NodePool; one of somebody else is not deleted (KAI-9)."""
     found = pool.found
     own = found if found is not None and found.owner is PoolOwner.THIS else None
     if own is not None and own.template:

@@ -57,7 +57,7 @@ class Goal:
 
 
 def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
-    """The goal of a Workspace, or the problem that makes it invalid."""
+    """Return the goal of a Workspace, or the problem that makes it invalid."""
     spec = validate_workspace(workspace, options)
     if isinstance(spec, Problem):
         return spec
@@ -83,7 +83,7 @@ def read_goal(workspace: Workspace, options: KaitoOptions) -> Goal | Problem:
 
 
 def _provisioner_problem(options: KaitoOptions) -> Problem | None:
-    """The problem of an operator whose settings give no Workspace nodes; None if they do."""
+    """Return the problem of settings with which no Workspace can get nodes, else None."""
     if options.provisioner is not Provisioner.NODE_CLAIMS or can_claim(options.cloud):
         return None
     message = f"nodes cannot be claimed on {options.cloud.value}; bring your own nodes"
@@ -91,7 +91,7 @@ def _provisioner_problem(options: KaitoOptions) -> Problem | None:
 
 
 def _hash(workspace: Workspace) -> str:
-    """The stored hash as long as it is that of the specification, by whichever version (KAI-2)."""
+    """Return the stored hash while any version's hash of the specification equals it (KAI-2)."""
     stored = (workspace.metadata.annotations or {}).get(labels.HASH, "")
     return stored if stored and is_revision_hash(workspace, stored) else revision_hash(workspace)
 

@@ -36,7 +36,7 @@ class WorkspaceKind:
 
     Args:
         settings: for all Workspaces.
-        process: a name that no other process has; made by chance if it is empty.
+        process: a name that no other process has; random if empty.
         lookups: asks slow questions in the background; None to ask nothing.
     """
 
@@ -68,11 +68,11 @@ class WorkspaceKind:
         return observe_workspace(key, reads, self._sources)
 
     def problem(self, observation: WorkspaceObservation) -> Problem | None:
-        """The reason for which the specification is refused, None if it is valid."""
+        """Return why the specification is refused, None if it is valid."""
         return observation.goal if isinstance(observation.goal, Problem) else None
 
     def plan(self, observation: WorkspaceObservation, now: datetime) -> Plan:
-        """The plan for the Workspace."""
+        """Return the plan for the Workspace."""
         return remember(plan_workspace(observation, now), observation.definition)
 
     def status_after(
@@ -82,7 +82,7 @@ class WorkspaceKind:
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The current status, naming the first failed write.
+        """Return the current status, naming the first failed write.
 
         That of a deletion stays, and what is left as it is gets none.
         """

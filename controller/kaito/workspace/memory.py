@@ -1,4 +1,4 @@
-"""The memory of nodes that serve with Transformers, which runs a model on one node only."""
+"""Checks the memory of nodes that serve with Transformers, which runs a model on one node only."""
 
 from __future__ import annotations
 

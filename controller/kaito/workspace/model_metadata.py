@@ -1,7 +1,7 @@
 """The facts about a model that is not in the catalogue: looked up once, then kept in an annotation.
 
-What serves does not depend on Hugging Face any more, and neither does a restarted operator. Whoever
-has no way to Hugging Face may write the annotation instead.
+A running server and a restarted operator then no longer depend on Hugging Face. A user without
+access to Hugging Face may write the annotation instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REMEDY: Final = (
 def wanted_metadata(
     workspace: ObjectMeta, goal: Goal, options: KaitoOptions
 ) -> ModelMetadata | None:
-    """The model to be looked up for a valid Workspace; None if there is none."""
+    """Return the model to be looked up for a valid Workspace; None if there is none."""
     preset = goal.preset
     if preset is None or not goal.lacks_model or not options.hugging_face:
         return None
@@ -40,12 +40,12 @@ def wanted_metadata(
 
 
 def model_annotation(found: LookupState[Model] | None) -> dict[str, str]:
-    """The annotation with the facts, once they are known."""
+    """Return the annotation with the facts, once they are known."""
     return {labels.MODEL: write_model(found.answer)} if isinstance(found, Answered) else {}
 
 
 def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOptions) -> Blocked:
-    """The reason for which a model is not known yet.
+    """Return why a model is not known yet.
 
     Args:
         goal: that lacks it.

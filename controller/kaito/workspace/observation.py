@@ -41,7 +41,7 @@ class SeenClaims:
         by_name: those that belong to it.
         pending: names of claims with a write whose outcome is not known, or that cannot be decoded.
         absent: committed names that a live look-up has not found.
-        conflicts: committed names under which a claim of somebody else exists.
+        conflicts: committed names under which a claim of another owner exists.
     """
 
     by_name: Mapping[str, ObservedClaim] = field(default_factory=dict[str, "ObservedClaim"])
@@ -57,10 +57,10 @@ class SeenPool:
     Attributes:
         name: that it has, or would have.
         commitment: its stored size, None if there is none.
-        found: the pool of this name, whosesoever it is.
+        found: the pool of this name, of any owner.
         is_unreadable: whether it exists and cannot be decoded.
         is_pending: whether the outcome of a write to it is not known.
-        is_taken: whether a create has met an object of somebody else that is not seen.
+        is_taken: whether a create has met an object of another owner that is not seen.
         is_absent: whether a live look-up has not found it.
         claims: those of its claims that belong to the Workspace, by name.
         node_class: that it refers to.
@@ -124,8 +124,7 @@ class WorkspaceObservation:
 
     Attributes:
         workspace: the Workspace.
-        goal: what the user wants, or the `Problem` that makes it invalid or an edit that must not
-            be.
+        goal: what the user wants, or the `Problem` of an invalid specification or a refused edit.
         settings: of the controller.
         commitment: the stored set of claims, None if there is none.
         claims: its claims; None if the API server has no such resource, or none are made.

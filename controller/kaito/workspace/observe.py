@@ -77,7 +77,7 @@ class WorkspaceSources:
 
 
 def claim_scope(name: str) -> str:
-    """The scope of writes to a claim: each is on its own, so that a lost answer holds one."""
+    """Return the scope of writes to a claim: one for each, so that a lost response blocks one."""
     return f"{_CLAIM_SCOPE}{name}"
 
 
@@ -135,7 +135,7 @@ def _has_claims(sources: WorkspaceSources, reads: CacheReader) -> bool:
 
 
 def _pool(workspace: ObjectMeta, sources: WorkspaceSources, reads: CacheReader) -> SeenPool | None:
-    """The NodePool; None if there are none in this mode, or the API server has none."""
+    """Return the NodePool; None if there are none in this mode, or the API server has none."""
     options = sources.settings.options
     if options.provisioner is not Provisioner.NODE_POOLS or not serves_pools(reads):
         return None
@@ -200,7 +200,7 @@ def _nodes(
 
 
 def _is_free(node: str, workspace: ObjectMeta, reads: CacheReader) -> bool:
-    """Return whether a node may be counted that is nobody's; the oldest of several keeps it."""
+    """Return whether an earlier node may be counted; of several Workspaces the oldest counts it."""
     users = reads.by_index(WORKSPACES, BY_SELECTOR, node_text(node))
     if any(each.metadata.uid == workspace.uid for each in users):
         return workspace.uid == min((each.metadata for each in users), key=_seniority).uid
@@ -212,5 +212,5 @@ def _seniority(meta: ObjectMeta) -> tuple[str, str]:
 
 
 def _labelled(selector: Mapping[str, str], reads: CacheReader) -> tuple[NodeFacts, ...]:
-    """All nodes with these labels."""
+    """Return all nodes with these labels."""
     return matching(reads.by_index(NODES, BY_LABEL, lookup_text(selector)), selector)

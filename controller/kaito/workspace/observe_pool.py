@@ -108,7 +108,7 @@ def _node_class(
 
 
 def _problem(found: NodeClass, classes: NodeClassSettings) -> PoolWait | None:
-    """The reason for which no pool can use a NodeClass; None if one can."""
+    """Return why no pool can use a NodeClass; None if one can."""
     name, ready = f"{classes.kind} {found.metadata.name}", found.ready
     if found.metadata.terminating:
         return PoolWait(_NOT_READY, f"{name} is being deleted")

@@ -40,7 +40,7 @@ T = TypeVar("T", bound=KubeObject)
 def observe_workload(
     workspace: Workspace, goal: Goal, reads: CacheReader, lookups: Lookups | None
 ) -> SeenWorkload:
-    """Read the revisions, the services, the server or the job, the options, and what was asked."""
+    """Read the revisions, services, server or job, options, and results of look-ups."""
     meta = workspace.metadata
     names = _services(meta.name)
     config = wanted_config(goal)
@@ -98,7 +98,7 @@ def _foreign(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[
 def _wanted_names(
     workspace: ObjectMeta, goal: Goal, reads: CacheReader
 ) -> Iterator[tuple[Resource[Any], str]]:
-    """The names that the workload needs for itself.
+    """Yield the names that the workload needs for itself.
 
     A service without a controller may be the user's own, as in Kaito. Another Workspace's leads to
     another model: `a` and `a-headless` both need a service `a-headless`.

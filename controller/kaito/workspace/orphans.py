@@ -1,7 +1,7 @@
 """Deletes NodeClaims and NodePools whose Workspace is gone.
 
-They are in no namespace, so that the garbage collector does not know their owner. The finalizer of
-a Workspace sees to them; where somebody took it off, the nodes would be paid for ever.
+They are cluster-scoped, so the garbage collector does not know their owner. The finalizer of a
+Workspace deletes them; if somebody has removed it, the nodes would cost money for ever.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class OrphanCollector:
         return not self._namespaces or key.rpartition("/")[0] in self._namespaces
 
     async def _live_uid(self, key: str) -> str | None:
-        """The uid of a Workspace, empty if it does not exist, None if that is not known."""
+        """Return the uid of a Workspace, empty if it does not exist, None if that is not known."""
         namespace, _, name = key.rpartition("/")
         try:
             return (await self._client.get(_METADATA, namespace, name)).metadata.uid or None
@@ -144,5 +144,5 @@ class OrphanCollector:
 
 
 def _owner(meta: ObjectMeta) -> str:
-    """The uid of the Workspace; empty of what Kaito has made, which does not name it."""
+    """Return the uid of the Workspace; empty of what Kaito has made, which does not name it."""
     return (meta.labels or {}).get(OWNER_UID, "")

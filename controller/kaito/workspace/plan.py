@@ -1,7 +1,7 @@
 """Plans the next writes of a Workspace; `plan_workspace` is the entry.
 
-The plan is a pure function of the observation and the time. Nothing waits: each place where Kaito
-has polled is a row here, observed, then a write or an event that is waited for.
+The plan is a pure function of the observation and the time. It never waits: where Kaito polls, the
+plan observes a fact and either writes or leaves the next step to an event.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
-    """The plan that brings a Workspace one step nearer to what it asks for."""
+    """Return the plan that takes a Workspace one step towards its specification."""
     meta = seen.workspace.metadata
     if meta.terminating:
         return plan_deletion(seen, now)
@@ -74,7 +74,7 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
 
 
 def _lookups(progress: NodeProgress) -> tuple[Lookup, ...]:
-    """Live reads of what must certainly be gone before anything takes its place."""
+    """Return live reads of objects that must certainly be gone before they are replaced."""
     if progress.pool is not None:
         return look_up_lost(progress.pool)
     return look_up_claims(progress.claims.confirm) if progress.claims is not None else ()
@@ -83,7 +83,7 @@ def _lookups(progress: NodeProgress) -> tuple[Lookup, ...]:
 def _annotations(
     seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
 ) -> dict[str, str]:
-    """The annotations of the Workspace; the revision is among them once it is stored."""
+    """Return the annotations of the Workspace; the revision is among them once it is stored."""
     marks = dict(history.revision.annotations) if history.create is None else {}
     marks |= model_annotation(seen.found_model)
     claims, pool = progress.claims, progress.pool
@@ -95,7 +95,7 @@ def _annotations(
 
 
 def _creates(seen: WorkspaceObservation, progress: NodeProgress) -> tuple[Create, ...]:
-    """The requests for nodes."""
+    """Return the requests for nodes."""
     request, claims = seen.valid_goal.request, progress.claims
     if progress.pool is not None and seen.pool is not None and progress.pool.create:
         return (create_pool(seen, seen.pool, progress.pool),)

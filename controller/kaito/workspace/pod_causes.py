@@ -1,7 +1,7 @@
 """The cause that keeps the pods of a Workspace from becoming ready, with Kaito's reasons.
 
-The texts have no times and no counts, and a container that crashes again and again is described in
-the same words while it runs between two crashes: the status is not written for each of them.
+The texts have no times and no counts, and a crashing container has the same text while it runs
+between two crashes, so that the status is not written for each of them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _GATED: Final = "SchedulingGated"
 
 
 def server_cause(pods: Iterable[Pod]) -> Blocked | None:
-    """The first cause among the pods of a model server, None if there is none.
+    """Return the first cause among the pods of a model server, None if there is none.
 
     Causes are ordered as in Kaito, pods by their numbers. Pods that are ready or terminating have
     no cause.
@@ -64,7 +64,7 @@ def server_cause(pods: Iterable[Pod]) -> Blocked | None:
 
 
 def job_cause(pods: Iterable[Pod]) -> Blocked | None:
-    """The cause in the newest pod of a job; each earlier one was an attempt that is over."""
+    """Return the cause in the newest pod of a job; each earlier one was an attempt that is over."""
     newest = max(
         pods,
         key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name),
@@ -144,7 +144,7 @@ def _cause(reason: str, pod: Pod, message: str) -> Blocked:
 
 
 def _containers(pod: Pod) -> Iterable[tuple[str, ContainerStatus]]:
-    """The containers that are not ready, in the order in which they start."""
+    """Return the containers that are not ready, in the order in which they start."""
     status = pod.status
     for container in status.init_container_statuses:
         if not container.ready:

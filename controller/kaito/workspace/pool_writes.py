@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def pool_target(name: str) -> Target:
-    """A NodePool as the target of a write."""
+    """Return a NodePool as the target of a write."""
     return Target(NODE_POOLS, "", name, scope=SCOPE)
 
 
@@ -33,7 +33,7 @@ def look_up_lost(decision: PoolDecision) -> tuple[Lookup, ...]:
 
 
 def create_pool(seen: WorkspaceObservation, pool: SeenPool, decision: PoolDecision) -> Create:
-    """The create of the pool."""
+    """Return the create of the pool."""
     request, classes = seen.valid_goal.request, seen.settings.options.node_classes
     assert request is not None
     replicas = decision.commitment.replicas
@@ -48,7 +48,7 @@ def create_pool(seen: WorkspaceObservation, pool: SeenPool, decision: PoolDecisi
 def change_pool(
     seen: WorkspaceObservation, pool: SeenPool, decision: PoolDecision
 ) -> Iterator[Write]:
-    """The other writes: the NodeClass that is missing, more nodes, the end of the pool."""
+    """Yield the other writes: the NodeClass that is missing, more nodes, the end of the pool."""
     if decision.create_class:
         yield from _create_class(pool.node_class.name, seen.settings.options.node_classes)
     if pool.found is None:
@@ -60,7 +60,7 @@ def change_pool(
 
 
 def delete_pool(pool: ObservedPool, why: str) -> Delete:
-    """The delete of a pool, by its uid."""
+    """Return the delete of a pool, by its uid."""
     event = Event("Normal", "NodePoolDeleted", "Delete", f"deleted NodePool {pool.name}: {why}")
     return Delete(pool_target(pool.name), pool.uid, on_success=event)
 

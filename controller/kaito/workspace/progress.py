@@ -38,7 +38,7 @@ class NodeProgress:
         claims: the decision about its claims; None if none are made, or cannot be.
         pool: the decision about its NodePool; None if none is made, or cannot be.
         requests: the objects with which nodes are asked for.
-        lacks_resource: whether nodes cannot be had, because the API server lacks the resource.
+        lacks_resource: whether the API server lacks the resource by which nodes are requested.
     """
 
     target: NodeTarget
@@ -65,7 +65,7 @@ class NodeProgress:
 
 
 def progress_of(seen: WorkspaceObservation, now: datetime) -> NodeProgress:
-    """The progress of a valid Workspace.
+    """Return the progress of a valid Workspace.
 
     Nothing is decided for a model about which nothing is known yet.
     """

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Write
 
 SCOPE: Final = "history"
-"""While the outcome of a write to the history is unknown, nothing of it is written."""
+"""Scope of writes to the history: while the outcome of one is unknown, none is sent."""
 
 
 def history_of(seen: WorkspaceObservation) -> HistoryStep:
-    """The present revision of a valid Workspace."""
+    """Return the present revision of a valid Workspace."""
     found = seen.workload
     return next_revision(
         seen.workspace, seen.valid_goal.hash, found.revisions, found.foreign_revisions

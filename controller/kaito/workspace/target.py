@@ -47,7 +47,7 @@ class NodeTarget:
 
 
 def node_target(seen: WorkspaceObservation) -> NodeTarget:
-    """The number of nodes; that of more than any Workspace gets is not believed."""
+    """Return the number of nodes, or a problem if it exceeds the maximum."""
     found = _decided(seen)
     if found.count <= MOST_NODES:
         return found
@@ -59,10 +59,10 @@ def node_target(seen: WorkspaceObservation) -> NodeTarget:
 
 
 def _decided(seen: WorkspaceObservation) -> NodeTarget:
-    """The number that was committed, or that Kaito has stored; else what the model needs.
+    """Return the committed number, or the one that Kaito has stored, else what the model needs.
 
-    It is estimated once (KAI-8): a model that serves does not lose its nodes because the estimate
-    has changed. So it is not before the options are there on which it depends.
+    It is estimated once (KAI-8), so that a serving model does not lose its nodes when the estimate
+    changes; hence the estimate waits for the options on which it depends.
     """
     commitment, request = _stored(seen), seen.valid_goal.request
     if commitment is not None and request is not None and commitment.template == request.template:
@@ -102,7 +102,7 @@ def _estimated(seen: WorkspaceObservation) -> NodeTarget:
 
 
 def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
-    """The number of nodes: vLLM spreads a model over several; otherwise it is the user's.
+    """Return the number of nodes: vLLM spreads a model over several; otherwise it is the user's.
 
     Raises:
         UnknownGPUs: the GPUs of the nodes cannot be told, or are not alike.
@@ -119,7 +119,7 @@ def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
 
 
 def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
-    """The GPUs of each node; nodes of one's own must be alike.
+    """Return the GPUs of each node; nodes of one's own must be alike.
 
     Raises:
         UnknownGPUs: they cannot be told, or are not alike.

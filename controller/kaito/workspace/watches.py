@@ -116,7 +116,7 @@ def _named_workspace(pod: KubeObject) -> tuple[str, ...]:
 
 
 def _pool_names(workspace: Workspace) -> tuple[str, ...]:
-    """The name of the Workspace's NodePool, which another Workspace may have too (KAI-9)."""
+    """Return the name of the Workspace's NodePool, which another Workspace may have too (KAI-9)."""
     meta = workspace.metadata
     return (node_pool_name(meta.namespace, meta.name),)
 
@@ -134,7 +134,7 @@ _NODE_POOLS: Final = Owned(
     references=References(_BY_POOL_NAME, _pool_names, _name),
     optional=True,
 )
-"""All of them, so that somebody else's under the name of a Workspace's is seen."""
+"""All NodePools, including those of other owners under the name of a Workspace's."""
 
 
 _WORKLOADS: Final[tuple[Owned[Any], ...]] = (
@@ -150,7 +150,7 @@ _WORKLOADS: Final[tuple[Owned[Any], ...]] = (
 
 
 def watches(options: KaitoOptions) -> tuple[Owned[Any], ...]:
-    """The watched resources, which depend on the provisioner."""
+    """Return the watched resources, which depend on the provisioner."""
     match options.provisioner:
         case Provisioner.OWN_NODES:
             return (_OWN_NODES, *_WORKLOADS)
@@ -162,7 +162,7 @@ def watches(options: KaitoOptions) -> tuple[Owned[Any], ...]:
 
 
 def _node_classes(options: KaitoOptions) -> Owned[Any]:
-    """The NodeClasses, each of which an event tells the Workspaces that use it."""
+    """Return the watch of NodeClasses, whose events enqueue the Workspaces that use them."""
     settings = options.node_classes
 
     def chosen(workspace: Workspace) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Write
 
 SCOPE: Final = "workload"
-"""While the outcome of a write to the workload is unknown, nothing of it is written."""
+"""Scope of writes to the workload: while the outcome of one is unknown, none is sent."""
 
 _UNKNOWN_GPUS: Final = "NodeNotReady"
 _MIGRATION: Final = Blocked(
@@ -65,7 +65,7 @@ class WorkloadStep:
     Attributes:
         stages: creates, one group after the other.
         changes: patches and deletes of what is there.
-        blocked: why nothing is created although the nodes are ready; None if nothing hinders it.
+        blocked: why nothing is created although the nodes are ready; None if nothing blocks it.
         upgrades: whether the server gets another image.
     """
 
@@ -78,7 +78,7 @@ class WorkloadStep:
 def workload_step(
     seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
 ) -> WorkloadStep:
-    """The next step of a valid Workspace; nothing before its revision is stored."""
+    """Return the next step of a valid Workspace; nothing before its revision is stored."""
     if history.create is not None or seen.workload.has_pending_writes or not progress.target.count:
         return WorkloadStep()
     goal, namespace = seen.valid_goal, seen.workspace.metadata.namespace
@@ -149,7 +149,7 @@ def _missing_services(seen: WorkspaceObservation) -> Iterator[Create]:
 def _server_body(
     seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
 ) -> dict[str, Any] | None:
-    """The body of the StatefulSet; None while the model is not known.
+    """Return the body of the StatefulSet; None while the model is not known.
 
     Raises:
         UnknownGPUs: the GPUs of the nodes cannot be told yet.
@@ -183,7 +183,7 @@ def _server_body(
 def _changes(
     seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
 ) -> tuple[Operations, Operations]:
-    """The changes that a server needs that exists: to its image, or else to the rest.
+    """Return the changes of an existing server: of its image, or else of the rest.
 
     A terminating one is left alone.
     """
@@ -213,7 +213,7 @@ def _patch(
 def _tuning(
     seen: WorkspaceObservation, progress: NodeProgress, history: HistoryStep
 ) -> WorkloadStep:
-    """The job is replaced in the background: deleted, and created when its DELETE event came."""
+    """Replace the job without waiting: delete it, and create it after its DELETE event."""
     present, revision = seen.workload.job, history.revision
     if present is None:
         return _new_job(seen, history) if progress.is_ready else WorkloadStep()
@@ -251,7 +251,7 @@ def _new_job(seen: WorkspaceObservation, history: HistoryStep) -> WorkloadStep:
 
 
 def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
-    """The GPUs of each node.
+    """Return the GPUs of each node.
 
     Raises:
         UnknownGPUs: they cannot be told yet.

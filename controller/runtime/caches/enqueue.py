@@ -66,7 +66,7 @@ class EnqueueHandler(Generic[T]):
 
 
 def own_key(obj: KubeObject, _existing: bool) -> list[str]:
-    """The object's own key (CTL-20)."""
+    """Return the object's own key (CTL-20)."""
     return [obj.metadata.key]
 
 

@@ -285,12 +285,12 @@ class InstalledSchemas:
 
 
 def _known(found: InstalledSchema) -> tuple[Any, ...]:
-    """The part of a result that concerns every object."""
+    """Return the part of a result that concerns every object."""
     return found.schema, found.previous, found.schema is None and found.error
 
 
 def _checks() -> list[float]:
-    """The times of the reads after a watch that begins now."""
+    """Return the times of the reads after a watch that begins now."""
     return [_now() + sum(CHECKS[: number + 1]) for number in range(len(CHECKS))]
 
 

@@ -78,7 +78,7 @@ def _add_indexes(watch: ResourceWatch, owned: Owned[Any], kind: str) -> None:
 
 
 def _primary(kind: Kind[Any]) -> Owned[Any]:
-    """The primary resource with the indexes that `References` look it up by."""
+    """Return the primary resource with the indexes that `References` look it up by."""
     references = [owned.references for owned in kind.owned if owned.references is not None]
     indexes = {each.index: each.of_primary for each in references}
     return Owned(kind.primary, indexes=indexes, optional=kind.optional)

@@ -27,7 +27,7 @@ _UNPRINTABLE: Final = re.compile(r"[^\x20-\x7e\xa0-\uffff]+")
 
 
 def cause(message: str) -> str:
-    """The message on one line, folded and cut, and without anything that it quotes.
+    """Return the message on one line, folded and cut, and without anything that it quotes.
 
     API servers and exceptions quote what they refuse, which may be the value of a variable or an
     annotation. The text ends before a value without quotation marks, whose end is unknown, and

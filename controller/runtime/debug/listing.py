@@ -25,7 +25,7 @@ def listing(
     total: int | None = None,
     rank: Callable[[T], Any] | None = None,
 ) -> BoundedList[T]:
-    """The items that describe these objects, lowest rank first, at most `LIMIT`.
+    """Return the items that describe these objects, lowest rank first, at most `LIMIT`.
 
     Args:
         objects: in their order, unless there is a `rank`.

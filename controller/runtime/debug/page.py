@@ -32,7 +32,7 @@ class DebugPage:
         self._sections[name] = read
 
     def read(self) -> PageContent:
-        """The page as it is now; a section that raises is left out and named."""
+        """Return the page as it is now; a section that raises is left out and named."""
         found: dict[str, Any] = {}
         unreadable: dict[str, str] = {}
         for name, read in self._sections.items():

@@ -25,14 +25,14 @@ _LONGEST_NAME: Final = 253
 
 
 def event_loop(lag: LoopLag | None) -> shape.EventLoop:
-    """The section `event_loop`."""
+    """Return the section `event_loop`."""
     if lag is None:
         return shape.EventLoop(None, None)
     return shape.EventLoop(_rounded(lag.latest), _rounded(lag.longest))
 
 
 def leader(election: ElectionSnapshot) -> shape.Leader:
-    """The section `leader`."""
+    """Return the section `leader`."""
     bounded = election.time_left < math.inf
     return shape.Leader(
         leads=election.leads,
@@ -43,12 +43,12 @@ def leader(election: ElectionSnapshot) -> shape.Leader:
 
 
 def controllers(all_of_them: Iterable[Controller[Any]]) -> shape.BoundedList[shape.ControllerEntry]:
-    """The section `controllers`."""
+    """Return the section `controllers`."""
     return listing(all_of_them, _controller)
 
 
 def expectations(ledger: Expectations) -> shape.ExpectationsSection:
-    """The section `expectations`."""
+    """Return the section `expectations`."""
     numbers = ledger.statistics()
     return shape.ExpectationsSection(
         owners=numbers.owners,
@@ -59,7 +59,7 @@ def expectations(ledger: Expectations) -> shape.ExpectationsSection:
 
 
 def informers(caches: Sequence[Cache], now: float) -> shape.BoundedList[shape.InformerEntry]:
-    """The section `informers` at `now`, clock time in seconds."""
+    """Return the section `informers` at `now`, clock time in seconds."""
     return listing(
         caches,
         lambda cache: _informer(cache, now),

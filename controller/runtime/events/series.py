@@ -90,7 +90,7 @@ def event_body(
     reporter: str,
     instance: str,
 ) -> dict[str, Any]:
-    """The event object for the first occurrence of an event.
+    """Return the event object for the first occurrence of an event.
 
     Args:
         name: of the event object.

@@ -39,7 +39,7 @@ class CreateErrors:
         self._known.pop(reference, None)
 
     def get(self, reference: ObjectReference) -> CreateError | None:
-        """The last error under this name, None if its owner no longer exists."""
+        """Return the last error under this name, None if its owner no longer exists."""
         known = self._known.get(reference)
         if known is None or self._owners.get(known[0]) is None:
             return None

@@ -171,7 +171,7 @@ def is_newer(a: KubeObject, b: KubeObject) -> bool:
 
 
 def effective(stored: T | None, expectation: Expectation[T]) -> T | None:
-    """The object to show, given the stored object and the expectation."""
+    """Return the object to show, given the stored object and the expectation."""
     newest = stored
     if expectation.obj is not None and (stored is None or is_newer(expectation.obj, stored)):
         newest = expectation.obj

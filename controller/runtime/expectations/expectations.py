@@ -327,16 +327,16 @@ class Expectations:
     # -- live reads ---------------------------------------------------------------------------
 
     def get(self, reference: ObjectReference) -> Expectation[Any] | None:
-        """The expectation for an object, if there is one."""
+        """Return the expectation for an object, if there is one."""
         return self._overlays.get_expectation(reference)
 
     def peek(self, target: Target) -> KubeObject | None:
-        """The target as `reader` shows it, None also if it is not watched."""
+        """Return the target as `reader` shows it, None also if it is not watched."""
         overlay = self._overlays.get(target.resource)
         return overlay.get(target.key) if overlay.covers(target.namespace) else None
 
     def writer_of(self, expectation: Expectation[Any]) -> Owner | None:
-        """The owner of the last write, None if it no longer exists."""
+        """Return the owner of the last write, None if it no longer exists."""
         state = self._owners.get(expectation.writer)
         return next(iter(state.owners.values())) if state is not None else None
 

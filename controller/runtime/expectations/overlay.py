@@ -27,7 +27,7 @@ class NotCached(LookupError):  # noqa: N818
 
 
 def metadata_of(odd: Undecodable) -> ObjectMeta:
-    """The decodable part of the metadata of an object that does not fit its type."""
+    """Return the decodable part of the metadata of an object that does not fit its type."""
     if isinstance(odd.metadata, ObjectMeta):
         return odd.metadata
     namespace, _, name = odd.key.rpartition("/")
@@ -99,11 +99,11 @@ class Overlay(Generic[T]):
         return "" in self._caches or namespace in self._caches
 
     def scope_of(self, namespace: str) -> str:
-        """The namespace by which the cache that covers `namespace` was added."""
+        """Return the namespace by which the cache that covers `namespace` was added."""
         return "" if "" in self._caches else namespace
 
     def cache_of(self, namespace: str) -> Lister[T]:
-        """The cache that covers `namespace`.
+        """Return the cache that covers `namespace`.
 
         Raises:
             NotCached: there is none.
@@ -115,7 +115,7 @@ class Overlay(Generic[T]):
         return cache
 
     def get(self, key: str) -> T | None:
-        """The newest object known under `key`."""
+        """Return the newest object known under `key`."""
         stored = self.cache_of(key.rpartition("/")[0]).get(key)
         expectation = self._expectations.get(key)
         if expectation is None:
@@ -126,7 +126,7 @@ class Overlay(Generic[T]):
         return newest
 
     def by_index(self, index: str, value: str) -> list[T]:
-        """All newest objects whose index function gives `value`."""
+        """Return all newest objects whose index function gives `value`."""
         if not self._caches:
             raise NotCached(f"{self.resource} are not watched by any kind")
         stored = [o for cache in self._caches.values() for o in cache.by_index(index, value)]
@@ -153,7 +153,7 @@ class Overlay(Generic[T]):
         return result
 
     def stored(self, reference: ObjectReference) -> T | None:
-        """The object in the store.
+        """Return the object in the store.
 
         Raises:
             NotCached: no cache covers it.
@@ -173,11 +173,11 @@ class Overlay(Generic[T]):
         return StoreState(cache.resource_version, meta.uid, meta.resource_version)
 
     def get_expectation(self, key: str) -> Expectation[T] | None:
-        """The expectation for `key`, if there is one."""
+        """Return the expectation for `key`, if there is one."""
         return self._expectations.get(key)
 
     def expectations(self) -> Iterator[Expectation[T]]:
-        """All expectations."""
+        """Return all expectations."""
         return iter(self._expectations.values())
 
     def put(self, expectation: Expectation[T]) -> None:
@@ -220,16 +220,16 @@ class OverlayIndex:
         self._by_resource: dict[Resource[Any], Overlay[Any]] = {}
 
     def get(self, resource: Resource[T]) -> Overlay[T]:
-        """The overlay of one resource, created on first use."""
+        """Return the overlay of one resource, created on first use."""
         overlay = self._by_resource.get(resource)
         if overlay is None:
             overlay = self._by_resource[resource] = Overlay(resource)
         return overlay
 
     def get_expectation(self, reference: ObjectReference) -> Expectation[Any] | None:
-        """The expectation for an object, if there is one."""
+        """Return the expectation for an object, if there is one."""
         return self.get(reference.resource).get_expectation(reference.key)
 
     def all(self) -> list[Overlay[Any]]:
-        """All overlays."""
+        """Return all overlays."""
         return list(self._by_resource.values())

@@ -77,7 +77,7 @@ class OwnerState:
     )
 
     def observe_revision(self, resource: Resource[Any], revision: str) -> str:
-        """The newest revision observed, this one included; it never goes back."""
+        """Return the newest revision observed, this one included; it never goes back."""
         known = self.revisions.get(resource)
         if known is None or is_older(known, revision):
             self.revisions[resource] = known = revision
@@ -158,14 +158,14 @@ class OwnerIndex:
         return list(state.expectations)
 
     def get(self, uid: str) -> OwnerState | None:
-        """The state of the owner with that uid, None if it is unknown."""
+        """Return the state of the owner with that uid, None if it is unknown."""
         return self._by_uid.get(uid)
 
     def find(self, uids: Iterable[str]) -> list[OwnerState]:
-        """The states of those owners that are known."""
+        """Return the states of those owners that are known."""
         found = (self._by_uid.get(uid) for uid in uids)
         return [state for state in found if state is not None]
 
     def all(self) -> Collection[OwnerState]:
-        """The states of all owners."""
+        """Return the states of all owners."""
         return self._by_uid.values()

@@ -45,7 +45,7 @@ class OverlayReader:
         self.clock_jumped_at: datetime | None = None
 
     def get(self, resource: Resource[T], key: str) -> T | None:
-        """The newest object known under `key`.
+        """Return the newest object known under `key`.
 
         Raises:
             NotCached: no kind watches it.
@@ -57,7 +57,7 @@ class OverlayReader:
         return self._overlays.get(resource).watched
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
-        """All newest objects whose index function gives `value`, in no particular order.
+        """Return all newest objects whose index function gives `value`, in no particular order.
 
         Raises:
             NotCached: no kind watches it.
@@ -66,7 +66,7 @@ class OverlayReader:
         return self._overlays.get(resource).by_index(index, value)
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
-        """The newest revision observed, of the store or of a response; no value ever recurs.
+        """Return the newest revision observed, of the store or of a response; no value ever recurs.
 
         After the server's revisions went backwards, the number of such resets precedes it.
         """
@@ -112,7 +112,7 @@ class OverlayReader:
         )
 
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        """The last error of a create under this name, None after one has succeeded."""
+        """Return the last error of a create under this name, None after one has succeeded."""
         return self._create_errors.get(ObjectReference(resource, key))
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
@@ -126,7 +126,7 @@ class OverlayReader:
         return state is not None and lookup in state.lists
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        """The result of that lookup, None before it was made."""
+        """Return the result of that lookup, None before it was made."""
         state = self._owners.get(owner_uid)
         return state.logs.get(lookup) if state is not None else None
 
@@ -136,7 +136,7 @@ class OverlayReader:
         return dict(state.incomplete_replicas) if state is not None else {}
 
     def memory(self, owner_uid: str) -> Any:
-        """The memory of the owner's last plan, None if there is none."""
+        """Return the memory of the owner's last plan, None if there is none."""
         state = self._owners.get(owner_uid)
         return state.memory if state is not None else None
 
@@ -150,7 +150,7 @@ class OverlayReader:
         return self._overlays.get(resource).unreadable(namespace)
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
-        """The published schema of a resource, without a schema if nobody reads it."""
+        """Return the published schema of a resource, without a schema if nobody reads it."""
         return self.installed_schemas.get(resource, InstalledSchema())
 
     def is_verified(self, resource: Resource[Any], key: str) -> bool:

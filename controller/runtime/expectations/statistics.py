@@ -47,7 +47,7 @@ class ExpectationStatistics:
 def collect(
     overlays: OverlayIndex, owners: OwnerIndex, resolved_by: Mapping[str, int], now: float
 ) -> ExpectationStatistics:
-    """The numbers at `now`, clock time in seconds; O(expectations)."""
+    """Return the numbers at `now`, clock time in seconds; O(expectations)."""
     expectations = [each for overlay in overlays.all() for each in overlay.expectations()]
     pending = [each for each in expectations if each.pending]
     unseen = [each.unseen_since for each in expectations if each.unseen_since is not None]

@@ -83,7 +83,7 @@ class ExpectationTracker:
         self.resolved_by: dict[str, int] = {}
 
     def get_or_create(self, reference: ObjectReference, owner_uid: str) -> Expectation[Any]:
-        """The expectation for an object, new if there was none, with this owner added."""
+        """Return the expectation for an object, new if there was none, with this owner added."""
         expectation = self._overlays.get_expectation(reference) or Expectation(reference)
         if not expectation.pending:
             expectation.pending_since = self._now()

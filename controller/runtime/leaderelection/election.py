@@ -76,7 +76,7 @@ class AlwaysLeader:
         return math.inf
 
     def snapshot(self) -> ElectionSnapshot:
-        """The election as it is now."""
+        """Return the election as it is now."""
         return ElectionSnapshot(leads=True, time_left=math.inf)
 
     async def acquire(self) -> None:

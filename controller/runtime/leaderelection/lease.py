@@ -58,7 +58,7 @@ class Lease:
         return count if isinstance(count, int) else 0
 
     def held_by(self, identity: str, seconds: int, now: datetime) -> dict[str, Any]:
-        """The object to write for taking the lease, or for renewing it (LE-7)."""
+        """Return the object to write for taking the lease, or for renewing it (LE-7)."""
         renewed = self.holder == identity
         acquired = self.record.get("acquireTime") if renewed else None
         return self._with_record(
@@ -70,7 +70,7 @@ class Lease:
         )
 
     def released(self, now: datetime) -> dict[str, Any]:
-        """The object to write for giving the lease up (LE-8)."""
+        """Return the object to write for giving the lease up (LE-8)."""
         return self._with_record(
             holderIdentity="",
             leaseDurationSeconds=RELEASED_SECONDS,
@@ -87,7 +87,7 @@ class Lease:
 def new_lease(
     namespace: str, name: str, identity: str, seconds: int, now: datetime
 ) -> dict[str, Any]:
-    """The object to create when there is none."""
+    """Return the object to create when there is none."""
     empty = Lease({"metadata": {"namespace": namespace, "name": name}})
     body = empty.held_by(identity, seconds, now)
     body["spec"]["leaseTransitions"] = 0

@@ -32,7 +32,7 @@ class LeaseLock:
         return f"{self.namespace}/{self.name}"
 
     async def read(self) -> Lease | None:
-        """The Lease as it is, None if there is none."""
+        """Return the Lease as it is, None if there is none."""
         try:
             return Lease(await self._client.get_raw(LEASES, self.namespace, self.name))
         except NotFound:
@@ -50,5 +50,5 @@ class LeaseLock:
 
 
 def _at(body: dict[str, Any], revision: str) -> Lease:
-    """The object as written, with the revision that the next write needs."""
+    """Return the object as written, with the revision that the next write needs."""
     return Lease({**body, "metadata": {**body["metadata"], "resourceVersion": revision}})

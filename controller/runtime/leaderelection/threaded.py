@@ -71,7 +71,7 @@ class ThreadedElection:
         return self._elector.time_left() if self._elector is not None else 0.0
 
     def snapshot(self) -> ElectionSnapshot:
-        """The election as it is now."""
+        """Return the election as it is now."""
         if self._elector is None:
             return ElectionSnapshot(leads=False, time_left=0.0)
         seen = self._elector

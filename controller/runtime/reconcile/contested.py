@@ -22,7 +22,7 @@ CONTESTED_REASON: Final = "FieldContested"
 def with_contested(
     wanted: Mapping[str, Any], contested: Sequence[Repair], generation: int, now: datetime
 ) -> Mapping[str, Any]:
-    """The wanted status with the condition, unless it has no conditions."""
+    """Return the wanted status with the condition, unless it has no conditions."""
     if "conditions" not in wanted:
         return wanted
     conditions = ConditionSet(wanted["conditions"], generation, now)

@@ -147,7 +147,7 @@ def unmarked_edit(
 
 
 def observed_generation(obj: KubeObject) -> int | None:
-    """The generation of the status, or else of its newest condition; None if it has none.
+    """Return the generation of the status, or else of its newest condition; None if it has none.
 
     `Ready` does not count: the runtime sets it too, when a kind itself fails.
     """

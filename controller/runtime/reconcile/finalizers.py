@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_finalizer(target: Target, meta: ObjectMeta, finalizer: str) -> MergePatch | None:
-    """The patch that adds `finalizer`, None if it is there already."""
+    """Return the patch that adds `finalizer`, None if it is there already."""
     if finalizer in meta.finalizers:
         return None
     return _replace(target, meta, [*meta.finalizers, finalizer])
@@ -27,7 +27,7 @@ def add_finalizer(target: Target, meta: ObjectMeta, finalizer: str) -> MergePatc
 def remove_finalizer(
     target: Target, meta: ObjectMeta, finalizer: str, *, on_success: Event | None = None
 ) -> MergePatch | None:
-    """The patch that removes `finalizer`, None if it is not there."""
+    """Return the patch that removes `finalizer`, None if it is not there."""
     if finalizer not in meta.finalizers:
         return None
     left = (each for each in meta.finalizers if each != finalizer)

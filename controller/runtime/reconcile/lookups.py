@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def read_live(client: Client, target: Target) -> KubeObject | None:
-    """The object as a quorum read returns it, None if it does not exist.
+    """Return the object as a quorum read returns it, None if it does not exist.
 
     Raises:
         KubeError: the read failed.

@@ -69,7 +69,7 @@ class Repair:
     writer: str = ""
 
     def __str__(self) -> str:
-        """The sentence of the condition."""
+        """Return the sentence of the condition."""
         if self.path == WHOLE:
             return (
                 f"{self.writer} keeps deleting {self.target.resource.kind} {self.target.name}, "
@@ -99,7 +99,7 @@ class Repairs:
         return min(waits, default=0.0)
 
     def unnamed(self, write: Write, now: float) -> list[Repair]:
-        """The repairs that this write repeats and whose other writer is to be named now.
+        """Return the repairs that this write repeats and whose other writer is to be named now.
 
         For the status no writer is named: the other writer would overwrite that report.
         """

@@ -68,7 +68,7 @@ class Chart:
     marks: Sequence[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
 
     def svg(self) -> str:
-        """The chart as an SVG document."""
+        """Return the chart as an SVG document."""
         width = _LEFT + _WIDTH + _RIGHT
         height = _TOP + len(self.panels) * (_HEIGHT + _GAP) + _BOTTOM
         lines = [
@@ -114,7 +114,7 @@ class Chart:
 
 
 def _held(points: Sequence[Point]) -> list[Point]:
-    """The corners of the steps."""
+    """Return the corners of the steps."""
     corners: list[Point] = []
     for at, value in points:
         if corners:

@@ -74,7 +74,7 @@ class ChatClient:
         raise ChatFailed("the model server serves no model")
 
     async def ask(self, model: str, question: str) -> str:
-        """The answer of a model.
+        """Return the answer of a model.
 
         Raises:
             ChatFailed: there is none.

@@ -78,7 +78,7 @@ class ClusterDemoSummary:
         return self.pods_made - self.pods_wanted
 
     def text(self) -> str:
-        """The summary as plain lines."""
+        """Return the summary as plain lines."""
         total = sum(self.writes.values())
         lines = [*self.steps.lines(), f"{'writes made':<28}{total:6}"]
         lines += [f"  {name:<26}{count:6}" for name, count in sorted(self.writes.items())]

@@ -61,7 +61,7 @@ class JobDemoSummary(DemoSummary):
         return self.removed and not (self.failed or self.left_behind)
 
     def text(self) -> str:
-        """The summary as plain lines."""
+        """Return the summary as plain lines."""
         lines = [*self.attempts, *self.steps.lines()]
         lines.append(f"{'lines that the job printed':<28}{self.lines:6}")
         gone = ", all gone" if self.removed else ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def follow_log(server: Transport, pod: Pod, container: str) -> AsyncGenerator[str, None]:
-    """The lines of a container's log, until it ends; none if the pod is gone."""
+    """Return the lines of a container's log, until it ends; none if the pod is gone."""
     path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/log"
     query = {"container": container, "follow": "true"}
     status, _, chunks = await server.request(Request("GET", path, query))

@@ -65,11 +65,11 @@ class RollingDemoSummary(DemoSummary):
     fewest: dict[str, int] = field(default_factory=dict[str, int])
 
     def text(self) -> str:
-        """The summary as plain lines."""
+        """Return the summary as plain lines."""
         return "\n".join([*self.steps.lines(), *self._counts(), *self.verdict()])
 
     def _counts(self) -> Iterator[str]:
-        """The counts, for the summary."""
+        """Yield the counts, for the summary."""
         late = len(late_work(self.work.records, self.drains, call_grace=_KILL))
         counts = {
             "tasks that ended": self.work.count("task"),
@@ -153,7 +153,7 @@ class RollingPlay:
         await self.delete()
 
     def step(self, name: str) -> Step:
-        """A step of the demo."""
+        """Return a step of the demo."""
         return Step(name, _SECONDS, self.screen, self.summary.steps)
 
     async def create(self) -> None:
@@ -304,7 +304,7 @@ class _Job:
             self._on_read()
 
     async def _got(self, path: str) -> dict[str, Any]:
-        """A response in JSON; empty as long as there is none."""
+        """Return a response in JSON; empty as long as there is none."""
         try:
             body = await self._ask("GET", path, None)
             return msgspec.json.decode(body, type=dict[str, Any])

@@ -56,7 +56,7 @@ class RollingManifest:
         return str(self.cluster["metadata"]["name"])
 
     def at(self, version: str) -> Json:
-        """The specification with this version of all workers."""
+        """Return the specification with this version of all workers."""
         spec = copy.deepcopy(self.cluster["spec"])
         for group in spec["workerGroupSpecs"]:
             group["template"]["metadata"]["labels"][VERSION] = version

@@ -68,7 +68,7 @@ class Work:
                     self.result = msgspec.json.decode(line, type=WorkResult)
 
     def count(self, kind: str) -> int:
-        """The number of tasks or calls that have ended."""
+        """Return the number of tasks or calls that have ended."""
         return sum(record.kind == kind for record in self.records)
 
     def wrong_result(self) -> list[str]:

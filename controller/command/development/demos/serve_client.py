@@ -33,7 +33,7 @@ class Second:
         self.slowest = 0.0
 
     def line(self) -> str:
-        """The counts as JSON."""
+        """Return the counts as JSON."""
         answers = [[*key, count] for key, count in sorted(self.answers.items())]
         counts = {"answers": answers, "failures": self.failures, "slowest": self.slowest}
         return json.dumps({"at": time.time(), **counts})
@@ -60,7 +60,7 @@ async def ask(host: str, port: int, path: str) -> tuple[str, str, str, str]:
 
 
 def body_of(answer: bytes) -> bytes:
-    """The body of an answer with status 200.
+    """Return the body of an answer with status 200.
 
     Raises:
         ValueError: it has another status, or is not complete.
@@ -81,7 +81,7 @@ def body_of(answer: bytes) -> bytes:
 
 
 def _joined(chunks: bytes) -> bytes:
-    """The content of chunks up to the last one, which is empty."""
+    """Return the content of chunks up to the last one, which is empty."""
     found = b""
     while chunks:
         size, _, rest = chunks.partition(b"\r\n")

@@ -57,7 +57,7 @@ class ServeManifest:
         return spec
 
     def new_config(self, version: str, changed: Mapping[str, str]) -> Json:
-        """The same specification, with other versions of some applications."""
+        """Return the same specification, with other versions of some applications."""
         spec = self.new_version(version)
         versions = {**dict.fromkeys(self.routes, version), **changed}
         return spec | {"serveConfigV2": self._config(versions)}
@@ -71,7 +71,7 @@ class ServeManifest:
 
 
 def versions_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """The version of each application of a Serve config, by name."""
+    """Return the version of each application of a Serve config, by name."""
     return {
         each["name"]: ", ".join(one["user_config"]["version"] for one in each["deployments"])
         for each in config.get("applications", ())
@@ -101,7 +101,7 @@ def read_manifest(path: Path) -> ServeManifest:
 
 
 def _containers(spec: Json) -> Iterator[Json]:
-    """The Ray containers: the first of each pod template, the head's first."""
+    """Yield the Ray containers: the first of each pod template, the head's first."""
     cluster = spec["rayClusterConfig"]
     for group in (cluster["headGroupSpec"], *cluster.get("workerGroupSpecs", ())):
         yield group["template"]["spec"]["containers"][0]

@@ -37,7 +37,7 @@ class Put:
     status: int
 
     def text(self) -> str:
-        """The PUT in one line."""
+        """Return the PUT in one line."""
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         capacity = "" if self.capacity is None else f", capacity {self.capacity} %"
         return f"PUT to {self.cluster}: {versions}{capacity} ({self.status or 'no answer'})"
@@ -70,7 +70,7 @@ class PutRecorder:
 
 
 def _put(service: str, body: bytes, status: int) -> Put:
-    """A PUT by the service that it was sent to, `[scheme:]NAME[:port]`."""
+    """Return a PUT by the service that it was sent to, `[scheme:]NAME[:port]`."""
     parts = service.split(":")
     name = parts[1] if len(parts) == 3 else parts[0]
     config: dict[str, Any] = msgspec.json.decode(body)

@@ -55,7 +55,7 @@ class MeasuredShares:
                 self.listed.append(Share(now, cluster, *share))
 
     def latest(self, cluster: str) -> Share | None:
-        """The present share of a cluster; None if it never had one."""
+        """Return the present share of a cluster; None if it never had one."""
         return next((each for each in reversed(self.listed) if each.cluster == cluster), None)
 
     def mark(self, what: str) -> None:
@@ -63,7 +63,7 @@ class MeasuredShares:
         self.marks.append((time.time(), what))
 
     def weight(self, cluster: str) -> int:
-        """The present weight of a cluster."""
+        """Return the present weight of a cluster."""
         latest = self.latest(cluster)
         return latest.weight if latest else 0
 

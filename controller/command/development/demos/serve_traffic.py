@@ -94,7 +94,7 @@ class Traffic:
         return counts
 
     def processes(self, path: str, cluster: str) -> set[str]:
-        """The processes of a cluster that have answered requests for a path."""
+        """Return the processes of a cluster that have answered requests for a path."""
         return {
             answer.process
             for answer in self.answers
@@ -113,7 +113,7 @@ class Traffic:
 
 
 def client_pod(image: str, host: str, port: int, paths: list[str]) -> dict[str, Any]:
-    """The pod of the client.
+    """Return the pod of the client.
 
     Args:
         image: has a Python.

@@ -59,14 +59,14 @@ class ServiceDemoSummary(DemoSummary):
     puts: list[Put]
 
     def text(self) -> str:
-        """The summary as plain lines."""
+        """Return the summary as plain lines."""
         puts = [put.text() for put in self.puts]
         counts = [*traffic_lines(self.traffic), *puts]
         return "\n".join([*self.steps.lines(), *counts, *self.verdict()])
 
 
 def traffic_lines(traffic: Traffic) -> list[str]:
-    """The counts of requests."""
+    """Return the counts of requests."""
     lines = [
         f"{f'answers of {version}':<28}{count:6}  {cluster}"
         for (version, cluster), count in traffic.by_version().items()
@@ -151,7 +151,7 @@ class ServicePlay:
     second: str = ""
 
     def step(self, name: str) -> Step:
-        """A step of the demo."""
+        """Return a step of the demo."""
         return Step(name, _SECONDS, self.screen, self.summary.steps)
 
     async def create(self) -> None:

@@ -65,7 +65,7 @@ class StepFailed(Exception):  # noqa: N818  named for what happened
 
 
 def failure_text(error: Exception) -> str:
-    """The reasons why a demo failed, without the groups that its tasks put around them."""
+    """Return the reasons why a demo failed, without the groups that its tasks put around them."""
     if not isinstance(error, ExceptionGroup):
         return str(error)
     group = cast("ExceptionGroup[Exception]", error)

@@ -29,11 +29,11 @@ class DemoSummary:
         return not (self.failed or self.wrong or self.left_behind)
 
     def text(self) -> str:
-        """The summary as plain lines."""
+        """Return the summary as plain lines."""
         return "\n".join([*self.steps.lines(), *self.verdict()])
 
     def verdict(self) -> list[str]:
-        """The last lines: what is left, and whether the demo succeeded."""
+        """Return the last lines: what is left, and whether the demo succeeded."""
         left = f"left on this machine: {', '.join(self.left_behind) or 'nothing'}"
         problems = [*self.wrong, *([self.failed] if self.failed else [])]
         return [left, *([f"FAILED: {problem}" for problem in problems] or ["everything worked"])]

@@ -98,7 +98,7 @@ async def workspace_demo(manifest: Path, machine: MachineOptions) -> int:
 
 
 def _read(manifest: Path) -> dict[str, Any]:
-    """The Workspace of a manifest.
+    """Return the Workspace of a manifest.
 
     Raises:
         ConfigurationError: it holds none that the demo can run.

@@ -20,6 +20,6 @@ class DemoCloud:
         self._order: dict[str, int] = {}
 
     def __call__(self, claim: ProvisionedClaim) -> ClaimBehaviour:
-        """The first claim of all is out of stock."""
+        """Let the first of all claims be out of stock."""
         number = self._order.setdefault(claim.metadata.uid, len(self._order))
         return OUT_OF_STOCK if number == 0 else LATE_PLUGIN

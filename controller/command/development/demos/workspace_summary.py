@@ -18,7 +18,7 @@ class WorkspaceDemoSummary(DemoSummary):
     answer: str = ""
 
     def text(self) -> str:
-        """The summary as plain lines."""
+        """Return the summary as plain lines."""
         lines = [*self.steps.lines(), "waited"]
         lines += [line for wait in self.waits for line in wait.lines()]
         if self.model:

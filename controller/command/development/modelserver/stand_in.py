@@ -28,7 +28,7 @@ class RefusedRequest(Exception):  # noqa: N818  named for what happens to it
 
 
 def flags_of(arguments: Sequence[str]) -> dict[str, str]:
-    """The values of `--name=value`."""
+    """Return the values of `--name=value`."""
     pairs = (word.removeprefix("--").partition("=") for word in arguments if word.startswith("--"))
     return {name: value for name, _, value in pairs}
 
@@ -45,12 +45,12 @@ class StandIn:
         self._numbers = count(1)
 
     def models(self) -> Json:
-        """The answer to `/v1/models`."""
+        """Return the answer to `/v1/models`."""
         entry = {"id": self.name, "object": "model", "owned_by": NOTICE}
         return {"object": "list", "data": [entry]}
 
     def completion(self, body: bytes, now: int) -> Json:
-        """The answer to `/v1/chat/completions`; it repeats the question.
+        """Return the answer to `/v1/chat/completions`; it repeats the question.
 
         Args:
             body: of the request.

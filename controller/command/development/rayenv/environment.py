@@ -82,7 +82,7 @@ class RayEnvironment:
 
 
 def ray_environment(environment: Mapping[str, str] = os.environ) -> RayEnvironment:
-    """The environment of the Ray version that Manta pins; it may not exist yet."""
+    """Return the environment of the Ray version that Manta pins; it may not exist yet."""
     version = dict(_PIN.findall(LOCK.read_text()))["ray"]
     return RayEnvironment(cache_dir(environment) / f"ray-{version}", LOCK)
 

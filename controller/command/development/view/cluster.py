@@ -58,7 +58,7 @@ class ClusterView:
         return str(self.cluster.status.get("state", "")) if self.cluster else ""
 
     def workers(self, *, ready: bool = False) -> list[Pod]:
-        """The worker pods that are not terminating, or only the ready ones."""
+        """Return the worker pods that are not terminating, or only the ready ones."""
         live = [
             pod
             for pod in self.pods.values()

@@ -33,7 +33,7 @@ class Attempt:
     seconds: float | None
 
     def text(self) -> str:
-        """The attempt in one line."""
+        """Return the attempt in one line."""
         title = f"attempt {self.number} on {self.cluster}"
         if not self.result:
             return f"{title}: under way"
@@ -44,7 +44,7 @@ class Attempt:
 
 
 def in_short(message: str) -> str:
-    """The first line of a message, without Ray's announcement of the log that follows it."""
+    """Return the first line of a message, without Ray's announcement of the log that follows it."""
     return message.partition("\n")[0].partition(", last available logs")[0]
 
 

@@ -33,7 +33,7 @@ def role_of(pod: Pod) -> str:
 
 
 def pods_table(title: str, pods: Mapping[str, Pod]) -> Any:
-    """A table of pods for `rich`."""
+    """Return a table of pods for `rich`."""
     from rich.table import Table  # noqa: PLC0415  an extra
     from rich.text import Text  # noqa: PLC0415
 

@@ -83,7 +83,7 @@ class RollingView(ClusterView):
         return ""
 
     def counts(self) -> str:
-        """The numbers of workers of each version that are ready, draining, and neither."""
+        """Return the numbers of workers of each version that are ready, draining, and neither."""
         groups: dict[str, Counter[str]] = {}
         for key, pod in sorted(self.pods.items()):
             if role_of(pod) == "worker":
@@ -110,12 +110,12 @@ class RollingView(ClusterView):
         ]
 
     def version(self, pod: Pod) -> str:
-        """The version that a pod says it has."""
+        """Return the version that a pod says it has."""
         return (pod.metadata.labels or {}).get(self._version, "")
 
     @staticmethod
     def group(pod: Pod) -> str:
-        """The group of a pod."""
+        """Return the group of a pod."""
         return (pod.metadata.labels or {}).get(GROUP, "")
 
     def _count_extremes(self) -> None:

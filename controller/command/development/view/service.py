@@ -119,7 +119,7 @@ def _changes(before: RayService | None, after: RayService | None) -> Iterator[st
 
 
 def _words(service: RayService | None) -> list[str]:
-    """The status in words."""
+    """Return the status in words."""
     if service is None:
         return []
     conditions = _conditions(service).items()

@@ -99,7 +99,7 @@ class Quotas:
 
 
 def _refusal(quota: Json, table: str, object_: Json) -> str:
-    """The reason for which a quota refuses an object; empty if it does not."""
+    """Return why a quota refuses an object; empty if it does not."""
     name, hard = quota["metadata"]["name"], child(quota["status"], "hard")
     used = child(quota["status"], "used")
     if missing := _missing(table, object_, hard):

@@ -46,12 +46,12 @@ _INFERENCE_SET_COLUMNS: Final = (
 
 
 def kaito_definitions() -> list[Definition]:
-    """All definitions."""
+    """Return all definitions."""
     return [workspace_definition(), inference_set_definition()]
 
 
 def workspace_definition() -> Definition:
-    """The definition of Workspace."""
+    """Return the definition of Workspace."""
     description = "A model that is served or tuned, on nodes of its own."
     versions = [
         _version(
@@ -68,7 +68,7 @@ def workspace_definition() -> Definition:
 
 
 def inference_set_definition() -> Definition:
-    """The definition of InferenceSet."""
+    """Return the definition of InferenceSet."""
     description = "Copies of a workspace that serve one model."
     fields = {"spec": inference_set_spec(), "status": inference_set_status()}
     versions = [

@@ -30,7 +30,7 @@ _OLD_INSTANCE_TYPE: Final = "Standard_NC24ads_A100_v4"
 
 
 def workspace_fields(version: str) -> Mapping[str, Schema]:
-    """The fields beside `metadata` and `status` in a version."""
+    """Return the fields beside `metadata` and `status` in a version."""
     return {
         "inference": inference_spec(),
         "resource": _resource_spec(version),

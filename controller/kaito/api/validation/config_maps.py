@@ -1,6 +1,6 @@
 """The options that a ConfigMap holds for a model server or a tuning.
 
-Anybody who may write a ConfigMap writes them: their size is limited before they are read.
+Any user who may write ConfigMaps controls them, so their size is limited before they are read.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _SECTIONS: Final = frozenset(
 _OUTPUT: Final = "/mnt"
 _LIMITS: Final = Limits(64 * 1024, values=5000, remedy="; shorten it")
 _MOST_DIGITS: Final = 18
-"""Digits of a number of tokens that is looked at."""
+"""Maximum digits of a number of tokens to read."""
 
 _BITS: Final = ("load_in_4bit", "load_in_8bit")
 
 
 def missing_config_error(name: str, namespace: str) -> FieldError:
-    """The error of a ConfigMap that does not exist."""
+    """Return the error of a ConfigMap that does not exist."""
     return FieldError(
         f"ConfigMap '{name}' specified in 'config' not found in namespace '{namespace}'",
         ("config",),
@@ -46,7 +46,7 @@ def missing_config_error(name: str, namespace: str) -> FieldError:
 
 
 def read_options(text: str) -> dict[str, Any]:
-    """The options in a text, as JSON has them.
+    """Return the options in a text, as JSON has them.
 
     Raises:
         InvalidYaml: they cannot be read, or are too many; the message is a predicate.
@@ -55,7 +55,7 @@ def read_options(text: str) -> dict[str, Any]:
 
 
 def longest_context(data: Mapping[str, str]) -> int | None:
-    """The `max-model-len` that the options set, None if they set none that can be."""
+    """Return the `max-model-len` that the options set, None if they set none that can be."""
     try:
         options = read_options(data.get(INFERENCE_KEY, ""))
     except InvalidYaml:
@@ -159,7 +159,7 @@ def _quantization_errors(
 
 
 def _output_errors(section: Mapping[str, Any], where: str) -> Iterator[FieldError]:
-    """The results must be written below a volume."""
+    """Yield the error of results that are not written below a volume."""
     folder = section.get("output_dir")
     if "output_dir" not in section:
         return

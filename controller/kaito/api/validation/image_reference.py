@@ -20,7 +20,7 @@ _LONGEST: Final = 1024
 
 
 def image_problem(image: str) -> str:
-    """The reason for which a text is no reference of an image; empty if it is one."""
+    """Return why a text is not a reference of an image; empty if it is one."""
     if len(image) > _LONGEST:
         return "invalid reference format"
     if _HEXADECIMAL_ID.fullmatch(image):
@@ -38,7 +38,7 @@ def image_problem(image: str) -> str:
 
 
 def split_domain(image: str) -> tuple[str, str]:
-    """The registry, which is Docker's if none is named, and the rest."""
+    """Return the registry, which is Docker's if none is named, and the rest."""
     first, slash, rest = image.partition("/")
     is_domain = "." in first or ":" in first or first == "localhost" or first != first.lower()
     domain, remainder = (first, rest) if slash and is_domain else ("docker.io", image)

@@ -29,7 +29,7 @@ _NUMBER: Final = re.compile(
 
 
 def inference_errors(inference: InferenceSpec, runtime: Runtime) -> Iterator[FieldError]:
-    """Errors of a new specification. Models that need a look-up are not judged."""
+    """Yield the errors of a new specification, except those of models that need a look-up."""
     if inference.preset is None and inference.template is None:
         yield missing_field("Preset or Template must be specified")
     if inference.preset is not None and inference.template is not None:
@@ -52,7 +52,7 @@ def inference_errors(inference: InferenceSpec, runtime: Runtime) -> Iterator[Fie
 
 
 def deprecated_error(inference: InferenceSpec) -> FieldError | None:
-    """The error of a preset that there was once; it stands beside the resources, as in Kaito."""
+    """Return the error of a former preset, which Kaito reports beside the resources."""
     name = inference.preset.name.lower() if inference.preset else ""
     if is_preset_name(name) or not is_deprecated(name):
         return None
@@ -103,7 +103,7 @@ def _adapter_errors(adapter: Adapter) -> Iterator[FieldError]:
 
 
 def _part_problem(source: DataSource) -> str:
-    """The reason for which no pod can have this adapter, which Kaito admits (KAI-10)."""
+    """Return why no pod can have this adapter, which Kaito admits (KAI-10)."""
     name = source.name
     if source.volume is not None:
         return derived_problem(name, f"adapter-volume-{name}")

@@ -41,7 +41,7 @@ SUFFIX: Final = 6
 def validate_inference_set(
     inference_set: InferenceSet, options: KaitoOptions
 ) -> InferenceSetSpec | Problem:
-    """The specification if the object is valid, else all errors as one problem."""
+    """Return the specification if the object is valid, else all errors as one problem."""
     problem = undecodable_problem(inference_set)
     if problem is not None:
         return problem.or_reason(INVALID_SET)
@@ -77,7 +77,7 @@ def _errors(
 def _workspace_problem(
     inference_set: InferenceSet, spec: InferenceSetSpec, options: KaitoOptions
 ) -> InferenceSetSpec | Problem:
-    """The specification, or the problem of each Workspace that would be created."""
+    """Return the specification, or the problem of each Workspace that would be created."""
     metadata = inference_set.metadata
     if len(metadata.name) > MAX_NAME - SUFFIX:
         message = (

@@ -35,7 +35,7 @@ _ONE_NODE: Final = (
 
 
 def instance_type_errors(resource: ResourceSpec, options: KaitoOptions) -> Iterator[FieldError]:
-    """An instance type is for nodes that are provisioned, and needed for them."""
+    """Yield the error of an instance type: required for provisioned nodes, else not allowed."""
     path = "resource.instanceType"
     if options.has_own_nodes and resource.instance_type:
         yield invalid_value(
@@ -78,7 +78,7 @@ def tuning_resource_errors(resource: ResourceSpec) -> Iterator[FieldError]:
 
 
 def selector_error(selector: LabelSelector | None) -> FieldError | None:
-    """The error of a selector that can select no nodes; None if it can."""
+    """Return the error of a selector that can select no nodes; None if it can."""
     if selector is None:
         return None
     for requirement in selector.match_expressions:
@@ -93,7 +93,7 @@ def selector_error(selector: LabelSelector | None) -> FieldError | None:
 
 
 def selected_labels(selector: LabelSelector | None) -> dict[str, str] | None:
-    """The selector as a map, None if it cannot be written as one."""
+    """Return the selector as a map, None if it cannot be written as one."""
     if selector is None:
         return {}
     if any(_requirement_problem(each) for each in selector.match_expressions):
@@ -103,7 +103,7 @@ def selected_labels(selector: LabelSelector | None) -> dict[str, str] | None:
 
 
 def _requirement_problem(requirement: SelectorRequirement) -> str:
-    """The reason for which a requirement is no pair of key and value; empty if it is one."""
+    """Return why a requirement is not a pair of key and value; empty if it is one."""
     operator, old = requirement.operator, "be converted into the old label selector format"
     if operator == "In":
         single = len(requirement.values) == 1

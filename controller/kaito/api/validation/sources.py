@@ -42,14 +42,14 @@ def destination_errors(destination: DataDestination) -> Iterator[FieldError]:
 
 
 def image_errors(image: str, what: str) -> Iterator[FieldError]:
-    """The error of an image's reference, if it has one."""
+    """Yield the error of an image's reference, if it has one."""
     problem = image_problem(image) if image else ""
     if problem:
         yield invalid_value(f"Unable to parse {what} image reference: {problem}", "Image")
 
 
 def url_problem(url: str) -> str:
-    """The reason for which nothing may be downloaded from an address; empty if it may."""
+    """Return why nothing may be downloaded from an address; empty if it may."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").lower()

@@ -50,6 +50,6 @@ def _part_errors(source: DataSource) -> Iterator[FieldError]:
 
 
 def _not_tunable(name: str) -> FieldError:
-    """Kaito admits such a model and then fails for ever."""
+    """Return the error of a model that Kaito admits and then fails to tune for ever."""
     models = ", ".join(sorted(tunable_models()))
     return invalid_value(f"{name} cannot be tuned; the models that can are {models}", "presetName")

@@ -1,7 +1,7 @@
-"""Edits of what must not change, in the words of Kaito's webhook.
+"""Validates edits of immutable fields, with the messages of Kaito's webhook.
 
-Both specifications are valid on their own: rules that hold for new ones too, such as those about
-adapters, are in the other modules.
+Both specifications are valid on their own. Rules that also hold for new specifications, such as
+those about adapters, are in the other modules.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def update_errors(spec: WorkspaceSpec, old: WorkspaceSpec) -> Iterator[FieldError]:
-    """Errors of an edit that made `spec` of `old`."""
+    """Yield the errors of an edit from `old` to `spec`."""
     if (spec.inference is None) is not (old.inference is None):
         yield FieldError("Inference field cannot be toggled once set", ("spec.inference",))
     if (spec.tuning is None) is not (old.tuning is None):
@@ -36,7 +36,7 @@ def update_errors(spec: WorkspaceSpec, old: WorkspaceSpec) -> Iterator[FieldErro
 
 
 def _resource_errors(resource: ResourceSpec, old: ResourceSpec) -> Iterator[FieldError]:
-    """Errors of other nodes. The instance type may be emptied, for nodes of one's own."""
+    """Yield the errors of an edit of the nodes. The instance type may be removed (own nodes)."""
     if resource.count is not None and old.count is not None and resource.count != old.count:
         yield _immutable("count")
     if resource.partition != old.partition:
@@ -51,10 +51,10 @@ def _resource_errors(resource: ResourceSpec, old: ResourceSpec) -> Iterator[Fiel
 
 
 def _selector_errors(resource: ResourceSpec, old: ResourceSpec) -> Iterator[FieldError]:
-    """Errors of another selector.
+    """Yield the errors of an edited selector.
 
-    Kaito compares what it selects only, and then asks for nodes by `matchLabels` alone: a label
-    that is moved there from `matchExpressions` would ask for other nodes, so it is refused too.
+    Kaito compares only what it selects, but requests nodes by `matchLabels` alone. A label that is
+    moved there from `matchExpressions` would request other nodes, so it is refused too.
     """
     selected = selected_labels(resource.label_selector)
     before = selected_labels(old.label_selector)

@@ -1,6 +1,6 @@
-"""Validates a Workspace with Kaito's rules, without asking anybody.
+"""Validates a Workspace with Kaito's rules, as far as they concern the Workspace alone.
 
-What depends on other objects is validated apart: nodes and ConfigMaps may come and go.
+Rules about nodes and ConfigMaps, which may change at any time, are checked elsewhere.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from controller.kaito.api.workspace import Workspace, WorkspaceSpec
 
 MAX_NAME: Final = 54
-"""Longest name: `<name>-headless` is the name of a service. Kaito fails above it for ever."""
+"""Maximum characters of a name: `<name>-headless` names a service. Kaito retries for ever above."""
 
 
 def validate_workspace(workspace: Workspace, options: KaitoOptions) -> WorkspaceSpec | Problem:
-    """The specification if the object is valid, else all errors as one problem."""
+    """Return the specification if the object is valid, else all errors as one problem."""
     problem = undecodable_problem(workspace)
     if problem is not None:
         return problem.or_reason(INVALID)

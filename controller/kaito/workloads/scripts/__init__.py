@@ -8,7 +8,7 @@ from importlib import resources
 
 
 def script(name: str, **values: str) -> str:
-    """The script of this name, which begins with an assignment for each value."""
+    """Return the script of this name, which begins with an assignment for each value."""
     lines = [f"{key.upper()}={shlex.quote(value)}" for key, value in values.items()]
     return "\n".join(["set -eu", *lines, _text(name)])
 

@@ -63,7 +63,7 @@ _CREATION_FAILED: Final = {
 def current_status(
     seen: WorkspaceObservation, now: datetime, failures: tuple[Failure, ...] = ()
 ) -> StatusPatch:
-    """The wanted status."""
+    """Return the wanted status."""
     if isinstance(seen.goal, Problem):
         return _patch(seen, _invalid(seen, seen.goal, now), failures)
     progress = progress_of(seen, now)
@@ -99,7 +99,7 @@ def _outcome(
 def _workload_cause(
     seen: WorkspaceObservation, step: WorkloadStep, failures: tuple[Failure, ...]
 ) -> Blocked:
-    """The problem that stops the workload's progress; empty while only time is needed."""
+    """Return the problem that stops the workload's progress; empty while only time is needed."""
     for failure in failures:
         if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
             return Blocked(failure_reason(failure), what_failed(failure))
@@ -123,7 +123,7 @@ def _counts(progress: NodeProgress) -> Status:
 
 
 def _without_refused_upgrade(step: WorkloadStep, failures: tuple[Failure, ...]) -> WorkloadStep:
-    """The step, in which the server keeps its image if the server's patch was refused."""
+    """Return the step, in which the server keeps its image if the server's patch was refused."""
     refused = any(
         each.write.target.scope == WORKLOAD_SCOPE and not each.unknown for each in failures
     )
@@ -131,7 +131,7 @@ def _without_refused_upgrade(step: WorkloadStep, failures: tuple[Failure, ...]) 
 
 
 def _measured(seen: WorkspaceObservation, step: WorkloadStep) -> Status:
-    """The result of the benchmark if it is new; None as its value if it goes (KAI-22)."""
+    """Return the result of the benchmark if it is new; the value None removes it (KAI-22)."""
     if step.upgrades:
         return {"performance": None}
     model = seen.valid_goal.model
@@ -170,7 +170,7 @@ def _set(conditions: ConditionSet, part: ConditionFacts) -> None:
 
 
 def _invalid(seen: WorkspaceObservation, problem: Problem, now: datetime) -> Status:
-    """The status of a Workspace that its validation refuses; what it has is left alone."""
+    """Return the status of an invalid Workspace; its objects are left unchanged."""
     part = invalid_condition(problem.reason, problem.message)
     conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
     conditions.remove(READY)
@@ -187,7 +187,7 @@ def _patch(
 
 
 def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterator[Event]:
-    """Events about what no stored condition has told yet."""
+    """Yield events about what no stored condition has reported yet."""
     if isinstance(seen.goal, Problem):
         if not _is_told(seen, seen.goal.message):
             yield Event("Warning", seen.goal.reason, "Validate", seen.goal.message)

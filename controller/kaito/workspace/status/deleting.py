@@ -18,7 +18,7 @@ WORKSPACE_DELETING: Final = "WorkspaceDeleting"
 def deleting_status(
     seen: WorkspaceObservation, remaining: tuple[str, ...], now: datetime
 ) -> StatusPatch:
-    """The one condition that is set then; it names what is waited for."""
+    """Return the one condition that is set then; it names what is waited for."""
     message = "workspace is being deleted"
     if remaining:
         message = f"{message}; waiting until these are gone: {', '.join(remaining)}"

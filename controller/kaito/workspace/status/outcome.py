@@ -91,7 +91,7 @@ def _because(fact: str, cause: str) -> str:
 
 
 def tuning_state(job: Job | None) -> WorkspaceState:
-    """The state of a tuning.
+    """Return the state of a tuning.
 
     Kaito calls it failed as soon as one pod has failed, also if the next one succeeds (KAI-13).
     """
