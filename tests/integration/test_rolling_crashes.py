@@ -7,6 +7,7 @@ there. The faults of all writes also happen in one and the same life.
 
 from __future__ import annotations
 
+import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,7 @@ import pytest
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
+from tests.integration.definitions import drop_fields
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
@@ -229,9 +231,26 @@ async def test_twenty_workers_survive_an_operator_killed_after_every_write_of_on
     assert len(killed) > 3 * sum(MANY)
 
 
-async def test_groups_never_lack_workers_at_once_although_each_operator_makes_one_write() -> None:
+async def use_the_annotation(rolling: RollingWorld) -> None:
+    """Choose the strategy as one must where the definition refuses it in the specification."""
+    world = rolling.world
+    strategy = (await world.cluster()).spec["upgradeStrategy"]
+    annotations = {"manta.dev/upgrade-strategy": json.dumps(strategy)}
+    patch = {"metadata": {"annotations": annotations}, "spec": {"upgradeStrategy": None}}
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
+    await world.settle(30)
+
+
+@pytest.mark.parametrize("drain", [300, 0], ids=["drained", "undrained"])
+@pytest.mark.parametrize("definition", ["ours", "kuberays"])
+async def test_groups_never_lack_workers_at_once_although_each_operator_makes_one_write(
+    definition: str, drain: int
+) -> None:
     in_place: dict[str, Any] = {"maxSurge": 0, "maxUnavailable": 1, "maxParallelGroups": 1}
-    async with a_cluster(1, 1, **in_place) as (rolling, operator):
+    async with a_cluster(1, 1, **in_place, drainTimeoutSeconds=drain) as (rolling, operator):
+        if definition == "kuberays":
+            await drop_fields(rolling.world, "status.upgrade")
+            await use_the_annotation(rolling)
         killed = kill_after_every_write(rolling, operator)
         spec = (await rolling.world.cluster()).spec
         for group in spec["workerGroupSpecs"]:

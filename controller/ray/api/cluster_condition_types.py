@@ -13,6 +13,7 @@ FEATURES_SUPPORTED: Final = "FeaturesSupported"
 DELETION_HELD: Final = "DeletionHeld"
 PODS_UP_TO_DATE: Final = "PodsUpToDate"
 UPGRADING: Final = "Upgrading"
+GROUPS_UPGRADING: Final = "GroupsUpgrading"
 CHILDREN_AS_SPECIFIED: Final = "ChildrenAsSpecified"
 
 HEAD_POD_NOT_FOUND: Final = "HeadPodNotFound"

@@ -38,6 +38,7 @@ from controller.ray.cluster.upgrade.history import history_writes
 from controller.ray.cluster.upgrade.rolling.decision import with_rollout
 from controller.ray.cluster.upgrade.rolling.drains import drain_writes, with_ray
 from controller.ray.cluster.upgrade.rolling.stamps import stamp_writes
+from controller.ray.cluster.upgrade.rolling.turns import record_turns
 from controller.ray.cluster.workers.missing_pods import find_missing_pods
 from controller.ray.cluster.workers.writes import create_workers, delete_workers
 from controller.ray.head.identity import HEAD_SCOPE
@@ -68,8 +69,6 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
         return _wait_for_definition(seen, desired, settings, now)
     history = observe_losses(seen, desired, now)
     seen = with_rollout(replace(seen, history=history), desired, now)
-    begun = seen.rollout.begun if seen.rollout is not None else frozenset[str]()
-    history = replace(history, begun=begun)
     plan = _plan_without_status(seen, desired, settings, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
     if is_premature(seen, desired, plan) and not seen.cluster.metadata.terminating:
@@ -108,7 +107,7 @@ def _plan_without_status(
     plan = _build(seen, desired, settings, now)
     return replace(
         plan,
-        commit=change_finalizer(seen, desired, settings),
+        commit=change_finalizer(seen, desired, settings) or record_turns(seen, now),
         independent=() if plan.lookups else tuple(_repairs(seen, desired, settings, now)),
         events=(*_warnings(seen, desired), *child_events(seen)),
         requeue_after=_seconds_until_unblocked(seen, now),

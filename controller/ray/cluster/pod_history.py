@@ -67,7 +67,6 @@ class PodHistory:
         losses: by scope.
         waiting: scopes in which lost pods are not replaced yet.
         drains: the nodes that Ray was told to drain.
-        begun: groups whose turn in a rolling update has begun; None if none was decided yet.
     """
 
     alive: Mapping[str, Pod] = field(default_factory=dict[str, "Pod"])
@@ -76,7 +75,6 @@ class PodHistory:
     losses: Mapping[str, Losses] = field(default_factory=dict[str, Losses])
     waiting: frozenset[str] = frozenset()
     drains: DrainMemory = field(default_factory=DrainMemory)
-    begun: frozenset[str] | None = None
 
     def after(self, plan: Plan) -> PodHistory:
         """The history once a plan is carried out."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +45,7 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     rolling,
     the_head,
     upgrading,
+    with_begun,
     with_spec,
 )
 
@@ -286,21 +286,16 @@ def test_the_status_counts_pods_of_a_group():
         "updated": 1,
         "ready": 2,
         "outdated": 2,
-        "rolling": True,
         "drainingSince": "2026-08-20T09:59:50Z",
     }
     gone = new(raw, "b", annotations=draining(10), terminating=True)
     assert "drainingSince" not in group_status(gone, old("c"), raw=raw)
 
 
-def test_the_status_says_whose_turn_it_is_and_the_message_counts_its_pods():
+def test_the_message_counts_the_pods_of_the_group_whose_turn_it_is():
     raw = rolling(1, 1, maxSurge=0, maxUnavailable=1)
     pods = new(raw, "a", ready=False), old("b", group="workers-1")
-    seen = replace(scene(*pods, raw=raw), history=PodHistory(begun=frozenset({"workers"})))
-    seen = rolled_out(seen)
-    status = upgrade_status(seen, desired_of(seen))
-    assert status is not None
-    assert [each.get("rolling") for each in status["groups"]] == [True, None]
+    seen = rolled_out(with_begun(scene(*pods, raw=raw), "workers"))
     counts = "group workers: 1 of 1 pods updated, 0 ready, 0 outdated; group workers-1: "
     assert said(seen)["message"].startswith(counts)
 

@@ -321,7 +321,6 @@ def _upgrade_status() -> Schema:
             "name": string("Name of the group."),
             "outdated": int32("Worker pods that are still to be replaced."),
             "ready": int32("Worker pods that can do work."),
-            "rolling": boolean("Whether its pods are being replaced, or it lacks replacements."),
             "updated": int32("Worker pods that are made from the present template."),
         },
         required=["name"],

@@ -12,6 +12,7 @@ from controller.ray.api.pod_state import is_ready
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.rollout import AT_REST, STUCK, Verdict
+from controller.ray.cluster.upgrade.rolling.turns import set_turns
 from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.runtime.plan import Event
 
@@ -30,6 +31,7 @@ def set_upgrading(
 ) -> None:
     """True until no outdated pod is left, whatever keeps them; absent with other strategies."""
     rollout = _rollout(seen, desired)
+    set_turns(conditions, rollout.begun if rollout is not None else ())
     if rollout is None:
         if desired.spec.upgrade_strategy.rolling is None:
             conditions.remove(UPGRADING)
@@ -47,11 +49,7 @@ def upgrade_status(seen: ClusterObservation, desired: DesiredCluster) -> dict[st
     keeps_it = dig(seen.cluster.spec, "upgradeStrategy", "type") == ROLLING_UPDATE
     if rollout is None or rollout.verdict is Verdict.COMPLETE or not keeps_it:
         return None
-    groups: list[dict[str, Any]] = []
-    for name, each in rollout.groups.items():
-        rolls = {"rolling": True} if name in rollout.begun else {}
-        groups.append(_group_status(seen, each) | rolls)
-    return {"groups": groups}
+    return {"groups": [_group_status(seen, each) for each in rollout.groups.values()]}
 
 
 def upgrade_events(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Event]:

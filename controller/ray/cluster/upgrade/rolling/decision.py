@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import find_condition, is_true
-from controller.apimachinery.custom_object import dig, mappings, status_of
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING, UPGRADING
 from controller.ray.api.pod_state import is_ready
@@ -30,6 +29,7 @@ from controller.ray.cluster.upgrade.rolling.progress import (
     waits_for,
 )
 from controller.ray.cluster.upgrade.rolling.stamps import unstamped_pods
+from controller.ray.cluster.upgrade.rolling.turns import recorded_turns
 from controller.ray.cluster.upgrade.rolling.units import draining_since, read_units
 from controller.ray.cluster.upgrade.rolling.versions import (
     Compatibility,
@@ -44,7 +44,7 @@ from controller.ray.pods.template_hash import is_outdated
 from controller.ray.rolling import Permission, next_moves, take_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
 
     from controller.kube.objects import ContainerStatus, Pod
@@ -158,8 +158,8 @@ class _Decision:
             verdict in HELD or self.conflicts or self._in_doubt or self._awaits_writes()
         )
         at_a_time = self.settings.max_parallel_groups if permitted else 0
-        begun = _groups_begun(self.seen)
-        turns = take_turns([each.group for each in self.units], at_a_time, begun)
+        groups = [each.group for each in self.units]
+        turns = take_turns(groups, at_a_time, recorded_turns(self.seen))
         return Rollout(
             self.settings,
             verdict,
@@ -273,14 +273,6 @@ class _Decision:
                         f"{each.group.name}, could not join the cluster"
                     )
         return ""
-
-
-def _groups_begun(seen: ClusterObservation) -> Collection[str]:
-    """Names of the groups whose turn has begun, by `status.upgrade` for a process that is new."""
-    if seen.history is not None and seen.history.begun is not None:
-        return seen.history.begun
-    groups = mappings(dig(status_of(seen.cluster), "upgrade", "groups"))
-    return {str(each.get("name")) for each in groups if each.get("rolling") is True}
 
 
 def _is_active(seen: ClusterObservation, desired: DesiredCluster) -> bool:

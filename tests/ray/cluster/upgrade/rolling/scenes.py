@@ -98,6 +98,13 @@ def observed_object(obj: RayCluster, *pods: Pod, **changes: Any) -> ClusterObser
     return replace(seen, **({"ray": ASSUMED} | changes))
 
 
+def with_begun(seen: ClusterObservation, *names: str) -> ClusterObservation:
+    """The same cluster when the turn of these groups has been recorded."""
+    begun = {"type": "GroupsUpgrading", "status": "True", "message": ", ".join(names)}
+    status = {"conditions": [*seen.conditions, begun]}
+    return replace(seen, cluster=with_status(seen.cluster, status))
+
+
 def desired_of(seen: ClusterObservation) -> DesiredCluster:
     assert isinstance(seen.desired, DesiredCluster), seen.desired
     return seen.desired

@@ -10,7 +10,6 @@ import pytest
 
 from controller.ray.api import labels
 from controller.ray.cluster.confirmation import confirmation_of
-from controller.ray.cluster.pod_history import PodHistory
 from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.revision_history import RevisionHistory
 from controller.ray.cluster.rollout import Rollout, Verdict
@@ -35,12 +34,12 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     set_image,
     the_head,
     upgrading,
+    with_begun,
     with_spec,
 )
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
-    from controller.ray.cluster.observation import ClusterObservation
 
 NEXT = "rayproject/ray:2.61.0"
 MINE = "example.com/mine:1"
@@ -278,17 +277,6 @@ def test_a_pod_of_unknown_version_may_end_once_its_group_is_done():
 # -- whose turn it is --------------------------------------------------------------------------
 
 
-def with_begun(seen: ClusterObservation, *names: str) -> ClusterObservation:
-    """As a process sees it in which the turn of these groups has begun."""
-    return replace(seen, history=PodHistory(begun=frozenset(names)))
-
-
-def with_reported(raw: dict[str, Any], *pods: Pod, groups: Any) -> ClusterObservation:
-    """As a process sees it that has just been started, with what is in the status."""
-    status = {"conditions": [upgrading()], "upgrade": {"groups": groups}}
-    return observed_object(with_status(cluster(raw), status), *pods)
-
-
 def in_place() -> dict[str, Any]:
     """Two groups of one worker, which goes before its replacement comes."""
     return rolling(1, 1, maxSurge=0, maxUnavailable=1)
@@ -351,18 +339,6 @@ def test_a_pause_forgets_no_turn():
     seen = observed(raw, the_head(raw), starting, old("b", group="workers-1"))
     assert decided(with_begun(seen, "workers")).begun == {"workers"}
     assert decided(seen).begun == frozenset()
-
-
-def test_a_new_process_finds_in_the_status_whose_turn_it_is():
-    raw = in_place()
-    pods = the_head(raw), new(raw, "a", ready=False), old("b", group="workers-1")
-    rolls = {"name": "workers", "rolling": True}
-    assert decided(with_reported(raw, *pods, groups=[rolls])).begun == {"workers"}
-    others: list[Any] = [[{"name": "workers"}], [{"name": {}, "rolling": True}], "x", [None, 1]]
-    for odd in others:
-        assert decided(with_reported(raw, *pods, groups=odd)).begun == {"workers-1"}
-    own = with_begun(with_reported(raw, *pods, groups=[rolls]))
-    assert decided(own).begun == {"workers-1"}, "what the process knows itself is newer"
 
 
 def test_the_head_waits_until_the_replacements_of_the_workers_are_ready():
