@@ -1,4 +1,4 @@
-"""The `manta` command: `cli` holds the arguments, one module beside it what each subcommand does.
+"""The `manta` command: `cli` holds the arguments, the modules beside it what each subcommand does.
 
 `run`, `crds` and `planning` are the production commands. `development` holds `manta dev` and
 `manta demo`; the production image leaves it and `controller.devcluster` out.

@@ -1,4 +1,4 @@
-"""`manta run --check`: whether the operator could start here."""
+"""`manta run --check`: checks whether the operator could start here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`manta crds`: the CustomResourceDefinitions that Manta serves, ready for `kubectl apply -f -`.
 
-Those of Workspaces and InferenceSets are printed on request: few clusters have these, and Kaito's
-own fit too.
+Those of Workspaces and InferenceSets are printed on request: few clusters need them, and Kaito's
+own definitions work as well.
 """
 
 from __future__ import annotations

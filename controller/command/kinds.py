@@ -1,4 +1,4 @@
-"""All kinds that Manta serves, with what the environment and the command line decide for them."""
+"""All kinds that Manta serves, with their settings from the environment and the command line."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class KindSettings:
         )
 
     def without_batches(self) -> KindSettings:
-        """Return the same settings, but whatever the kinds do in batches they do at once.
+        """Return the same settings with unlimited batches.
 
         A dry run then shows the whole change in few plans.
         """
@@ -96,8 +96,8 @@ def kinds_of(
 
     Args:
         settings: of the kinds.
-        dashboards: who asks Ray; None where nothing is to be asked.
-        lookups: who looks up what Workspaces need to know; None where nothing is looked up.
+        dashboards: asks Ray; None to ask nothing.
+        lookups: looks up what Workspaces need to know; None to look up nothing.
     """
     kinds: list[Kind[Any]] = [
         _cluster_kind(settings.cluster, dashboards),

@@ -1,4 +1,4 @@
-"""Put the operator together: which kinds, which clocks, which client."""
+"""Assembles the operator from its kinds, clocks and client."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def operator_for(
 
 
 def collect_orphans(operator: Operator, client: Client, namespaces: Sequence[str]) -> None:
-    """Have NodeClaims and NodePools deleted whose Workspace is gone; few clusters have them."""
+    """Add the collector of NodeClaims and NodePools whose Workspace is gone."""
     from controller.kaito.workspace import OrphanCollector  # noqa: PLC0415
 
     reads, keys = operator.expectations.reader, operator.caches.keys
@@ -169,7 +169,7 @@ def report_gates(gates: FeatureGates, registry: CollectorRegistry) -> None:
 
 
 def _freeze() -> None:
-    """Leave the filled caches out of all later garbage collections, which would pause the loop."""
+    """Exclude the filled caches from garbage collections, which would pause the event loop."""
     gc.collect()
     gc.freeze()
 

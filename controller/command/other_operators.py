@@ -1,9 +1,9 @@
-"""Looks for other operators of the same clusters, which no lease keeps apart.
+"""Looks for other operators of the same clusters that no lease keeps apart.
 
-There is no list of the operators of a cluster, so it looks for signs: pods with the labels of
-KubeRay's chart, of Kaito's and of Manta's, KubeRay's lease if somebody renews it, and the names of
-KubeRay and Kaito in the `managedFields` of objects that were written since this process started.
-Kaito's operator is looked for only if this one serves Workspaces.
+A cluster has no list of its operators, so this module looks for signs: pods with the labels of
+KubeRay's, Kaito's or Manta's chart, KubeRay's lease while it is being renewed, and the names of
+KubeRay and Kaito in the `managedFields` of objects written since this process started. Kaito's
+operator is looked for only if this one serves Workspaces.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KAITO: Final = "kaito"
 MANTA: Final = "manta"
 
 _INTERVAL: Final = 300.0
-"""Seconds between two looks."""
+"""Seconds between two searches."""
 
 _POD_SIGNS: Final = (
     ("app.kubernetes.io/component=kuberay-operator", KUBERAY, ""),
@@ -138,7 +138,7 @@ class OtherOperators:
                     _log.debug("operator.look_failed", namespace=namespace, error=str(error))
 
     def _looks(self, namespace: str) -> Iterator[Awaitable[list[tuple[str, str]]]]:
-        """One read each, so that one that fails hides no sign of the others."""
+        """Yield one read for each sign, so that a failed read does not hide the others."""
         for selector, kind, image in _POD_SIGNS:
             if kind in self._kinds:
                 yield self._pods(namespace, selector, kind, image)

@@ -41,7 +41,7 @@ async def run(
 
     Args:
         settings: everything that can be set, already validated.
-        kind_settings: what is switched on and off, and the like.
+        kind_settings: settings of the kinds.
         use_proxy: whether Ray's dashboards are reached through the API server; None decides by
             whether this process runs in a pod of the cluster.
         kubeconfig: path or colon-separated paths; None means `KUBECONFIG`, then a pod's service
@@ -113,5 +113,5 @@ def log_as(settings: Settings) -> None:
 
 
 def is_outside(credentials: Credentials) -> bool:
-    """Return whether this process runs where the names of services mean nothing."""
+    """Return whether this process runs outside the cluster, where service names do not resolve."""
     return not isinstance(credentials, InClusterCredentials)

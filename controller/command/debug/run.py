@@ -15,7 +15,7 @@ _TIMEOUT: Final = 10.0
 """Seconds. A process whose event loop is blocked for longer does not answer."""
 
 _LONGEST: Final = 16 * 1024 * 1024
-"""Bytes of an answer that are read; a page is far shorter."""
+"""Maximum bytes of an answer to read; a page is far shorter."""
 
 
 class _NoPageError(Exception):

@@ -1,6 +1,6 @@
 """`manta dev`: an embedded Kubernetes for one person, with the operator in it.
 
-Prints the kubeconfig to use and runs until it is stopped; nothing is kept.
+It prints the kubeconfig to use and runs until it is stopped; nothing is stored.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _definitions(options: DevOptions) -> list[dict[str, Any]]:
 
 
 def _claim(name: str | None) -> Run:
-    """Claim a name, and say what killed runs had left behind and what else runs."""
+    """Claim a name, and print what killed runs had left behind and which others run."""
     records = cache_dir() / "runs"
     records.mkdir(mode=0o700, parents=True, exist_ok=True)
     for sentence in clean_up(records):
@@ -147,7 +147,7 @@ def _claim(name: str | None) -> Run:
 
 @asynccontextmanager
 async def _context(run: Run, kubeconfig: Path, cluster: EmbeddedCluster) -> AsyncGenerator[None]:
-    """Have the kubeconfig hold a context for the cluster.
+    """Keep a context for the cluster in the kubeconfig.
 
     Raises:
         ConfigurationError: the file cannot be changed.

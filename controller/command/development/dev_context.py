@@ -144,7 +144,7 @@ def _take_out(file: KubeconfigFile, name: str) -> list[str]:
 def _inherit(
     file: KubeconfigFile, name: str, content: dict[str, Any], former: dict[str, Any]
 ) -> None:
-    """Have the end of context `name` leave what the end of the former one would have left."""
+    """Let the end of context `name` restore what the end of the former one would have restored."""
     mark = _mark(file, "contexts", name) | {"previous": former.get("previous", "")}
     if former.get("created"):
         mark["created"] = True

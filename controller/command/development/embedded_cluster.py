@@ -1,7 +1,7 @@
 """The embedded cluster of `manta dev` and `manta demo`: API server, nodes, CRDs, credentials.
 
-Its port asks for a token that only this user can read, as whoever may create pods may run
-programs of this user.
+Requests need a token that only this user can read, because a client that may create pods may run
+programs as this user.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class EmbeddedCluster:
     """A running embedded cluster and how to reach it.
 
     Attributes:
-        server: without its network, where everybody is the administrator.
+        server: the API server in this process, where every client is the administrator.
         url: where it listens.
         authority: PEM certificate that signs the server's.
         token: of the administrator.
@@ -71,7 +71,7 @@ class EmbeddedCluster:
         return Client(self.server, user_agent=user_agent, clock=asyncio.get_running_loop())
 
     def credentials(self) -> StaticCredentials:
-        """Return the administrator's, for clients over the network."""
+        """Return the administrator's credentials, for clients over the network."""
         return StaticCredentials(
             self.url,
             ssl_context=ssl.create_default_context(cadata=self.authority.decode()),

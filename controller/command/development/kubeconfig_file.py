@@ -1,4 +1,4 @@
-"""A kubeconfig file that others own too: read, changed and replaced, and locked meanwhile.
+"""Changes a kubeconfig that other programs change too, under a lock.
 
 Entries are edited in the tree of YAML nodes, so everything else keeps its value, type and order;
 as with `kubectl config`, comments are lost.

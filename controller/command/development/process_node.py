@@ -59,7 +59,7 @@ class ProcessNode:
         return self._chosen.cluster_dir.root
 
     def add_image(self, name: str, image: Image) -> None:
-        """Have an environment stand for an image, unless the user has named one."""
+        """Use an environment in place of an image, unless the user has named one."""
         self._images.add(name, image)
 
     def environment_of(self, name: str) -> dict[str, str]:

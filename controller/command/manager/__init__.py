@@ -1,1 +1,1 @@
-"""`/manager`: the operator under the command line of KubeRay's, so that only the image changes."""
+"""`/manager`: the operator with the command line of KubeRay's, so that only the image changes."""

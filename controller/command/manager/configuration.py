@@ -1,7 +1,7 @@
 """KubeRay's configuration file: `config.ray.io/v1alpha1`, kind `Configuration`.
 
-Fields and defaults are those of the flags, and sidecars and defaults of pods come besides. Unknown
-fields are ignored, as KubeRay does; a value of the wrong type is an error.
+Fields and defaults are those of the flags; additional fields hold sidecars and defaults of pods.
+Unknown fields are ignored, as KubeRay does; a value of the wrong type is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Configuration(msgspec.Struct, frozen=True, rename="camel"):
     """The operator's settings, from flags or from a file. The names are KubeRay's.
 
     Attributes:
-        qps: requests a second that the API server is sent at most; None for no limit.
+        qps: maximum requests a second to the API server; None for no limit.
         burst: requests that may be sent at once; None for no limit.
     """
 

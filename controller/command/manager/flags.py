@@ -102,8 +102,8 @@ class ManagerOptions:
         configuration: of the flags, or of the file that they name.
         feature_gates: of the flag, also besides a file.
         kubeconfig: path of a kubeconfig; empty for the usual places.
-        log_level: least severity that is logged.
-        grace_seconds: from the request to stop until the process ends.
+        log_level: lowest severity to log.
+        grace_seconds: seconds from the request to stop until the process ends.
         debug_port: port of /debug on the loopback interface, 0 for none.
         without_effect: flags that were given and change nothing.
         wants_help: whether just the help is wanted.
@@ -166,7 +166,7 @@ def help_text() -> str:
 
 
 def _refuse_unsupported(configuration: Configuration) -> None:
-    """Whoever relies on gang scheduling must not lose it without a word."""
+    """Refuse batch schedulers: a user who relies on gang scheduling must not lose it silently."""
     scheduler = configuration.batch_scheduler
     if configuration.enable_batch_scheduler and not scheduler:
         scheduler = "volcano"

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 MOST_ROUNDS: Final = 1000
-"""More plans than any object needs whose pods are not replaced one after the other."""
+"""More plans than any object needs, unless its pods are replaced one after the other."""
 
 _ROUNDS_A_POD: Final = 4
-"""More of them than the replacement of one pod needs."""
+"""More plans than the replacement of one pod needs."""
 
 
 class DryRunRecorder(Protocol):
     """Gets what a dry run does while it does it."""
 
     def record(self, seconds: float, write: Write, removed: Sequence[Json]) -> None:
-        """One write.
+        """Record one write.
 
         Args:
             seconds: since the start of the dry run.
@@ -45,7 +45,7 @@ class DryRunRecorder(Protocol):
         ...
 
     def settled(self) -> None:
-        """All pods that were created become ready now."""
+        """Record that all created pods become ready now."""
         ...
 
 

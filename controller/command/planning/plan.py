@@ -1,4 +1,4 @@
-"""The command: reads manifests or takes the existing objects, plans for them and prints."""
+"""The command: plans for manifests or existing objects, and prints the plans."""
 
 from __future__ import annotations
 

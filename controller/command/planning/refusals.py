@@ -1,7 +1,8 @@
 """Asks the API server about the planned writes: each is sent to it as a dry run.
 
 Defaults, validation, quotas, limits and admission webhooks of the server all take part. A dry run
-sees nothing of the writes before it, so what is only missing yet is no refusal.
+does not see the writes before it, so an object that an earlier write creates does not count as
+missing.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _request(write: Write) -> tuple[str, Any, ContentType]:
 
 
 def _waits_for_another(error: StatusError, created: set[str]) -> bool:
-    """True if the server misses what another write of the plan creates, a service account say."""
+    """Return whether the server misses what another write creates, such as a service account."""
     text = str(error)
     return "not found" in text and any(f'"{name}"' in text for name in created)
 

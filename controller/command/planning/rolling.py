@@ -1,4 +1,4 @@
-"""The steps of a rolling update: which pods each replaces, and how much it takes at its peak.
+"""The steps of a rolling update: the pods that each replaces, and the peak of resources.
 
 The operator's own plans are recorded; between two steps the pods that were created become ready.
 """
@@ -147,7 +147,7 @@ class RollingRecorder:
                 pass
 
     def settled(self) -> None:
-        """The pods that were created become ready: the step is complete."""
+        """Complete the step: the created pods become ready."""
         if not self._present:
             return
         groups = tuple(self._present.values())

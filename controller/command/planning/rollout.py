@@ -1,4 +1,4 @@
-"""The order of what happens to the clusters of a RayService or a RayClusterFleet, and its peak."""
+"""The order in which clusters of a RayService or a RayClusterFleet change, and the peak."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class RolloutRecorder:
                 self._steps.append(step)
 
     def settled(self) -> None:
-        """Pods change nothing about the order of the steps."""
+        """Do nothing: pods do not affect the order of the steps."""
 
     def rollout(self) -> RolloutPlan:
         """Return the recorded rollout."""

@@ -126,12 +126,12 @@ class Snapshot:
         return [obj for obj in objects if obj is not None and value in function(obj)]
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
-        """Grows with every write, so that names differ."""
+        """Return a revision that grows with every write, so that names differ."""
         del resource, owner_uid
         return str(self._writes)
 
     def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Every write here has a known outcome."""
+        """Return nothing: every write here has a known outcome."""
         del owner_uid
         return frozenset()
 
@@ -146,7 +146,7 @@ class Snapshot:
         return frozenset()
 
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        """Nothing was refused."""
+        """Return None: nothing was refused."""
         del resource, key
         return None
 
@@ -170,36 +170,36 @@ class Snapshot:
         return self._schemas.get(resource, InstalledSchema())
 
     def is_verified(self, resource: Resource[Any], key: str) -> bool:
-        """Always: objects and schemas are read together."""
+        """Return True: objects and schemas are read together."""
         del resource, key
         return True
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        """There is nothing to disagree with."""
+        """Return nothing: there is no second source to differ from."""
         del owner_uid
         return ()
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        """Always: the snapshot is complete."""
+        """Return True: the snapshot is complete."""
         del lookup, owner_uid
         return True
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        """Never a log: a dry run reads none."""
+        """Return no log: a dry run reads none."""
         del lookup, owner_uid
         return LogText(unavailable="a plan reads no logs")
 
     def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
-        """Every unit here is complete: whole plans are carried out."""
+        """Return nothing: whole plans are carried out, so every replica is complete."""
         del owner_uid
         return {}
 
     def memory(self, owner_uid: str) -> Any:
-        """Nothing: only time would make a difference."""
+        """Return None: memories only matter as time passes."""
         del owner_uid
 
     def created(self, resource: Resource[T], owner_uid: str) -> tuple[T, ...]:
-        """Nothing that could be gone already."""
+        """Return nothing: no created object could be gone already."""
         del resource, owner_uid
         return ()
 

@@ -1,6 +1,6 @@
-"""The objects that an upgrade under way removes, so that no edit is the reason.
+"""The objects that an upgrade in progress removes, whatever is edited.
 
-An operator that takes over goes on with such an upgrade, as the one before would have done.
+An operator that takes over continues such an upgrade, as the earlier one would have done.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes an object under its resource version: again if somebody else was quicker."""
+"""Changes an object under its resource version, and retries after a conflict."""
 
 from __future__ import annotations
 

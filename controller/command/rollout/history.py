@@ -1,4 +1,4 @@
-"""`manta rollout history`: lists the revisions that can be brought back."""
+"""`manta rollout history`: lists the revisions that can be restored."""
 
 from __future__ import annotations
 

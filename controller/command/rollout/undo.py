@@ -1,4 +1,4 @@
-"""`manta rollout undo`: puts the templates of an earlier revision back."""
+"""`manta rollout undo`: restores the templates of an earlier revision."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def undo(
     client: Client, workload: Workload, report: Report, *, revision: int, dry_run: bool
 ) -> None:
-    """Put the templates of a revision back.
+    """Restore the templates of a revision.
 
     Args:
         client: to read and write with.

@@ -1,4 +1,4 @@
-"""The object of a rollout command, `raycluster/NAME`, and what it must know of the kind."""
+"""The object of a rollout command, `raycluster/NAME`, and its kind."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RolloutKind(Protocol):
         ...
 
     def left_alone(self, obj: Json, templates: Json) -> Sequence[str]:
-        """Sentences about what a revision has and cannot bring back, or the other way round."""
+        """Return sentences about parts that a restored revision leaves unchanged."""
         ...
 
     def images_of(self, templates: Json) -> Sequence[str]:
@@ -71,7 +71,7 @@ class RolloutKind(Protocol):
 KINDS: Final[Mapping[str, RolloutKind]] = {
     each.resource.kind.lower(): each for each in (RayClusterRollout(), RayClusterFleetRollout())
 }
-"""By the name on the command line."""
+"""Kinds by their names on the command line."""
 
 
 _PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")

@@ -23,7 +23,7 @@ class Helm:
         self._options = options
 
     def require(self) -> None:
-        """Raises `ChangeFailed` if the program or the chart is missing."""
+        """Check for the program and the chart; raises `ChangeFailed` if one is missing."""
         if shutil.which("helm") is None:
             raise ChangeFailed(
                 "helm is not in the PATH; install it, or start and stop Manta yourself: "
@@ -73,7 +73,7 @@ class Helm:
         if options.context:
             where += ["--kube-context", options.context]
         silent = asyncio.subprocess.DEVNULL if quiet else None
-        # In a session of its own, ^C reaches this process alone, which ends helm in order.
+        # helm does not get ^C itself; this process ends it in order
         process = await asyncio.create_subprocess_exec(
             "helm", *arguments, *where, start_new_session=True, stdout=silent, stderr=silent
         )

@@ -105,7 +105,7 @@ async def _wait(client: Client, name: str, options: ChangeOptions) -> None:
 
 
 def describe(pod: Pod) -> str:
-    """Phase, and why a container waits."""
+    """Describe the phase, and why a container waits."""
     status, reason = pod.status, _waiting_reason(pod)
     words = [status.phase or "Pending"]
     if reason:

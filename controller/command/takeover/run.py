@@ -1,4 +1,4 @@
-"""The steps of a take-over and a hand-back; whatever fails, one operator runs at the end."""
+"""The steps of a take-over and a hand-back. If a step fails, the earlier operator runs again."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def _put_back(client: Client, found: Deployment, replicas: int) -> AsyncGe
                 f"--replicas={replicas}"
             ) from error
         if replicas:
-            sys.stderr.write(f"{name} was told to go on with {replicas} replicas\n")
+            sys.stderr.write(f"{name} has its {replicas} replicas again\n")
         raise
 
 
@@ -192,7 +192,7 @@ async def _run(
         except ConfigurationError as error:
             failure, status = str(error), 2
         except KubeError as error:
-            failure, status = f"the API server refused: {with_remedy(error)}", 1
+            failure, status = f"a request failed: {with_remedy(error)}", 1
     if options.output == "json":
         summary = {
             "command": command, "namespace": options.namespace, "deployment": options.deployment,

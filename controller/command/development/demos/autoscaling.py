@@ -1,8 +1,8 @@
 """`manta demo --kind autoscaling`: Ray's own autoscaler adds and removes workers of real Ray.
 
-Pods are processes of this machine. A job asks for as many processors as the first group may have
-workers; when it has ended, the workers are idle and go. The exit status is 0 only if all of this
-happened, and if nothing was left behind.
+Pods are processes of this machine. A job requests as many processors as the first group may have
+workers; after its end the idle workers are removed. The exit status is 0 only if all of this
+happened and nothing was left behind.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ async def autoscaling_demo(manifest: Path, machine: MachineOptions) -> int:
         machine: the options of this machine.
 
     Raises:
-        ConfigurationError: the manifest is none that grows by itself, or Ray cannot be installed.
+        ConfigurationError: the manifest has no autoscaler, or Ray cannot be installed.
     """
     document, elastic = _read(manifest)
     summary = AutoscalingDemoSummary()

@@ -1,8 +1,8 @@
-"""`manta demo`: a manifest becomes a ready cluster, grows, shrinks and goes, in one process.
+"""`manta demo`: a RayCluster becomes ready, grows, shrinks and is deleted, in one process.
 
-Embedded API server and simulated node stand in for Kubernetes; the operator is the real one
-and speaks HTTP to the server. The exit status is 0 only if every step was reached and no pod too
-many was ever made.
+An embedded API server and a simulated node replace Kubernetes; the operator is the real one and
+speaks HTTP to the server. The exit status is 0 only if every step was reached and no surplus pod
+was ever created.
 """
 
 from __future__ import annotations

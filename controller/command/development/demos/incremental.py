@@ -1,9 +1,9 @@
 """`manta demo --kind rayservice-incremental`: capacity and requests move step by step, and back.
 
-As `service`, with a Gateway before the clusters. The first upgrade is reverted half-way, the second
-one is completed. A client on this machine asks the Gateway up to 20 times a second. The exit status
-is 0 only if no request failed, if the old cluster's config never changed but for its capacity, and
-if everything moved in steps.
+Like `service`, with a Gateway in front of the clusters. The first upgrade is reverted half-way, the
+second is completed. A client on this machine sends the Gateway up to 20 requests a second. The exit
+status is 0 only if no request failed, the old cluster's config never changed except for its
+capacity, and everything moved in steps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`manta demo --kind rayjob`: a job computes something with real Ray, in one process and below it.
+"""`manta demo --kind rayjob`: a job computes something with real Ray.
 
 Its pods are processes of this machine. The example fails at first on purpose, is retried on a
 fresh cluster and succeeds. The exit status is 0 only if it did, and if nothing was left behind.

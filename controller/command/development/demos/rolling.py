@@ -1,9 +1,9 @@
 """`manta demo --kind rolling`: the workers of a RayCluster are replaced while a job runs on them.
 
 Pods are processes of this machine, with real Ray. Workers get a second version while the operator
-is killed with SIGKILL; a third version is taken back half-way. The exit status is 0 only if the
-job's sums are right, if no task ran on a worker after its drain deadline, if there were never more
-workers than the options allow, and if nothing was left behind.
+is killed with SIGKILL; a third version is reverted half-way. The exit status is 0 only if the job's
+sums are right, no task ran on a worker after its drain deadline, there were never more workers than
+the options allow, and nothing was left behind.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class RollingPlay:
         await self.user.json_patch(RAYCLUSTERS, NAMESPACE, self.manifest.name, [operation])
 
     def _is_under_way(self, group: str, version: str) -> bool:
-        """Return whether a worker of this version has come, and one of the former is to go."""
+        """Return whether a worker of this version exists and one of the former remains."""
         return bool(self.view.draining and self.view.takes_work(group, version))
 
     def _is_complete(self, version: str) -> bool:

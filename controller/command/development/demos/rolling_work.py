@@ -1,4 +1,4 @@
-"""The work of a job on each worker, from its log, and the time when the worker was to be idle."""
+"""The work of a job on each worker, from its log, compared with the deadlines of drains."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Record(msgspec.Struct, array_like=True, frozen=True):
     """One task, or one call of an actor, that has ended. Times are seconds since 1970.
 
     Attributes:
-        kind: which of both.
-        number: its own.
+        kind: `task` or `call`.
+        number: number of the task or call.
         address: IP address of the worker where it ran.
-        began: when.
-        ended: when.
+        began: time of its beginning.
+        ended: time of its end.
     """
 
     kind: Literal["task", "call"]
@@ -35,8 +35,8 @@ class WorkResult(msgspec.Struct, frozen=True):
     """The last line of the job.
 
     Attributes:
-        begun: how many tasks and calls there were.
-        sums: of what they returned.
+        begun: numbers of tasks and of calls.
+        sums: sums of their results.
     """
 
     begun: dict[str, int]
@@ -48,8 +48,8 @@ class Work:
     """All that the job has printed.
 
     Attributes:
-        records: of what has ended.
-        result: the sums; None while it runs.
+        records: tasks and calls that have ended.
+        result: the sums; None while the job runs.
     """
 
     records: list[Record] = field(default_factory=list[Record])
@@ -57,7 +57,7 @@ class Work:
     _read: int = 0
 
     def saw_log(self, log: str) -> None:
-        """Read what the log has more than before; lines that are not the job's do not count."""
+        """Read the new part of the log; ignore lines that are not the job's."""
         whole = log[self._read :].rpartition("\n")[0]
         self._read += len(whole)
         for line in whole.splitlines():

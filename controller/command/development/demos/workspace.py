@@ -1,9 +1,9 @@
-"""`manta demo --kind workspace`: a model gets a GPU node, answers a question and goes.
+"""`manta demo --kind workspace`: a model gets a GPU node, answers a question and is deleted.
 
-The cloud is simulated: its first machine is out of stock, and the next comes without its GPU plugin
-at first. The model server is a process of this machine, and a stand-in for a model, as it says
-itself. The exit status is 0 only if it answered, if no claim too many was made, and if nothing was
-left behind.
+The cloud is simulated: its first machine is out of stock, and the next one lacks its GPU plugin at
+first. The model server is a process of this machine and only a stand-in for a model, which it
+states in each answer. The exit status is 0 only if it answered, no surplus claim was created, and
+nothing was left behind.
 """
 
 from __future__ import annotations

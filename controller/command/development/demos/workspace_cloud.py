@@ -14,7 +14,7 @@ LATE_PLUGIN: Final = ClaimBehaviour(node_after=3.0, plugin_after=3.0, gone_after
 
 
 class DemoCloud:
-    """Says what becomes of each claim, by the order in which they were first seen."""
+    """Decides what happens to each claim, by the order in which they were first seen."""
 
     def __init__(self) -> None:
         self._order: dict[str, int] = {}

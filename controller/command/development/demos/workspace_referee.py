@@ -16,7 +16,7 @@ _GPU: Final = "nvidia.com/gpu"
 
 
 class WorkspaceReferee:
-    """Remembers what must not be: a claim too many, or a server whose node has no GPUs yet."""
+    """Detects a surplus claim, and a server whose node has no GPUs yet."""
 
     def __init__(self) -> None:
         self._present: set[str] = set()
@@ -26,7 +26,7 @@ class WorkspaceReferee:
         self._came_early = False
 
     def __call__(self, event: StoredEvent) -> None:
-        """Take note of a write."""
+        """Check a write."""
         obj = event.current.object
         if event.table == str(NODE_CLAIMS):
             self._count(obj["metadata"]["name"], event)

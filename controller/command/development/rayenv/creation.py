@@ -1,8 +1,8 @@
 """Creates the environment with Ray: once, completely or not at all, under a lock.
 
-A virtual environment cannot be moved once it is made, so it is made in its place and marked at the
-end; whatever is not marked is removed before anything else. The installer holds the same lock as
-we do and ends with us, so nobody else begins while one of an interrupted run is still writing.
+A virtual environment cannot be moved, so it is created in its place and marked at the end; an
+unmarked one is removed first. The installer holds the same lock as this process and ends with it,
+so no other run begins while the installer of an interrupted run still writes.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ class Changes:
         self._changed = asyncio.Event()
 
     def notify(self) -> None:
-        """The state has changed."""
+        """Wake the tasks: the state has changed."""
         self._changed.set()
 
     async def until(self, reached: Callable[[], bool]) -> None:

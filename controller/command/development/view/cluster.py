@@ -50,7 +50,7 @@ class ClusterView:
         await self._changes.until(lambda: reached(self))
 
     def refresh(self) -> None:
-        """Something else that the caller waits for has changed."""
+        """Wake waiting tasks: something outside the view has changed."""
         self._changes.notify()
 
     def state(self) -> str:

@@ -1,4 +1,4 @@
-"""One RayCluster whose workers are replaced: how many of which version, and what is drained."""
+"""One RayCluster whose workers are replaced: their numbers by version, and which are drained."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RollingView(ClusterView):
         self._counted = ""
 
     def saw_cluster(self, key: str, cluster: RayCluster | None) -> None:
-        """Update the cluster, and say what its upgrade is about."""
+        """Update the cluster, and show the progress of its upgrade."""
         super().saw_cluster(key, cluster)
         said = self.upgrade()
         if said and said != self._said:
@@ -60,7 +60,7 @@ class RollingView(ClusterView):
         self._said = said
 
     def saw_pod(self, key: str, pod: Pod | None) -> None:
-        """Update a pod, and say what its group has now."""
+        """Update a pod, and show the workers of its group."""
         since = (pod.metadata.annotations or {}).get(DRAINING_SINCE) if pod else None
         if since and key not in self.draining:
             self.draining[key] = parse_rfc3339(since)
@@ -95,7 +95,7 @@ class RollingView(ClusterView):
         )
 
     def count_fewest(self) -> None:
-        """All groups are complete: count from now on how many workers they have at least."""
+        """Record from now on the fewest workers of each group: all groups are complete."""
         self.fewest = {group: len(self.takes_work(group)) for group in self.most}
 
     def takes_work(self, group: str, version: str = "") -> list[Pod]:
