@@ -1,8 +1,8 @@
 """Command lines as Go's `flag` package reads them.
 
-One dash or two, `-flag=value` or `-flag value`; a boolean flag takes a value only after `=`. Reading
-ends at `--` or the first word that is not a flag. Only empty words may follow: KubeRay's chart adds
-one if no feature gate is set.
+One dash or two, `-flag=value` or `-flag value`; a boolean flag takes a value only after `=`.
+Reading ends at `--` or the first word that is not a flag. Only empty words may follow: KubeRay's
+chart adds one if no feature gate is set.
 """
 
 from __future__ import annotations
