@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 from hypothesis import strategies as st
 
+from controller.apimachinery.custom_object import dig
 from controller.kube.objects import ObjectMeta
 from controller.ray.api.labels import GROUP
 from controller.runtime.kind import Unreadable
@@ -47,6 +48,9 @@ ODD: Final = {
 }
 """JSON that no user means, but any writer may store where a definition gives no type."""
 
+LESS: Final = ("missing", "half", "other half")
+"""What a definition prunes: the value, or every second member of a list or mapping."""
+
 _IDENTITY: Final = {"name", "namespace", "uid", "resourceVersion"}
 """Metadata that the API server itself sets."""
 
@@ -54,7 +58,8 @@ _ASKS_FOR_DELETION: Final = {"deletionTimestamp", "suspend", GROUP}
 """A worker with the label of another group is one of a group that the specification lacks."""
 
 Change = tuple["Resource[Any]", int, tuple[Any, ...], str]
-"""Resource and position of an object, a path in it, and the name of the value that it gets."""
+"""Resource and position of an object, a path in it, and the name of the value that it gets, or of
+what it loses."""
 
 
 def odd_changes(scene: Scene) -> SearchStrategy[list[Change]]:
@@ -66,7 +71,7 @@ def odd_changes(scene: Scene) -> SearchStrategy[list[Change]]:
         for path in paths(obj)
         if _may_be_odd(path)
     ]
-    change = st.tuples(st.sampled_from(places), st.sampled_from(list(ODD)))
+    change = st.tuples(st.sampled_from(places), st.sampled_from([*ODD, *LESS]))
     flat = change.map(lambda drawn: (*drawn[0], drawn[1]))
     return st.lists(flat, min_size=1, max_size=3)
 
@@ -94,11 +99,28 @@ def caches(scene: Scene, changes: list[Change]) -> FakeReads:
 def stored(obj: Any, changes: list[tuple[tuple[Any, ...], str]]) -> bytes:
     """The object as JSON. Values are put in as text: no encoder takes all of them."""
     for path, name in sorted(changes, key=lambda change: -len(change[0])):  # the inner ones first
-        obj = with_value(obj, path, f"<{name}>")
-    text = msgspec.json.encode(obj).decode()
+        found = dig(obj, *path)
+        obj = with_value(obj, path, _half(found, name) if "half" in name else f"<{name}>")
+    text = msgspec.json.encode(_without_missing(obj)).decode()
     for name, value in ODD.items():
         text = text.replace(f'"<{name}>"', value)
     return text.encode()
+
+
+def _half(found: Any, name: str) -> Any:
+    """Every second member: the first, third and so on, or the others."""
+    others = name == "other half"
+    if isinstance(found, dict):
+        return dict(list(found.items())[others::2])
+    return found[others::2] if isinstance(found, list) else "<missing>"
+
+
+def _without_missing(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {k: _without_missing(v) for k, v in found.items() if v != "<missing>"}
+    if isinstance(found, list):
+        return [_without_missing(each) for each in found if each != "<missing>"]
+    return found
 
 
 def _hold(reads: FakeReads, resource: Resource[Any], decoded: Any, obj: Json) -> None:

@@ -16,6 +16,7 @@ from controller.command.planning.dry_run import DryRun
 from controller.command.planning.snapshot import Snapshot
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import GATES
+from tests.fuzzing.lived import LIVES, lived
 from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import example_cluster
 from tests.integration.inferencesets import set_manifest
@@ -27,6 +28,7 @@ from tests.kaito.support import raw_workspace
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.kind import Kind
+    from tests.fuzzing.lived import Life
 
 Json = dict[str, Any]
 
@@ -40,7 +42,7 @@ MANIFESTS: dict[str, Json] = {
     "InferenceSet": set_manifest(),
 }
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-NOW = BEGIN + timedelta(minutes=2)
+NOW = BEGIN + timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,23 @@ class Scene:
         return snapshot
 
 
+SCENES = (*MANIFESTS, *LIVES)
+
+
 @cache
 def scene(name: str) -> Scene:
-    """The object of this kind, two minutes after somebody has created it."""
+    """An object of this kind, or after such a life."""
+    return _lived(LIVES[name]) if name in LIVES else _planned(name)
+
+
+def _lived(life: Life) -> Scene:
+    """What was stored when its object had become well."""
+    objects = lived(life)
+    return Scene(life.kinds()[0], f"default/{life.body['metadata']['name']}", objects)
+
+
+def _planned(name: str) -> Scene:
+    """The object of this kind, after somebody has created it."""
     kinds = kinds_to_plan(
         KindSettings.from_environment(FeatureGates(dict.fromkeys(GATES, True)), {})
     )

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from controller.apimachinery.custom_object import dig
 from controller.runtime.plan import Create, Delete, Failure, JsonPatch, MergePatch, Replace
 from tests.fuzzing.odd import caches, odd_changes
-from tests.fuzzing.scenes import MANIFESTS, NOW, scene
+from tests.fuzzing.scenes import NOW, SCENES, scene
 from tests.ray.plain_data import paths
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tests.fuzzing.odd import Change
     from tests.fuzzing.scenes import Scene
 
-kinds = pytest.mark.parametrize("name", MANIFESTS)
+kinds = pytest.mark.parametrize("name", SCENES)
 few = settings(max_examples=30, derandomize=True, database=None)
 many = settings(max_examples=1_000, derandomize=True, database=None)
 

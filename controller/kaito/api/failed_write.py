@@ -15,10 +15,10 @@ _WEBHOOK: Final = "failed calling webhook "
 
 
 def failure_reason(failure: Failure) -> str:
-    """Return the server's reason, or that of the Ray kinds if the server's is too general."""
+    """Return the server's reason, or that of the Ray kinds for a webhook that does not answer."""
     if _WEBHOOK in failure.message and failure.reason != "Paused":  # which quotes another answer
         return "AdmissionUnavailable"
-    return "WriteUnconfirmed" if failure.overdue else failure.reason
+    return failure.reason
 
 
 def failure_event(failure: Failure) -> str:

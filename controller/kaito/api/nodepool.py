@@ -22,9 +22,16 @@ class PoolNodeSpec(View, frozen=True):
     requirements: tuple[PoolRequirement, ...] = ()
 
 
+class PoolTemplateMeta(View, frozen=True):
+    """`spec.template.metadata`."""
+
+    labels: dict[str, str] | None = None
+
+
 class PoolTemplate(View, frozen=True):
     """`spec.template`, from which NodeClaims are made."""
 
+    metadata: PoolTemplateMeta = PoolTemplateMeta()
     spec: PoolNodeSpec = PoolNodeSpec()
 
 

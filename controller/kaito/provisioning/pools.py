@@ -34,7 +34,8 @@ class ObservedPool:
         owner: whose it is.
         owner_text: the same, as messages name it.
         replicas: number of its nodes; None if it is not static.
-        template: the mark of the machine and the labels that it is for; empty without one.
+        template: the mark of the machine and the labels that it is for; empty without one, or if
+            it has others itself.
         instance_types: of its nodes; empty if it does not require any.
         is_terminating: whether it is being deleted.
         reason: why it is not ready, in one word; empty if it is, or has not said.
@@ -55,8 +56,7 @@ class ObservedPool:
 
     def is_for(self, instance_type: str) -> bool:
         """Return whether its nodes are such machines, in any case; unknown ones may be (KAI-7)."""
-        known = {each.lower() for each in self.instance_types}
-        return not known or instance_type.lower() in known
+        return _may_be(instance_type, self.instance_types)
 
 
 def observed_pool(pool: NodePool, workspace: ObjectMeta) -> ObservedPool:
@@ -70,12 +70,25 @@ def observed_pool(pool: NodePool, workspace: ObjectMeta) -> ObservedPool:
         owner=owner,
         owner_text=_named_workspace(meta) if owner is PoolOwner.OTHER else owner.value,
         replicas=pool.spec.replicas,
-        template=(meta.annotations or {}).get(labels.NODE_TEMPLATE, ""),
+        template=_mark(pool),
         instance_types=_instance_types(pool),
         is_terminating=meta.terminating,
         reason=ready[0],
         message=ready[1],
     )
+
+
+def _mark(pool: NodePool) -> str:
+    """The mark, unless somebody else has written it: the pool has what it names (`NodeRequest`)."""
+    mark = (pool.metadata.annotations or {}).get(labels.NODE_TEMPLATE, "")
+    machine, *marks = mark.split(" ")
+    own = pool.spec.template.metadata.labels
+    has_labels = not own or set(marks) <= {f"{key}={value}" for key, value in own.items()}
+    return mark if has_labels and _may_be(machine, _instance_types(pool)) else ""
+
+
+def _may_be(instance_type: str, known: tuple[str, ...]) -> bool:
+    return not known or instance_type.lower() in {each.lower() for each in known}
 
 
 def pool_owner(pool: NodePool, workspace: ObjectMeta) -> PoolOwner:

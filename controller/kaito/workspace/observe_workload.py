@@ -42,7 +42,6 @@ def observe_workload(
 ) -> SeenWorkload:
     """Read the revisions, services, server or job, options, and results of look-ups."""
     meta = workspace.metadata
-    names = _services(meta.name)
     config = wanted_config(goal)
     options = reads.get(OPTIONS_MAPS, f"{meta.namespace}/{config}") if config else None
     server, job = _own(STATEFUL_SETS, meta, reads), _own(JOBS, meta, reads)
@@ -53,7 +52,7 @@ def observe_workload(
     return SeenWorkload(
         revisions=tuple(reads.by_index(REVISIONS, OWNER_INDEX, meta.uid)),
         foreign_revisions=frozenset(_foreign_revisions(meta, goal, reads)),
-        services=frozenset(n for n in names if reads.get(SERVICES, f"{meta.namespace}/{n}")),
+        services=frozenset(_present_services(meta, reads)),
         server=server,
         deployment=_own(DEPLOYMENTS, meta, reads),
         job=job,
@@ -66,6 +65,14 @@ def observe_workload(
         has_pending_history=HISTORY in pending,
         foreign=dict(_foreign(meta, goal, reads)),
     )
+
+
+def _present_services(workspace: ObjectMeta, reads: CacheReader) -> Iterator[str]:
+    """Names of its services that exist, whether they can be read or not."""
+    unreadable = reads.unreadable(SERVICES, workspace.namespace)
+    for name in _services(workspace.name):
+        if name in unreadable or reads.get(SERVICES, f"{workspace.namespace}/{name}") is not None:
+            yield name
 
 
 def _own(resource: Resource[T], workspace: ObjectMeta, reads: CacheReader) -> T | None:
@@ -87,6 +94,10 @@ def _foreign_revisions(workspace: ObjectMeta, goal: Goal, reads: CacheReader) ->
 def _foreign(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[tuple[str, str]]:
     """Objects of others that have a name which the workload needs, each with a sentence."""
     for resource, name in _wanted_names(workspace, goal, reads):
+        odd = reads.unreadable(resource, workspace.namespace).get(name)
+        if odd is not None:
+            yield f"{resource.kind} {name}", f"{resource.kind} {name} cannot be read: {odd.reason}"
+            continue
         if not _is_taken(resource, workspace, name, reads):
             continue
         found = reads.get(resource, f"{workspace.namespace}/{name}")

@@ -23,7 +23,7 @@ WEBHOOK = 'Internal error occurred: failed calling webhook "a.example.com": conn
         ),
         (Failure(WRITE, "Paused", f"after another request: {WEBHOOK}"), "Paused"),
         (Failure(WRITE, "OutcomeUnknown", "reset", unknown=True), "OutcomeUnknown"),
-        (Failure(WRITE, "OutcomeUnknown", "reset", unknown=True, overdue=True), "WriteUnconfirmed"),
+        (Failure(WRITE, "OutcomeUnknown", "reset", unknown=True, overdue=True), "OutcomeUnknown"),
     ],
 )
 def test_the_reason_names_what_did_not_answer(failure: Failure, reason: str):

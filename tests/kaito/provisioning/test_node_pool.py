@@ -142,6 +142,17 @@ def test_what_is_read_of_a_pool():
     assert observed_pool(pool(), workspace().metadata).is_for("anything")
 
 
+@pytest.mark.parametrize(
+    "mark", ["odd", "Standard_NC48ads_A100_v4 apps=llm", f"{MACHINE} apps=other", f"{MACHINE} x=y"]
+)
+def test_a_mark_that_is_not_of_the_pools_own_template_is_none(mark: str):
+    created, meta = body(), ObjectMeta(name="llama", namespace="prod", uid="u-1")
+    created["spec"]["template"]["metadata"]["labels"] |= {"others": "x"}
+    assert observed_pool(msgspec.convert(created, NodePool), meta).template == f"{MACHINE} apps=llm"
+    created["metadata"]["annotations"] = {"manta.dev/node-template": mark}
+    assert observed_pool(msgspec.convert(created, NodePool), meta).template == ""
+
+
 def test_what_is_stored_is_read_again_and_what_cannot_be_is_as_nothing():
     stored = PoolCommitment(target=3, template="x a=b", replicas=1, nodes=("n",), claims=("c",))
     assert read_pool_commitment(write_pool_commitment(stored)) == stored

@@ -28,6 +28,7 @@ from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS, REVISIONS, STORAGE_CLASSES
 from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import SERVICES, STATEFUL_SETS
+from controller.runtime.kind import Unreadable
 from controller.runtime.plan import Create, Delete
 from tests.kaito.support import inference, tuning, workspace
 from tests.kaito.workspace.given import (
@@ -360,6 +361,24 @@ def test_a_name_that_is_taken_is_said():
     status, reason, message = given.condition("InferenceReady")
     assert (status, reason) == ("False", "NameTaken")
     assert "belongs to no controller" in message
+
+
+def test_a_server_that_cannot_be_read_is_said_and_not_created_again():
+    given = Given().with_nodes().with_revision()
+    odd = Unreadable(ObjectMeta(name="phi", uid="x"), "spec.replicas: not an integer")
+    given.reads.odd[STATEFUL_SETS] = {"phi": odd}
+    assert given.creates(given.plan(), "StatefulSet") == []
+    assert given.condition("InferenceReady")[2] == (
+        "StatefulSet phi cannot be read: spec.replicas: not an integer"
+    )
+
+
+def test_a_service_that_cannot_be_read_is_not_created_again():
+    given = Given().with_nodes().with_revision().with_server(server())
+    odd = Unreadable(ObjectMeta(name="phi", uid="x"), "spec.ports: not a list")
+    given.reads.odd[SERVICES] = {"phi": odd}
+    created = given.creates(given.plan(), "Service")
+    assert [each.target.name for each in created] == ["phi-headless"]
 
 
 # the Deployments of Kaito before 0.8
