@@ -18,8 +18,8 @@ def with_remedy(error: KubeError) -> str:
             remedy = "ask for this right, or choose another account with --context"
         case PathNotFound():
             remedy = (
-                "install the definitions: manta crds | kubectl apply --server-side -f -, or choose "
-                "another cluster with --context"
+                "install the definitions: manta crds | kubectl apply --server-side -f - (those of "
+                "Workspaces: manta crds --kind workspace), or choose another cluster with --context"
             )
         case _:
             return str(error)

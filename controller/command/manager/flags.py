@@ -44,16 +44,20 @@ class _Flag:
 
 
 _FLAGS: Final[Mapping[str, _Flag]] = {
-    "metrics-addr": _Flag(str, "metrics_addr", "where /metrics is served"),
-    "health-probe-bind-address": _Flag(str, "probe_addr", "where /healthz and /readyz are served"),
+    "metrics-addr": _Flag(str, "metrics_addr", "address of /metrics"),
+    "health-probe-bind-address": _Flag(str, "probe_addr", "address of /healthz and /readyz"),
     "enable-leader-election": _Flag(
-        truth, "enable_leader_election", "work only while this process holds the lease"
+        truth, "enable_leader_election", "write only while this process holds the lease"
     ),
     "leader-election-namespace": _Flag(
         str, "leader_election_namespace", "namespace of the lease; empty for that of the pod"
     ),
-    "reconcile-concurrency": _Flag(int, "reconcile_concurrency", "reconciles at the same time"),
-    "watch-namespace": _Flag(str, "watch_namespace", "namespaces, separated by commas"),
+    "reconcile-concurrency": _Flag(
+        int, "reconcile_concurrency", "concurrent reconciles of each kind"
+    ),
+    "watch-namespace": _Flag(
+        str, "watch_namespace", "namespaces to watch, separated by commas; empty for all"
+    ),
     "log-file-path": _Flag(str, "log_file", "a file for the log, besides standard error"),
     "log-file-encoder": _Flag(str, "log_file_encoder", "json or console"),
     "log-stdout-encoder": _Flag(str, "log_stdout_encoder", "json or console"),

@@ -68,5 +68,6 @@ def warn_not_served(resource: Resource[Any]) -> None:
     _log.warning(
         "kind.not_served",
         kind=resource.kind,
-        remedy="install the definitions (manta crds | kubectl apply --server-side -f -)",
+        remedy="install the definitions (manta crds | kubectl apply --server-side -f -; "
+        "those of Workspaces are printed by manta crds --kind workspace)",
     )

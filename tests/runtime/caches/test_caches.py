@@ -201,7 +201,10 @@ async def test_without_primaries_nobody_refers_to_an_object(world: CacheWorld):
             (handler,) = world.cache(SECRETS).informer.statistics().handlers
     assert (served.keys, handler.failures) == (set(), 0)
     assert scopes(world) == [("secrets", "")]
-    remedy = "manta crds | kubectl apply --server-side -f -"
+    remedy = (
+        "manta crds | kubectl apply --server-side -f -; "
+        "those of Workspaces are printed by manta crds --kind workspace"
+    )
     assert logs == [
         {
             "event": "kind.not_served",
