@@ -9,6 +9,7 @@ from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.messages import bytes_response, json_response
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.options.delete_options import DeleteOptions
+from controller.devcluster.apiserver.options.write_options import WriteOptions
 from controller.devcluster.apiserver.requests.scale import Scales
 from controller.devcluster.apiserver.status import (
     ApiError,
@@ -19,6 +20,7 @@ from controller.devcluster.apiserver.status import (
     not_found,
 )
 from controller.devcluster.apiserver.storage.representation import WholeObjects
+from controller.devcluster.apiserver.storage.store import Stored
 from controller.devcluster.apiserver.streams.connections import CONNECTIONS, ConnectionRequest
 from controller.devcluster.apiserver.streams.port_forward import PortForward
 
@@ -150,11 +152,11 @@ class Subresources:
             raise ApiError(503, "ServiceUnavailable", "this server issues no tokens")
         if not tokens.exists(call.where.namespace, call.where.name):
             raise not_found(call.resource.name, call.where.name)
-        wanted = call.body
+        wanted, _ = call.body, _options(call, "create")
         return json_response(201, tokens.issue(call.where.namespace, call.where.name, wanted))
 
     def _bind(self, call: ResourceCall) -> ApiResponse:
-        binding = call.body
+        binding, options = call.body, _options(call, "create")
         pod = self._require(call)
         name = ResourceName("", "pods/binding", "Binding")
         node = child(binding, "target").get("name", "")
@@ -170,16 +172,18 @@ class Subresources:
             "lastProbeTime": None,
             "lastTransitionTime": timestamp(self._wall()),
         }
-        self._store.put(call.resource.table, call.key, _bound(pod, node, scheduled))
+        if not options.dry_run:
+            self._store.put(call.resource.table, call.key, _bound(pod, node, scheduled))
         return json_response(201, _CREATED)
 
     def _evict(self, call: ResourceCall) -> ApiResponse:
+        _options(call, "create")
         options = DeleteOptions.parse(call.request.query, child(call.body, "deleteOptions"))
         self._deleter.delete(*call.target, options)
         return json_response(201, _CREATED)
 
     def _finalize(self, call: ResourceCall) -> ApiResponse:
-        wanted = call.body
+        wanted, options = call.body, _options(call, "update")
         current = self._require(call)
         new = current | {
             "metadata": dict(current["metadata"]),
@@ -187,11 +191,22 @@ class Subresources:
         }
         if not new["spec"]["finalizers"]:
             new["spec"] = {}
-        if call.resource.strategy.can_be_removed(new):
+        if options.dry_run:
+            stored = Stored(new, 0)
+        elif call.resource.strategy.can_be_removed(new):
             stored = self._store.remove(call.resource.table, call.key, new)
         else:
             stored = self._store.put(call.resource.table, call.key, new)
         return bytes_response(200, WholeObjects(call.resource).one(stored))
+
+
+def _options(call: ResourceCall, verb: str) -> WriteOptions:
+    """The options of a request that is a create or update to Kubernetes.
+
+    Raises:
+        ApiError: 422, an unknown value.
+    """
+    return WriteOptions.parse(call.request.query, call.request.user_agent, verb)
 
 
 def _no_connections(subresource: str) -> ApiError:

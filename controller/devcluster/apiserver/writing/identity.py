@@ -56,6 +56,14 @@ def wrong_name(found: str, expected: str) -> ApiError:
     )
 
 
+def no_name(expected: str) -> ApiError:
+    """400: an object that is applied and does not exist has no name of its own."""
+    return bad_request(
+        f"the name of the object ({expected} based on URL) was undeterminable: "
+        "name must be provided"
+    )
+
+
 def check_identity(
     resource: ApiResource, name: str, new: Json, old: Json, *, patched: bool
 ) -> None:

@@ -31,7 +31,12 @@ from controller.devcluster.apiserver.writing.bodies import (
     decode,
 )
 from controller.devcluster.apiserver.writing.creation_owners import CreationOwners
-from controller.devcluster.apiserver.writing.identity import check_identity, check_kind, wrong_name
+from controller.devcluster.apiserver.writing.identity import (
+    check_identity,
+    check_kind,
+    no_name,
+    wrong_name,
+)
 from controller.devcluster.apiserver.writing.living_namespace import require_living_namespace
 
 if TYPE_CHECKING:
@@ -202,6 +207,7 @@ class ObjectWriter:
         check_kind(resource, applied)
         check_applied(resource, applied)
         applied = accept(resource, namespace, applied)
+        is_named = bool(applied["metadata"].get("name"))
         if applied["metadata"].setdefault("name", name) != name:
             raise wrong_name(applied["metadata"]["name"], name)
         structure = resource.strategy.structure(resource.kind)
@@ -210,6 +216,8 @@ class ObjectWriter:
         if key not in self._store.table(resource.table).items:
             if subresource:
                 raise not_found(resource.name, name)
+            if not is_named:
+                raise no_name(name)
             applier.paths = set(leaves(applied, structure))
             write_owners(applied, [applier])
             return self.create(resource, namespace, applied, options, applied=True)

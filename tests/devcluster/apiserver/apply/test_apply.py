@@ -192,3 +192,16 @@ async def test_what_does_not_fit_the_kind_cannot_be_applied(apply):
         "failed to create typed patch object (/a; /v1, Kind=ConfigMap): "
         ".more: field not declared in schema"
     )
+
+
+async def test_what_does_not_exist_is_applied_under_its_own_name(api):
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}}
+    path = api.path("configmaps", "nameless")
+    answer = await api.patch(path, body, APPLY, fieldManager="me")
+    assert (answer.status, answer.message) == (
+        400,
+        "the name of the object (nameless based on URL) was undeterminable: name must be provided",
+    )
+    named = body | {"metadata": {"name": "nameless"}}
+    assert (await api.patch(path, named, APPLY, fieldManager="me")).status == 201
+    assert (await api.patch(path, body, APPLY, fieldManager="me")).status == 200
