@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from controller.command.development.demos.serve_shares import MeasuredShares, chart_of
-from controller.command.development.demos.serve_traffic import Traffic
+from controller.command.development.demos.serving.shares import MeasuredShares, chart_of
+from controller.command.development.demos.serving.traffic import Traffic
 
 STEPS = (
     {"old": (100, 100)},

@@ -12,13 +12,11 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from controller.command.development.demos import serve_client
 from controller.command.development.demos.informers import informer_for
 from controller.command.development.demos.real_ray import demo_with_real_ray
-from controller.command.development.demos.serve_manifest import ServeManifest, read_manifest
-from controller.command.development.demos.serve_shares import MeasuredShares, chart_of
-from controller.command.development.demos.serve_traffic import Traffic
-from controller.command.development.demos.service import (
+from controller.command.development.demos.serving import serve_client
+from controller.command.development.demos.serving.manifest import ServeManifest, read_manifest
+from controller.command.development.demos.serving.service import (
     NAMESPACE,
     ServiceDemoSummary,
     ServicePlay,
@@ -26,6 +24,8 @@ from controller.command.development.demos.service import (
     wrong_configs,
     wrong_requests,
 )
+from controller.command.development.demos.serving.shares import MeasuredShares, chart_of
+from controller.command.development.demos.serving.traffic import Traffic
 from controller.devcluster.gateway.objects import GATEWAYS
 from controller.kube.errors import ConfigurationError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from controller.command.development.demos.models.waits import MeasuredWait
 from controller.command.development.demos.summary import DemoSummary
-from controller.command.development.demos.workspace_waits import MeasuredWait
 
 
 @dataclass(slots=True)

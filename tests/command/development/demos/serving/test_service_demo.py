@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from controller.command.cli.demo import EXAMPLES
-from controller.command.development.demos import serve_client
-from controller.command.development.demos.serve_client import ServeClient, ask, body_of
-from controller.command.development.demos.serve_manifest import read_manifest, versions_of
-from controller.command.development.demos.serve_puts import Put, PutRecorder
-from controller.command.development.demos.serve_traffic import Traffic, client_pod
-from controller.command.development.demos.service import wrong_configs, wrong_requests
+from controller.command.development.demos.serving import serve_client
+from controller.command.development.demos.serving.manifest import read_manifest, versions_of
+from controller.command.development.demos.serving.puts import Put, PutRecorder
+from controller.command.development.demos.serving.serve_client import ServeClient, ask, body_of
+from controller.command.development.demos.serving.service import wrong_configs, wrong_requests
+from controller.command.development.demos.serving.traffic import Traffic, client_pod
 from controller.devcluster.apiserver.messages import ApiRequest, json_response
 from controller.devcluster.apiserver.paths import parse_resource_path
 from controller.kube.errors import ConfigurationError

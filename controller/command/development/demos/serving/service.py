@@ -17,10 +17,10 @@ from controller.command.development.demos.informers import informer_for
 from controller.command.development.demos.operator_process import OperatorProcess
 from controller.command.development.demos.pod_log import follow_log
 from controller.command.development.demos.real_ray import demo_with_real_ray
-from controller.command.development.demos.serve_client import ask
-from controller.command.development.demos.serve_manifest import ServeManifest, read_manifest
-from controller.command.development.demos.serve_puts import Put, PutRecorder
-from controller.command.development.demos.serve_traffic import CLIENT, Traffic, client_pod
+from controller.command.development.demos.serving.manifest import ServeManifest, read_manifest
+from controller.command.development.demos.serving.puts import Put, PutRecorder
+from controller.command.development.demos.serving.serve_client import ask
+from controller.command.development.demos.serving.traffic import CLIENT, Traffic, client_pod
 from controller.command.development.demos.steps import Step
 from controller.command.development.demos.summary import DemoSummary
 from controller.command.development.embedded_cluster import embedded_cluster

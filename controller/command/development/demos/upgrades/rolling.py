@@ -20,14 +20,14 @@ from controller.command.development.demos.background import background
 from controller.command.development.demos.cluster import NAMESPACE, cluster_informers
 from controller.command.development.demos.operator_process import OperatorProcess
 from controller.command.development.demos.real_ray import demo_with_real_ray
-from controller.command.development.demos.rolling_manifest import (
+from controller.command.development.demos.steps import Step, StepFailed
+from controller.command.development.demos.summary import DemoSummary
+from controller.command.development.demos.upgrades.manifest import (
     VERSION,
     RollingManifest,
     read_manifest,
 )
-from controller.command.development.demos.rolling_work import Drain, Work, last_task, late_work
-from controller.command.development.demos.steps import Step, StepFailed
-from controller.command.development.demos.summary import DemoSummary
+from controller.command.development.demos.upgrades.work import Drain, Work, last_task, late_work
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import RollingView
 from controller.devcluster.nodes import NodeSettings

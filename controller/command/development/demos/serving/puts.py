@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.command.development.demos.serve_manifest import versions_of
+from controller.command.development.demos.serving.manifest import versions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

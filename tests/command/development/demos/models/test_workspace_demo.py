@@ -10,15 +10,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.__main__ import main
-from controller.command.development.demos.chat import ChatClient, ChatFailed
-from controller.command.development.demos.workspace_cloud import (
+from controller.command.development.demos.models.chat import ChatClient, ChatFailed
+from controller.command.development.demos.models.cloud import (
     LATE_PLUGIN,
     OUT_OF_STOCK,
     DemoCloud,
 )
-from controller.command.development.demos.workspace_referee import WorkspaceReferee
-from controller.command.development.demos.workspace_summary import WorkspaceDemoSummary
-from controller.command.development.demos.workspace_waits import MeasuredWait, Waits
+from controller.command.development.demos.models.referee import WorkspaceReferee
+from controller.command.development.demos.models.summary import WorkspaceDemoSummary
+from controller.command.development.demos.models.waits import MeasuredWait, Waits
 from controller.devcluster.apiserver.storage.store import Stored, StoredEvent
 from controller.devcluster.karpenter.objects import ProvisionedClaim
 from controller.kaito.workspace import WorkspaceKind

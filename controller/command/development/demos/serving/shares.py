@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from controller.command.development.demos.chart import Chart, Panel, Series
+from controller.command.development.demos.serving.chart import Chart, Panel, Series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.command.development.demos.serve_traffic import Traffic
+    from controller.command.development.demos.serving.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.command.development.demos.background import background
-from controller.command.development.demos.chat import ChatClient
 from controller.command.development.demos.informers import informer_for
+from controller.command.development.demos.models.chat import ChatClient
 from controller.command.development.demos.pod_log import follow_log
 from controller.command.development.demos.steps import Step
 from controller.command.development.view import WorkspaceView
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterator
 
-    from controller.command.development.demos.workspace_summary import WorkspaceDemoSummary
-    from controller.command.development.demos.workspace_waits import Waits
+    from controller.command.development.demos.models.summary import WorkspaceDemoSummary
+    from controller.command.development.demos.models.waits import Waits
     from controller.command.development.embedded_cluster import EmbeddedCluster
     from controller.command.development.view import Screen
     from informers import SharedInformer

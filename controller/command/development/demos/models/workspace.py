@@ -17,12 +17,12 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from controller.command.development.demos.background import background
+from controller.command.development.demos.models.cloud import DemoCloud
+from controller.command.development.demos.models.referee import WorkspaceReferee
+from controller.command.development.demos.models.steps import WorkspaceSteps
+from controller.command.development.demos.models.summary import WorkspaceDemoSummary
+from controller.command.development.demos.models.waits import Waits
 from controller.command.development.demos.process_demo import demo_with_processes
-from controller.command.development.demos.workspace_cloud import DemoCloud
-from controller.command.development.demos.workspace_referee import WorkspaceReferee
-from controller.command.development.demos.workspace_steps import WorkspaceSteps
-from controller.command.development.demos.workspace_summary import WorkspaceDemoSummary
-from controller.command.development.demos.workspace_waits import Waits
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.images import images_for
 from controller.command.development.modelserver.image import model_server_image

@@ -1,0 +1,1 @@
+"""The demos of RayServices: applications of real Ray Serve, their client, and its requests."""
