@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -201,6 +202,15 @@ class RollingWorld:
         """Merge this into the specification."""
         world = self.world
         await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", {"spec": spec})
+
+    async def use_the_annotation(self) -> None:
+        """Choose the strategy as one must where the definition refuses it in the specification."""
+        world = self.world
+        strategy = (await world.cluster()).spec["upgradeStrategy"]
+        annotations = {labels.UPGRADE_STRATEGY: json.dumps(strategy)}
+        patch = {"metadata": {"annotations": annotations}, "spec": {"upgradeStrategy": None}}
+        await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
+        await world.settle(30)
 
     async def settings(self, **settings: Any) -> None:
         """Change settings of the rolling update."""

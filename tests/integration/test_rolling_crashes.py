@@ -7,7 +7,6 @@ there. The faults of all writes also happen in one and the same life.
 
 from __future__ import annotations
 
-import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -231,16 +230,6 @@ async def test_twenty_workers_survive_an_operator_killed_after_every_write_of_on
     assert len(killed) > 3 * sum(MANY)
 
 
-async def use_the_annotation(rolling: RollingWorld) -> None:
-    """Choose the strategy as one must where the definition refuses it in the specification."""
-    world = rolling.world
-    strategy = (await world.cluster()).spec["upgradeStrategy"]
-    annotations = {"manta.dev/upgrade-strategy": json.dumps(strategy)}
-    patch = {"metadata": {"annotations": annotations}, "spec": {"upgradeStrategy": None}}
-    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
-    await world.settle(30)
-
-
 @pytest.mark.parametrize("drain", [300, 0], ids=["drained", "undrained"])
 @pytest.mark.parametrize("definition", ["ours", "kuberays"])
 async def test_groups_never_lack_workers_at_once_although_each_operator_makes_one_write(
@@ -250,7 +239,7 @@ async def test_groups_never_lack_workers_at_once_although_each_operator_makes_on
     async with a_cluster(1, 1, **in_place, drainTimeoutSeconds=drain) as (rolling, operator):
         if definition == "kuberays":
             await drop_fields(rolling.world, "status.upgrade")
-            await use_the_annotation(rolling)
+            await rolling.use_the_annotation()
         killed = kill_after_every_write(rolling, operator)
         spec = (await rolling.world.cluster()).spec
         for group in spec["workerGroupSpecs"]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api import RAYCLUSTERS, labels
-from tests.integration.definitions import kuberays_definition, put_in_place
+from tests.integration.definitions import drop_fields, kuberays_definition, put_in_place
 from tests.integration.harness import embedded_world
 from tests.integration.kuberay import Legacy
 from tests.integration.rolling import IMAGE, RollingWorld, rolling_manifest
@@ -58,6 +58,25 @@ async def test_with_kuberays_definition_an_annotation_asks_for_the_same() -> Non
         await world.settle(600)
         later = operator.transport.journal.writes[written:]
         assert [str(e) for e in later if "events" not in e.attributes.resource] == []
+
+
+async def test_where_the_definition_lacks_a_field_of_the_groups_a_person_may_confirm_them() -> None:
+    async with embedded_world() as world:
+        await drop_fields(world, "spec.workerGroupSpecs.numOfHosts")
+        rolling = RollingWorld(world, without_strategy(2))
+        rolling.start_operator()
+        await rolling.create()
+        before = uids(rolling)
+        await annotate(rolling)
+        await rolling.edit("new")
+        await world.settle(60)
+        assert uids(rolling) == before
+        message = (await rolling.condition())["message"]
+        key, _, token = message.split("--overwrite ")[1].partition("=")
+        confirmed = {"metadata": {"annotations": {key: token}}}
+        await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", confirmed)
+        await rolling.completes()
+        assert not before & uids(rolling)
 
 
 async def test_the_annotation_reaches_pods_that_an_earlier_edit_has_outdated() -> None:

@@ -19,6 +19,15 @@ def is_confirmed(cluster: RayCluster) -> bool:
     return confirmed is not None and confirmed == confirmation_of(cluster)
 
 
+def confirming_command(cluster: RayCluster) -> str:
+    """The command with which a person confirms them."""
+    meta, token = cluster.metadata, confirmation_of(cluster)
+    return (
+        f"kubectl annotate raycluster -n {meta.namespace} {meta.name} --overwrite "
+        f"{labels.CONFIRM_DELETION}={token}"
+    )
+
+
 def confirmation_of(cluster: RayCluster) -> str:
     """The value that confirms the deletions of this specification: no other one has the same."""
     _, _, found = digest(cluster.spec).partition("-")

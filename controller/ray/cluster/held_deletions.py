@@ -29,13 +29,12 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import status_of
-from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import (
     PODS_UP_TO_DATE,
     RECREATING,
 )
 from controller.ray.api.pod_state import group_of
-from controller.ray.cluster.confirmation import confirmation_of, is_confirmed
+from controller.ray.cluster.confirmation import confirming_command, is_confirmed
 from controller.ray.cluster.definition import explains, fields_that_make_pods
 from controller.ray.cluster.doubt import recorded_generation, unexplained_number
 from controller.ray.cluster.pod_to_delete import DeletionCause
@@ -154,11 +153,9 @@ def _is_defined(seen: ClusterObservation, each: PodToDelete) -> bool:
 def _held(seen: ClusterObservation, pods: Iterable[Pod], reason: str, doubt: str) -> HeldDeletions:
     found = [pod for pod in pods if not pod.metadata.terminating]
     names = tuple(sorted(pod.metadata.name for pod in found))
-    meta, token = seen.cluster.metadata, confirmation_of(seen.cluster)
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     message = (
         f"{len(names)} pods ({shown}) would be deleted because {reason}, but {doubt}. "
-        f"{REMEDY}; if the pods are to be deleted, confirm it: kubectl annotate raycluster "
-        f"-n {meta.namespace} {meta.name} --overwrite {labels.CONFIRM_DELETION}={token}"
+        f"{REMEDY}; if the pods are to be deleted, confirm it: {confirming_command(seen.cluster)}"
     )
     return HeldDeletions(names, frozenset(map(group_of, found)), message)

@@ -13,6 +13,7 @@ from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING, UPGRADING
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.upgrade_strategy import RollingUpdate
+from controller.ray.cluster.confirmation import confirming_command
 from controller.ray.cluster.doubt import doubts_groups
 from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.rollout import (
@@ -59,7 +60,7 @@ _SILENCE: Final = (
 )
 _DOUBT: Final = (
     "nothing is replaced while the groups may lack what the installed definition drops; see the "
-    "conditions DefinitionComplete and DeletionHeld"
+    "conditions DefinitionComplete and DeletionHeld. If they are meant as they are, confirm it: "
 )
 _HEAD_REMEDY: Final = (
     "; the workers are up to date. Set spec.gcsFaultToleranceOptions, or upgradeStrategy.type "
@@ -180,7 +181,8 @@ class _Decision:
     def _verdict(self) -> tuple[Verdict, str]:
         """The first that applies. Groups that may be others are not known to be done."""
         if self._in_doubt:
-            return self._hindrance() or self._progress(_DOUBT)
+            confirm = confirming_command(self.seen.cluster)
+            return self._hindrance() or self._progress(_DOUBT + confirm)
         return self._end() or self._hindrance() or self._progress()
 
     def _end(self) -> tuple[Verdict, str] | None:
