@@ -6,9 +6,9 @@ informers and are cited by number (INF-23). Import from this package; `informers
 separate, so that only users of metrics load prometheus_client.
 """
 
-from informers.backoff import BackoffSettings
 from informers.clock import Clock
-from informers.codec import Codec
+from informers.decoding.codec import Codec
+from informers.decoding.json_scanner import Unbalanced, split_json
 from informers.errors import (
     AlreadyStarted,
     ConnectionRefused,
@@ -32,9 +32,11 @@ from informers.errors import (
 )
 from informers.events import Undecodable
 from informers.factory import InformerFactory, WatchSelection
-from informers.handlers import Handler, HandlerRegistration, HandlerStatistics
 from informers.informer import InformerMetrics, SharedInformer
-from informers.json_scanner import Unbalanced, split_json
+from informers.list_watch.backoff import BackoffSettings
+from informers.list_watch.settings import ReflectorSettings
+from informers.notifications.handlers import Handler, HandlerRegistration, HandlerStatistics
+from informers.notifications.processor import Added, Deleted, Notification, Updated
 from informers.objects import (
     ApiObject,
     IndexFunction,
@@ -44,9 +46,7 @@ from informers.objects import (
     last_state,
     object_key,
 )
-from informers.processor import Added, Deleted, Notification, Updated
 from informers.revisions import compare_resource_versions, is_comparable, is_older
-from informers.settings import ReflectorSettings
 from informers.source import Source
 from informers.statistics import InformerStatistics
 from informers.store import Lister, Store

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from informers.codec import Codec
+from informers.decoding.codec import Codec
 from informers.errors import AlreadyStarted, NotWatched, ShapeConflict
 from informers.informer import InformerMetrics, SharedInformer
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from informers.clock import Clock
+    from informers.list_watch.settings import ReflectorSettings
     from informers.objects import IndexFunction, T
-    from informers.settings import ReflectorSettings
     from informers.source import Source
     from informers.store import Lister
     from informers.transform import Transform

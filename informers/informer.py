@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from informers.errors import AlreadyStarted, InformerStopped, SourceError
-from informers.handlers import Handler, HandlerRegistration
+from informers.list_watch.reflector import Reflector
+from informers.list_watch.settings import ReflectorSettings
+from informers.notifications.handlers import Handler, HandlerRegistration
+from informers.notifications.processor import Added, Notification, Processor
+from informers.notifications.resync import Ticker
 from informers.objects import IndexFunction, T
-from informers.processor import Added, Notification, Processor
-from informers.reflector import Reflector
-from informers.resync import Ticker
-from informers.settings import ReflectorSettings
 from informers.statistics import InformerStatistics
 from informers.store import Lister, Store
 from informers.transform import Transform
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from informers.clock import Clock
-    from informers.codec import Codec
+    from informers.decoding.codec import Codec
     from informers.events import Replaced, Undecodable, WatchEvent
     from informers.source import Source
 

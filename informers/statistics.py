@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from informers.handlers import HandlerStatistics
+    from informers.notifications.handlers import HandlerStatistics
 
 
 @dataclass(slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from informers import Codec, Expired, Failed, Malformed
-from informers.pager import read_list
-from informers.requests import ListRequest
+from informers.list_watch.pager import read_list
+from informers.list_watch.requests import ListRequest
 from tests.informers.doubles import ScriptedSource, Thing, page, thing
 
 CACHED = ListRequest(revision="0", limit=2)

@@ -28,9 +28,9 @@ from informers import (
     Unsupported,
     error_from_status,
 )
-from informers.backoff import RetryBackoff
-from informers.requests import list_request, watch_query
-from informers.states import (
+from informers.list_watch.backoff import RetryBackoff
+from informers.list_watch.requests import list_request, watch_query
+from informers.list_watch.states import (
     ON_ERROR,
     Broken,
     Ended,

@@ -24,7 +24,7 @@ from informers import (
     object_key,
 )
 from informers.events import Replaced, Upserted
-from informers.processor import Processor
+from informers.notifications.processor import Processor
 from informers.prometheus import InformerCollector, InformerLabels
 from tests.informers.doubles import Meta, Thing
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.kube.errors import OutcomeUnknown
-from informers.lines import LineSplitter
+from informers.decoding.lines import LineSplitter
 
 if TYPE_CHECKING:
     from controller.kube.transport import Chunks

@@ -20,8 +20,8 @@ from informers import (
     Throttled,
     error_from_status,
 )
+from informers.decoding.salvage import Salvage
 from informers.events import Bookmark, Ignored, Removed, Undecodable, Upserted
-from informers.salvage import Salvage
 from tests.informers.doubles import (
     Meta,
     Thing,

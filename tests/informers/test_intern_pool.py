@@ -7,7 +7,7 @@ import json
 import msgspec
 
 from informers import Codec
-from informers.intern_pool import InternPool
+from informers.decoding.intern_pool import InternPool
 from tests.informers.doubles import Thing, added, page, thing
 
 

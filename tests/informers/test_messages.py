@@ -23,10 +23,10 @@ from informers import (
     Transform,
     WatchSelection,
 )
+from informers.decoding.json_scanner import Unbalanced, path_below, split_json
 from informers.events import Ignored
-from informers.json_scanner import Unbalanced, path_below, split_json
-from informers.pager import read_list
-from informers.requests import ListRequest
+from informers.list_watch.pager import read_list
+from informers.list_watch.requests import ListRequest
 from tests.informers.doubles import (
     Hang,
     Pause,

@@ -22,15 +22,11 @@ from informers import (
     WatchSelection,
     error_from_status,
 )
+from informers.decoding.json_scanner import path_below, split_json
 from informers.events import Ignored, Removed, Replaced, Undecodable, Upserted, revision_of
-from informers.handlers import HandlerRegistration, HandlerStatistics
-from informers.initial import InitialState
-from informers.json_scanner import path_below, split_json
-from informers.processor import Added, Processor
-from informers.requests import ListRequest, list_request
-from informers.resync import Ticker
-from informers.revisions import compare_resource_versions, is_newer, is_older
-from informers.states import (
+from informers.list_watch.initial import InitialState
+from informers.list_watch.requests import ListRequest, list_request
+from informers.list_watch.states import (
     Broken,
     Listing,
     ReflectorContext,
@@ -41,6 +37,10 @@ from informers.states import (
     Watching,
     step,
 )
+from informers.notifications.handlers import HandlerRegistration, HandlerStatistics
+from informers.notifications.processor import Added, Processor
+from informers.notifications.resync import Ticker
+from informers.revisions import compare_resource_versions, is_newer, is_older
 from informers.store import Store
 from tests.informers.doubles import (
     Hang,

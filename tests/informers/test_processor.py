@@ -6,7 +6,7 @@ import pytest
 
 from informers import Tombstone
 from informers.events import Ignored, Removed, Replaced, Undecodable, Upserted
-from informers.processor import Added, Deleted, Processor, Updated
+from informers.notifications.processor import Added, Deleted, Processor, Updated
 from informers.store import Store
 from tests.informers.doubles import Meta, Thing
 

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from informers import ReflectorSettings, Transform
-from informers.handlers import HandlerStatistics
+from informers.notifications.handlers import HandlerStatistics
 from informers.prometheus import InformerCollector, InformerLabels
 from informers.statistics import InformerStatistics
 from tests.informers.doubles import (

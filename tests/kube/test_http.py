@@ -22,7 +22,7 @@ from controller.kube.source import ResourceSource
 from controller.kube.tls import ClientCertificate, client_context
 from controller.kube.transport import Request
 from informers import Disconnected, SourceError
-from informers.lines import LineSplitter
+from informers.decoding.lines import LineSplitter
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 from tests.kube.fakes import HTML, POD, POD_LIST, status_body
 from tests.kube.servers import HoldingServer, RawServer

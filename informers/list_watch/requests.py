@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from informers.states import Streaming
+from informers.list_watch.states import Streaming
 
 if TYPE_CHECKING:
-    from informers.settings import ReflectorSettings
-    from informers.states import Listing, ReflectorContext, Watching
+    from informers.list_watch.settings import ReflectorSettings
+    from informers.list_watch.states import Listing, ReflectorContext, Watching
 
 _PAGE_SIZE = 500
 _ANY = "0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from informers.backoff import BackoffSettings
+from informers.list_watch.backoff import BackoffSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

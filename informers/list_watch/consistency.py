@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from informers.errors import InconsistentState
+from informers.list_watch.pager import read_list
+from informers.list_watch.requests import ListRequest
 from informers.objects import T, key_of
-from informers.pager import read_list
-from informers.requests import ListRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from informers.codec import Codec
+    from informers.decoding.codec import Codec
     from informers.events import Replaced
     from informers.source import Source
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias
 
 from informers.errors import InformerStopped
+from informers.notifications.processor import Added, Deleted, Notification, Updated
 from informers.objects import T, T_contra, Tombstone
-from informers.processor import Added, Deleted, Notification, Updated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

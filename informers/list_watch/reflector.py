@@ -13,17 +13,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, Protocol
 
-from informers.backoff import RetryBackoff
-from informers.consistency import check_consistency
+from informers.decoding.lines import LineSplitter
 from informers.errors import Disconnected, Expired, Malformed, SourceError
 from informers.events import Bookmark, Ignored, Replaced, WatchEvent, revision_of
-from informers.initial import InitialState
-from informers.lines import LineSplitter
-from informers.objects import T
-from informers.pager import read_list
-from informers.requests import list_request, watch_query
-from informers.revisions import is_newer, is_older
-from informers.states import (
+from informers.list_watch.backoff import RetryBackoff
+from informers.list_watch.consistency import check_consistency
+from informers.list_watch.initial import InitialState
+from informers.list_watch.pager import read_list
+from informers.list_watch.requests import list_request, watch_query
+from informers.list_watch.states import (
     ActiveState,
     BackingOff,
     Broken,
@@ -42,6 +40,8 @@ from informers.states import (
     first_state,
     step,
 )
+from informers.objects import T
+from informers.revisions import is_newer, is_older
 from informers.statistics import ReflectorStatistics
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from informers.clock import Clock
-    from informers.codec import Codec
-    from informers.settings import ReflectorSettings
+    from informers.decoding.codec import Codec
+    from informers.list_watch.settings import ReflectorSettings
     from informers.source import Source
 
 _log = logging.getLogger(__name__)

@@ -15,12 +15,12 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
+from informers.decoding.intern_pool import InternPool
+from informers.decoding.json_scanner import Unbalanced, split_json
+from informers.decoding.salvage import NAMELESS, Salvage
 from informers.errors import Malformed, error_from_status
 from informers.events import Bookmark, Ignored, Page, Removed, Undecodable, Upserted, WatchEvent
-from informers.intern_pool import InternPool
-from informers.json_scanner import Unbalanced, split_json
 from informers.objects import T
-from informers.salvage import NAMELESS, Salvage
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 

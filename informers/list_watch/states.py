@@ -31,7 +31,7 @@ from informers.errors import (
 )
 
 if TYPE_CHECKING:
-    from informers.settings import ReflectorSettings
+    from informers.list_watch.settings import ReflectorSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic
 
 from informers.errors import Expired, Malformed
+from informers.list_watch.requests import ListRequest
 from informers.objects import T
-from informers.requests import ListRequest
 
 if TYPE_CHECKING:
-    from informers.codec import Codec
+    from informers.decoding.codec import Codec
     from informers.events import Page, Undecodable
     from informers.source import Source
 

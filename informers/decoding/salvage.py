@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 import msgspec
 
+from informers.decoding.json_scanner import Unbalanced, path_below, split_json
 from informers.events import Undecodable
-from informers.json_scanner import Unbalanced, path_below, split_json
 from informers.objects import ApiObject, Metadata, T, object_key
 
 if TYPE_CHECKING:
