@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from string import ascii_lowercase
 from typing import TYPE_CHECKING, Final
 
 from controller.command.cli.arguments import (
@@ -14,6 +13,7 @@ from controller.command.cli.arguments import (
     add_log_level,
     feature_gates,
 )
+from controller.command.option_names import with_option
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _start(options: argparse.Namespace) -> int:
     try:
         settings = settings_of(options)
     except ValueError as error:
-        raise ConfigurationError(_with_option(str(error))) from error
+        raise ConfigurationError(with_option(error, _OPTIONS)) from error
     return run_operator(
         run(
             settings,
@@ -198,12 +198,6 @@ def settings_of(options: argparse.Namespace) -> Settings:
         log_level=options.log_level,
         log_format=options.log_format,
     )
-
-
-def _with_option(error: str) -> str:
-    """Return the error with the name of the option in place of the setting's."""
-    setting = error[: len(error) - len(error.lstrip(ascii_lowercase + "_"))]
-    return _OPTIONS.get(setting, setting) + error.removeprefix(setting)
 
 
 def _elects(options: argparse.Namespace) -> bool:

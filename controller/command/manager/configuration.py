@@ -57,7 +57,9 @@ def read_configuration(path: Path) -> Configuration:
     """
     try:
         document = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
     found = mapping(document)
     if (found.get("apiVersion"), found.get("kind")) != _KIND:

@@ -55,7 +55,7 @@ def parse(
         except ValueError as error:
             raise ValueError(f"-{name}={value}: {error}") from error
     if left := next(filter(None, words), ""):
-        raise ValueError(f"{left!r} is no flag")
+        raise ValueError(f"{left!r} is not a flag; see -help")
     return found
 
 

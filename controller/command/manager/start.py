@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -12,6 +12,7 @@ from controller import __version__
 from controller.command.event_loop import run_operator
 from controller.command.kinds import KindSettings
 from controller.command.manager.flags import help_text, read_options
+from controller.command.option_names import with_option
 from controller.command.run import log_as, run
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.command.manager.flags import ManagerOptions
+
+_FLAGS: Final = {
+    "burst": "-burst",
+    "debug_port": "-debug-port",
+    "health_address": "-health-probe-bind-address",
+    "metrics_address": "-metrics-addr",
+    "namespaces": "-watch-namespace",
+    "qps": "-qps",
+    "workers": "-reconcile-concurrency",
+}
+"""Flags by the settings that they set."""
 
 _log = structlog.stdlib.get_logger("manta.manager")
 
@@ -48,22 +60,25 @@ def settings_of(options: ManagerOptions) -> Settings:
     """
     said = options.configuration
     usual = Settings()
-    return Settings(
-        namespaces=tuple(name for name in said.watch_namespace.split(",") if name),
-        workers=said.reconcile_concurrency,
-        metrics_address=said.metrics_addr,
-        health_address=said.probe_addr,
-        debug_port=options.debug_port,
-        leader_election=said.enable_leader_election,
-        leader_election_namespace=said.leader_election_namespace,
-        qps=None if said.qps is None or said.qps < 0 else said.qps,  # as for client-go
-        burst=usual.burst if said.burst is None else said.burst,
-        grace_seconds=options.grace_seconds,
-        log_level=options.log_level,
-        log_format="json" if said.log_stdout_encoder == "json" else "console",
-        log_file=said.log_file,
-        log_file_format="json" if said.log_file_encoder == "json" else "console",
-    )
+    try:
+        return Settings(
+            namespaces=tuple(name for name in said.watch_namespace.split(",") if name),
+            workers=said.reconcile_concurrency,
+            metrics_address=said.metrics_addr,
+            health_address=said.probe_addr,
+            debug_port=options.debug_port,
+            leader_election=said.enable_leader_election,
+            leader_election_namespace=said.leader_election_namespace,
+            qps=None if said.qps is None or said.qps < 0 else said.qps,  # as for client-go
+            burst=usual.burst if said.burst is None else said.burst,
+            grace_seconds=options.grace_seconds,
+            log_level=options.log_level,
+            log_format="json" if said.log_stdout_encoder == "json" else "console",
+            log_file=said.log_file,
+            log_file_format="json" if said.log_file_encoder == "json" else "console",
+        )
+    except ValueError as error:
+        raise ValueError(with_option(error, _FLAGS)) from error
 
 
 def kind_settings_of(options: ManagerOptions) -> KindSettings:

@@ -19,7 +19,7 @@ def test_one_dash_or_two_and_the_last_value_counts(words: list[str]):
 def test_a_boolean_takes_its_value_only_after_the_sign():
     assert parse(["-on"], FLAGS) == {"on": True}
     assert parse(["-on=false", "-name=a"], FLAGS) == {"on": False, "name": "a"}
-    with pytest.raises(ValueError, match="'false' is no flag"):
+    with pytest.raises(ValueError, match="'false' is not a flag"):
         parse(["-on", "false"], FLAGS)
 
 
@@ -40,10 +40,10 @@ def test_what_go_takes_for_false(word: str):
         (["-name"], "-name: a value is missing"),
         (["-count=x"], "-count=x: "),
         (["-on=yes"], "-on=yes: neither true nor false"),
-        (["run"], "'run' is no flag"),
-        (["--", "run"], "'run' is no flag"),
-        (["-"], "'-' is no flag"),
-        (["", "run"], "'run' is no flag"),
+        (["run"], "'run' is not a flag"),
+        (["--", "run"], "'run' is not a flag"),
+        (["-"], "'-' is not a flag"),
+        (["", "run"], "'run' is not a flag"),
     ],
 )
 def test_what_cannot_be_read_is_named(words: list[str], message: str):

@@ -179,3 +179,23 @@ def test_help_names_every_flag(capsys: pytest.CaptureFixture[str]):
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]):
     assert main(["-version"]) == 0
     assert capsys.readouterr().out.startswith("manta ")
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("-watch-namespace=A_B", "manager: -watch-namespace: 'A_B' is not the name of a namespace"),
+        ("-reconcile-concurrency=0", "manager: -reconcile-concurrency must be at least 1"),
+        ("-metrics-addr=a", "manager: -metrics-addr: not an address of the form host:port: 'a'"),
+        ("-health-probe-bind-address=a", "manager: -health-probe-bind-address: not an address"),
+        ("-debug-port=65536", "manager: -debug-port must be between 0 and 65535"),
+        ("-qps=0", "manager: -qps must be more than 0"),
+        ("-burst=0", "manager: -burst must be at least 1"),
+        ("-config=/gone", "manager: cannot read /gone: No such file or directory"),
+    ],
+)
+def test_an_unusable_value_is_refused_under_the_name_of_its_flag(
+    flag: str, words: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main([flag]) == 2
+    assert capsys.readouterr().err.startswith(words)
