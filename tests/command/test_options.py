@@ -59,6 +59,16 @@ def test_the_help_says_which_gates_have_no_effect(capsys: pytest.CaptureFixture[
     assert "does not exist yet: KubernetesWAS, RayClusterHistoryServer, RayClusterMTLS" in text
 
 
+def test_the_help_shows_a_default_only_where_it_is_one(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        parser().parse_args(["run", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "(default: 16)" in text
+    assert "(default: :8080)" in text
+    for nothing in ("(default: None)", "(default: )", "(default: False)"):
+        assert nothing not in text
+
+
 def test_a_plan_names_gates_without_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     empty = tmp_path / "empty.yaml"
     empty.write_text("")

@@ -179,8 +179,17 @@ async def test_a_line_of_twelve_mebibytes_passes(opened):
 async def test_a_refused_connection_means_not_sent(opened):
     async with RawServer(answer_pod) as server:
         url = server.url
-    with pytest.raises(errors.NotSent, match="GET /x: Cannot connect"):
+    with pytest.raises(errors.NotSent) as raised:
         await opened(url).request(Request("GET", "/x"))
+    address = url.removeprefix("http://")
+    assert str(raised.value) == f"GET /x: Cannot connect to {address}: Connection refused"
+
+
+async def test_an_unknown_host_means_not_sent(opened):
+    with pytest.raises(errors.NotSent) as raised:
+        await opened("https://nowhere.invalid").request(Request("GET", "/x"))
+    assert str(raised.value).startswith("GET /x: Cannot connect to nowhere.invalid:443: ")
+    assert "object at 0x" not in str(raised.value)
 
 
 async def test_an_untrusted_server_means_not_sent(opened):

@@ -53,6 +53,12 @@ def test_values_without_sense_are_refused_by_name(wrong: dict[str, Any], message
     assert str(caught.value) == message
 
 
+def test_what_is_not_the_name_of_a_namespace_is_refused():
+    with pytest.raises(ValueError, match="namespace") as caught:
+        Settings(namespaces=("a", " b"))
+    assert str(caught.value) == "namespaces: ' b' is not the name of a namespace"
+
+
 def test_the_least_values_that_make_sense_are_taken():
     least: dict[str, Any] = {
         "workers": 1,

@@ -6,6 +6,7 @@ import pytest
 
 from controller.apimachinery.name_syntax import (
     is_dns_1035_label,
+    is_dns_label,
     is_label_value,
     is_qualified_name,
 )
@@ -34,15 +35,18 @@ def test_a_checked_label_keeps_the_tail_and_may_begin_with_a_digit():
 @pytest.mark.parametrize("value", ["a", "a-b", "a1", "a" * 63])
 def test_good_dns_labels(value: str):
     assert is_dns_1035_label(value)
+    assert is_dns_label(value)
 
 
 @pytest.mark.parametrize("value", ["", "-a", "a-", "A", "a.b", "a_b", "a" * 64])
 def test_bad_dns_labels(value: str):
     assert not is_dns_1035_label(value)
+    assert not is_dns_label(value)
 
 
 def test_a_dns_1035_label_begins_with_a_letter():
     assert not is_dns_1035_label("1a")
+    assert is_dns_label("1a")
 
 
 @pytest.mark.parametrize("key", ["a", "A.b_c", "ray.io/x", "a.b.c/x-1", "a" * 63])
