@@ -7,10 +7,10 @@ import sys
 
 import controller
 from controller.command.remedies import with_remedy
+from controller.kube.authentication.load import load_credentials
 from controller.kube.client import Client
 from controller.kube.errors import KubeError
 from controller.kube.http import HttpTransport
-from controller.kube.load import load_credentials
 
 USER_AGENT = f"manta-check/{controller.__version__}"
 

@@ -6,9 +6,9 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from controller.kube.authentication.load import load_credentials
 from controller.kube.client import Client
 from controller.kube.http import HttpTransport
-from controller.kube.load import load_credentials
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -38,7 +38,7 @@ from controller.runtime.operator import Operator
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
-    from controller.kube.credentials import Credentials
+    from controller.kube.authentication.credentials import Credentials
     from controller.kube.resources import Resource
     from controller.ray.api import FeatureGates
     from controller.runtime.settings import Settings

@@ -13,15 +13,15 @@ from controller.command.election import elected, lease_namespace
 from controller.command.kinds import kinds_of
 from controller.command.operator import operator_for
 from controller.command.signals import shift_level_on_signals, stop_on_signals
+from controller.kube.authentication.incluster import InClusterCredentials
+from controller.kube.authentication.load import load_credentials
 from controller.kube.errors import ConfigurationError
 from controller.kube.http import limit_read_buffers
-from controller.kube.incluster import InClusterCredentials
-from controller.kube.load import load_credentials
 from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:
     from controller.command.kinds import KindSettings
-    from controller.kube.credentials import Credentials
+    from controller.kube.authentication.credentials import Credentials
     from controller.runtime.settings import Settings
 
 USER_AGENT = f"manta-operator/{controller.__version__}"

@@ -5,7 +5,8 @@ The public modules, the only ones that other packages import (`make lint` checks
 - `client`: the verbs of the API, typed by resource; `content_types` for its raw requests.
 - `resources`, `objects`, `errors`: what is read, its typed views, and the exceptions.
 - `transport`: the seam to a server, which tests replace; `http` implements it.
-- `credentials`: the interface; `load` finds those of the process, `incluster` those of a pod.
+- `authentication.credentials`: the interface; `authentication.load` finds those of the process,
+  `authentication.incluster` those of a pod.
 - `source`: lists and watches for informers; `discovery`: which optional APIs a server has.
 - `prometheus`: metrics of clients.
 - `clean_up`: a time limit for what is done while a task ends.

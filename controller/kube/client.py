@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from controller.kube import bodies, content_types, responses
 from controller.kube.errors import UnexpectedResponse, WriteUnconfirmed
+from controller.kube.flow_control.rate_limiter import RateLimiter
 from controller.kube.objects import KubeObject, ObjectList
-from controller.kube.rate_limiter import RateLimiter
 from controller.kube.resources import PODS
 from controller.kube.responses import Response
 from controller.kube.sender import Sender
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from controller.kube.errors import OutcomeUnknown
-    from controller.kube.fair_limiter import FairLimiter
+    from controller.kube.flow_control.fair_limiter import FairLimiter
+    from controller.kube.flow_control.pauses import Pauses
     from controller.kube.metrics import ClientMetrics
-    from controller.kube.pauses import Pauses
     from controller.kube.resources import Resource
     from controller.kube.transport import Chunks, Transport
     from informers import Clock

@@ -26,7 +26,7 @@ from controller.kube.errors import NotSent, OutcomeUnknown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.kube.credentials import Credentials
+    from controller.kube.authentication.credentials import Credentials
     from controller.kube.transport import RawResponse, Request
 
 _PATH_SAFE = "/:~!$&'()*+,;=@"

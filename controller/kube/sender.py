@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING
 
 from controller.kube import retry
 from controller.kube.errors import NotSent, OutcomeUnknown, Paused, UnexpectedResponse
-from controller.kube.fair_limiter import FairLimiter
-from controller.kube.futile import Futile
-from controller.kube.lanes import lane_of
+from controller.kube.flow_control.fair_limiter import FairLimiter
+from controller.kube.flow_control.futile import Futile
+from controller.kube.flow_control.lanes import lane_of
+from controller.kube.flow_control.pauses import Pauses
 from controller.kube.metrics import NO_METRICS
-from controller.kube.pauses import Pauses
 from controller.kube.responses import Response, parse_status, read_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
-    from controller.kube.lanes import Lane
+    from controller.kube.flow_control.lanes import Lane
+    from controller.kube.flow_control.rate_limiter import RateLimiter
     from controller.kube.metrics import ClientMetrics
-    from controller.kube.rate_limiter import RateLimiter
     from controller.kube.transport import Chunks, Request, Transport
     from controller.kube.transport import RawResponse as RawAnswer
     from informers import Clock

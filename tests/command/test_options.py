@@ -18,8 +18,8 @@ from controller.command.operator import report_gates
 from controller.command.run import is_outside
 from controller.command.takeover.helm import split_image
 from controller.command.takeover.options import ChangeFailed
-from controller.kube.credentials import StaticCredentials
-from controller.kube.incluster import InClusterCredentials
+from controller.kube.authentication.credentials import StaticCredentials
+from controller.kube.authentication.incluster import InClusterCredentials
 from controller.ray.api import FeatureGates
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from controller.kube import errors, futile, retry
-from controller.kube.credentials import StaticCredentials
+from controller.kube import errors, retry
+from controller.kube.authentication.credentials import StaticCredentials
+from controller.kube.flow_control import futile
 from controller.kube.http import HttpTransport, Timeouts
 from controller.kube.resources import PODS, SERVICES
 from controller.kube.source import ResourceSource

@@ -1,4 +1,4 @@
-"""What `controller.kube.pauses` relies on, at a real API server: the body tells who refused."""
+"""What `flow_control.pauses` relies on, at a real API server: the body tells who refused."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ import pytest
 import trustme
 
 from controller.kube import errors, http
+from controller.kube.authentication.credentials import ServerEndpoint, StaticCredentials
+from controller.kube.authentication.tls import ClientCertificate, client_context
 from controller.kube.client import Client
-from controller.kube.credentials import ServerEndpoint, StaticCredentials
 from controller.kube.http import READ_BUFFER, HttpTransport, Timeouts, _socket, limit_read_buffers
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
-from controller.kube.tls import ClientCertificate, client_context
 from controller.kube.transport import Request
 from informers import Disconnected, SourceError
 from informers.decoding.lines import LineSplitter

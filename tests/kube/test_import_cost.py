@@ -29,7 +29,7 @@ from controller.command.cli.run import settings_of
 from controller.command.kinds import KindSettings
 from controller.command.operator import operator_for
 from controller.command.run import log_as
-from controller.kube.load import load_credentials
+from controller.kube.authentication.load import load_credentials
 
 async def start():
     options = parser().parse_args(["run", "--kubeconfig", sys.argv[1], "--log-format", "json"])
@@ -60,7 +60,15 @@ def loaded_by(*modules: str) -> set[str]:
 
 @pytest.mark.real_time
 def test_types_and_the_client_load_no_expensive_library():
-    names = ("client", "credentials", "errors", "objects", "resources", "source", "transport")
+    names = (
+        "client",
+        "authentication.credentials",
+        "errors",
+        "objects",
+        "resources",
+        "source",
+        "transport",
+    )
     assert loaded_by(*(f"controller.kube.{name}" for name in names)) == set()
 
 

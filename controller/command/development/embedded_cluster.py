@@ -26,8 +26,8 @@ from controller.devcluster.karpenter.provisioner import SimulatedProvisioner
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
 from controller.devcluster.nodes.workloads.stateful_sets import StatefulSetController
+from controller.kube.authentication.credentials import StaticCredentials
 from controller.kube.client import Client
-from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import CRDS
 

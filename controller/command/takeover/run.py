@@ -25,10 +25,10 @@ from controller.command.takeover.deployments import (
 from controller.command.takeover.helm import Helm, split_image
 from controller.command.takeover.image_check import check_image
 from controller.command.takeover.options import RELEASE, ChangeFailed
+from controller.kube.authentication.load import load_credentials
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport
-from controller.kube.load import load_credentials
 from controller.ray.api import FeatureGates
 
 if TYPE_CHECKING:

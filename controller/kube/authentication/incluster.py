@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.kube.credentials import ServerEndpoint
+from controller.kube.authentication.credentials import ServerEndpoint
+from controller.kube.authentication.files import RotatedFile
+from controller.kube.authentication.tls import client_context
 from controller.kube.errors import ConfigurationError
-from controller.kube.files import RotatedFile
-from controller.kube.tls import client_context
 
 if TYPE_CHECKING:
     import ssl

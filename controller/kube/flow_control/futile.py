@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from asyncio import TimerHandle
 
-    from controller.kube.lanes import Lane
+    from controller.kube.flow_control.lanes import Lane
     from informers import Clock
 
     Pair: TypeAlias = tuple[str, Lane]

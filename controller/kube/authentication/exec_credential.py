@@ -18,7 +18,7 @@ from controller.kube.errors import ConfigurationError, NotSent
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from controller.kube.tls import ClientCertificate
+    from controller.kube.authentication.tls import ClientCertificate
     from informers import Clock
 
 _log = structlog.get_logger(__name__)

@@ -7,13 +7,13 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from controller.kube.incluster import InClusterCredentials
-from controller.kube.kubeconfig import load_kubeconfig
+from controller.kube.authentication.incluster import InClusterCredentials
+from controller.kube.authentication.kubeconfig import load_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from controller.kube.credentials import Credentials
+    from controller.kube.authentication.credentials import Credentials
 
 
 def _utc_now() -> datetime:

@@ -23,7 +23,7 @@ from controller.kube.retry import MAX_RETRY_AFTER, retry_after, sleep_until
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.kube.lanes import Lane
+    from controller.kube.flow_control.lanes import Lane
     from controller.kube.responses import Response
     from informers import Clock
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
-from controller.kube.credentials import ServerEndpoint
+from controller.kube.authentication.credentials import ServerEndpoint
+from controller.kube.authentication.exec_credential import ExecCredential, ExecCredentialRefresher
+from controller.kube.authentication.files import RotatedFile
+from controller.kube.authentication.tls import ClientCertificate, client_context
 from controller.kube.errors import ConfigurationError
-from controller.kube.exec_credential import ExecCredential, ExecCredentialRefresher
-from controller.kube.files import RotatedFile
-from controller.kube.tls import ClientCertificate, client_context
 
 if TYPE_CHECKING:
     import ssl

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from controller.kube.lanes import Lane
+    from controller.kube.flow_control.lanes import Lane
     from informers import Clock
 
 RESERVED_BELOW = 4

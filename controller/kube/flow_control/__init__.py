@@ -1,0 +1,1 @@
+"""Limits on the sending of requests: fairness among flows, rates, and pauses."""
