@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.docs.tree import LANGUAGES, PAGES, blocks_of, commands_of
+from tests.docs.tree import FOLDERS, LANGUAGES, PAGES, ROOT, blocks_of, commands_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,3 +26,11 @@ def test_a_command_is_a_line_of_a_block_without_language_and_without_its_comment
     )
     assert commands_of(page) == ["A=1 one -x", "two 'a  b'", "three"]
     assert [language for language, _ in blocks_of(page)] == ["", "yaml", ""]
+
+
+def test_every_page_of_the_repository_is_looked_at():
+    found = {
+        *ROOT.glob("*.md"),
+        *(page for name in FOLDERS for page in (ROOT / name).rglob("*.md")),
+    }
+    assert found == {*PAGES}

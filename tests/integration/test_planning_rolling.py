@@ -70,7 +70,7 @@ async def test_with_a_surge_a_new_pod_comes_first_and_an_old_one_goes_when_it_is
     text = "\n".join(line for _, line in text_of(plan))
     assert "1. group workers: create 1 Pod\n" in text
     assert "2. to 3., each: group workers: drain and delete 1 Pod, create 1 Pod\n" in text
-    assert "at its peak 5 Pods, 9 CPUs, 4 GPUs; 4 Pods, 7 CPUs, 3 GPUs before" in text
+    assert "at the peak 5 Pods, 9 CPUs, 4 GPUs; 4 Pods, 7 CPUs, 3 GPUs before" in text
 
 
 async def test_groups_take_turns_replicas_go_whole_and_the_head_goes_last(world: World):

@@ -159,9 +159,9 @@ async def test_the_text_says_the_order_and_the_peak_and_json_has_them(services: 
     begin = lines.index("in this order")
     assert lines[begin + 1 : begin + 5] == [
         "1. create RayCluster svc-*",
-        "2. lead all requests to RayCluster svc-*",
+        "2. route all requests to RayCluster svc-*",
         f"3. after {wait} s delete RayCluster {old}",
-        f"at its peak {Usage(4, 6, 2)}; {Usage(2, 3, 1)} before, {Usage(2, 3, 1)} after",
+        f"at the peak {Usage(4, 6, 2)}; {Usage(2, 3, 1)} before, {Usage(2, 3, 1)} after",
     ]
     assert str(Usage(2, 3, 1)) == "2 Pods, 3 CPUs, 1 GPU"
     found = msgspec.json.decode(msgspec.json.encode(plan))["rollout"]

@@ -24,7 +24,7 @@ def rolling_lines(rolling: Rolling | None) -> Iterator[tuple[str, str]]:
         first, number = number + 1, number + len(steps)
         place = f"{first}." if len(steps) == 1 else f"{first}. to {number}., each:"
         yield "", f"    {place} {_step(steps[0], named=len(steps) == 1)}"
-    yield "", f"  at its peak {rolling.peak}; {rolling.before} before, {rolling.after} after"
+    yield "", f"  at the peak {rolling.peak}; {rolling.before} before, {rolling.after} after"
     yield "", f"  {_time(rolling)}"
 
 

@@ -73,7 +73,7 @@ def _rollout(rollout: RolloutPlan | None) -> Iterator[Line]:
         wait = f"after {step.seconds - before} s " if step.seconds > before else ""
         yield "", f"    {number}. {wait}{_step(step)}"
         before = step.seconds
-    yield "", f"  at its peak {rollout.peak}; {rollout.before} before, {rollout.after} after"
+    yield "", f"  at the peak {rollout.peak}; {rollout.before} before, {rollout.after} after"
     if rollout.autoscaled:
         yield "", "  besides workers that Ray's autoscaler adds, up to maxReplicas of each group"
 
@@ -89,7 +89,7 @@ def _step(step: RolloutStep) -> str:
             return f"scale Serve of {cluster} to {step.percent} %"
         case "route":
             share = "all" if step.percent == _ALL else f"{step.percent} % of the"
-            return f"lead {share} requests to {cluster}"
+            return f"route {share} requests to {cluster}"
         case "create" | "delete":
             return f"{step.action} {cluster}"
 

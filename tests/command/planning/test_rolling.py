@@ -68,7 +68,7 @@ def test_steps_are_measured_by_the_middle_of_their_groups_pods():
         "its pods are replaced in these steps",
         "1. group a: drain and delete a-1, create 1 Pod",
         "2. head: delete head, create 1 Pod",
-        "at its peak 5 Pods, 10 CPUs; 5 Pods, 10 CPUs before, 5 Pods, 10 CPUs after",
+        "at the peak 5 Pods, 10 CPUs; 5 Pods, 10 CPUs before, 5 Pods, 10 CPUs after",
         f"new pods need about 90 s in all to be ready, {PROVISO}; {DRAINS}",
     ]
 
