@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 _YEARS: Final = range(1970, 9000)
 """Adding any int32 of seconds to a time in these years cannot overflow."""
+
+CLOCK_SKEW: Final = timedelta(minutes=1)
+"""By how much the clocks of several machines may differ."""
 
 _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
@@ -61,6 +64,11 @@ def without_times(value: Any) -> Any:
     return "" if isinstance(value, str) and _RFC3339.fullmatch(value) else value
 
 
-def counted_from(start: datetime, jumped_at: datetime | None, now: datetime) -> datetime:
-    """`start`; the last jump of the clock if that has put it into the future."""
-    return start if jumped_at is None or start <= now else min(jumped_at, now)
+def counted_from(start: datetime, steady_since: datetime | None, now: datetime) -> datetime:
+    """Return `start`, or `steady_since` if `start` lies in the future by more than `CLOCK_SKEW`.
+
+    A clock that was ahead has written such a time before: what was written since then by a clock
+    that has not jumped is not in the future.
+    """
+    is_ahead = start > now + CLOCK_SKEW
+    return min(steady_since, now) if is_ahead and steady_since is not None else start

@@ -149,6 +149,14 @@ class CacheReader(Protocol):
         """
         ...
 
+    @property
+    def clock_steady_since(self) -> datetime | None:
+        """The time of day since which this process leads and its clock has not jumped.
+
+        It has written no time in the future since then. None if it is not known.
+        """
+        ...
+
     def get(self, resource: Resource[T], key: str) -> T | None:
         """Return the object `namespace/name`, or None."""
         ...

@@ -109,7 +109,7 @@ class Operator:
         self._clock = clock
         self._registry = registry
         self._metrics = RuntimeMetrics(registry, version=controller.__version__)
-        time_of_day = TimeOfDay(wall, clock=clock, on_jump=self._clock_jumped)
+        self._time_of_day = time_of_day = TimeOfDay(wall, clock=clock, on_jump=self._clock_jumped)
         self.expectations = Expectations(now=clock.time, wall=time_of_day)
         registry.register(ExpectationCollector(self.expectations.statistics))
         registry.register(ClientCollector(lambda: client))
@@ -210,8 +210,7 @@ class Operator:
         self._manager.add(Group.ALWAYS, self._monitor)
         self._manager.add(Group.ALWAYS, self.schemas)
         controllers = list(self.controllers.values())
-        now = _always if self._alone else self._clock.time
-        writers = _Writers(self.caches, controllers, self._resolver, leads_since=now)
+        writers = _Writers(self.caches, controllers, self._resolver, self._begin_to_lead)
         self._manager.add(Group.ELECTED, writers)
         try:
             await self._manager.run(stop)
@@ -267,10 +266,16 @@ class Operator:
             for key in keys if each.primary == resource else ():
                 each.enqueue(key)
 
+    def _begin_to_lead(self) -> float:
+        """Return since when this process leads. It has written no time in the future."""
+        self.expectations.reader.clock_steady_since = self._time_of_day()
+        return _always() if self._alone else self._clock.time()
+
     def _clock_jumped(self, seconds: float, now: datetime) -> None:
         """Plan all objects again: their deadlines and schedules are due at other moments."""
         _log.warning("clock.jumped", seconds=round(seconds, 1))
         self.expectations.reader.clock_jumped_at = now
+        self.expectations.reader.clock_steady_since = now
         for each in self.controllers.values():
             each.reconsider(self.caches.keys(each.primary))
 

@@ -48,6 +48,7 @@ class FakeReads:
         schemas: published schemas.
         unverified: edited objects whose schema was not read since, as `Kind/namespace/name`.
         clock_jumped_at: when the clock has jumped last.
+        clock_steady_since: since when it has not jumped.
     """
 
     kind: Kind[Any]
@@ -68,6 +69,7 @@ class FakeReads:
     schemas: dict[Any, InstalledSchema] = field(default_factory=dict)
     unverified: frozenset[str] = frozenset()
     clock_jumped_at: datetime | None = None
+    clock_steady_since: datetime | None = None
 
     def __post_init__(self) -> None:
         self._watches = merge_watches([self.kind])

@@ -298,8 +298,18 @@ def test_after_a_jump_of_the_clock_all_objects_are_planned_anew(monkeypatch: pyt
     with capture_logs() as logs:
         world.operator._clock_jumped(3600.14, NOW)
     assert logs == [{"event": "clock.jumped", "log_level": "warning", "seconds": 3600.1}]
-    assert world.one("Expectations").reader.clock_jumped_at == NOW
+    reader = world.one("Expectations").reader
+    assert (reader.clock_jumped_at, reader.clock_steady_since) == (NOW, NOW)
     assert reconsidered(world) == all_keys(WIDGETS, GADGETS)
+
+
+def test_the_clock_is_steady_from_when_the_process_leads(monkeypatch: pytest.MonkeyPatch):
+    world = World(monkeypatch)
+    reader = world.one("Expectations").reader
+    reader.clock_jumped_at = None
+    world.operator._time_of_day = world.wall
+    world.operator._begin_to_lead()
+    assert (reader.clock_jumped_at, reader.clock_steady_since) == (None, NOW)
 
 
 META = ObjectMeta(name="odd", namespace="default", uid="uid-odd")

@@ -88,6 +88,10 @@ class Snapshot:
     def clock_jumped_at(self) -> None:
         """A dry run takes no time."""
 
+    @property
+    def clock_steady_since(self) -> None:
+        """A dry run takes no time."""
+
     def contents(self) -> dict[Resource[Any], dict[str, Json]]:
         """All objects as they are now, by key; later writes do not change what is returned."""
         return {resource: dict(self._raw[str(resource)]) for resource in self._resources}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
+from controller.apimachinery.timestamps import CLOCK_SKEW, parse_rfc3339, rfc3339, time_of
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.commitment import Commitment, Slot
 from controller.kaito.provisioning.names import claim_name
@@ -145,7 +145,7 @@ def decide_claims(
     generation = commitment.generation
     slots = tuple(_observed(slot, generation, facts, now, settings) for slot in commitment.slots)
     commitment = _completed(replace(commitment, slots=slots), facts)
-    held_until = _held_until(commitment, facts, settings)
+    held_until = _held_until(commitment, facts, now, settings)
     if held_until is not None and now >= held_until:
         commitment = _given_back(commitment, facts, now, settings)
         held_until = None
@@ -223,7 +223,7 @@ def _observed(
     if claim is None:
         return _without_claim(slot, generation, facts, now, settings)
     if claim.state is ClaimState.READY:
-        since = slot.ready_since or rfc3339(claim.ready_since or now)
+        since = rfc3339(_believed(now, time_of(slot.ready_since), claim.ready_since))
         quiet = {"retry_at": "", "reason": "", "message": ""}
         return replace(slot, seen=True, ready_since=since, **quiet)
     if claim.state is ClaimState.PENDING or slot.ready_since:
@@ -280,13 +280,21 @@ def _ready(commitment: Commitment, facts: ClaimFacts) -> list[ObservedClaim]:
 
 
 def _held_until(
-    commitment: Commitment, facts: ClaimFacts, settings: ClaimSettings
+    commitment: Commitment, facts: ClaimFacts, now: datetime, settings: ClaimSettings
 ) -> datetime | None:
     """Return the time at which ready nodes of a set that was never complete are given back."""
     if commitment.target < 2 or commitment.complete or facts.pending:
         return None
-    since = [each.ready_since for each in _ready(commitment, facts) if each.ready_since]
+    stored = {slot.name: time_of(slot.ready_since) for slot in commitment.slots}
+    ready = [each for each in _ready(commitment, facts) if each.ready_since]
+    since = [_believed(now, each.ready_since, stored[each.name]) for each in ready]
     return min(since) + settings.hold if since else None
+
+
+def _believed(now: datetime, *moments: datetime | None) -> datetime:
+    """Return the first of these moments that no clock that was ahead has written, else `now`."""
+    latest = now + CLOCK_SKEW
+    return next((each for each in moments if each is not None and each <= latest), now)
 
 
 def _given_back(

@@ -42,7 +42,7 @@ def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
         return Plan(lookups=lookups)
     claims, pool = seen.claims, _pool_removal(seen)
     deleted_at = time_of(meta.deletion_timestamp) or now
-    deleted_at = counted_from(deleted_at, seen.clock_jumped_at, now)
+    deleted_at = counted_from(deleted_at, seen.clock_steady_since, now)
     removal = remove_claims(
         claims.by_name.values() if claims is not None else (),
         claims.pending if claims is not None else (),

@@ -135,7 +135,7 @@ class WorkspaceObservation:
         found_model: what was found out about it; None before it was.
         definition: what the installed definition of Workspaces lacks.
         consistency_warnings: sentences about writes that the cache contradicts.
-        clock_jumped_at: the time of day after its last jump, None if there was none.
+        clock_steady_since: since when the clock has not jumped; None if that is unknown.
         unknown_fields: a sentence that names the unknown fields of its template; may be empty.
         process: a name that no other process has.
     """
@@ -152,7 +152,7 @@ class WorkspaceObservation:
     found_model: LookupState[Model] | None = None
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
-    clock_jumped_at: datetime | None = None
+    clock_steady_since: datetime | None = None
     unknown_fields: str = ""
     process: str = ""
 

@@ -114,7 +114,7 @@ def observe_workspace(
         definition=definition,
         unknown_fields=sources.unknown_fields_of(workspace, reads),
         consistency_warnings=reads.consistency_warnings(meta.uid),
-        clock_jumped_at=reads.clock_jumped_at,
+        clock_steady_since=reads.clock_steady_since,
         process=sources.process,
     )
     problem = None if isinstance(goal, Problem) else edit_problem(seen)

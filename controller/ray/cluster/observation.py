@@ -78,7 +78,7 @@ class ClusterObservation:
             it is planned. None if there was no plan yet.
         ray: what Ray says, if that is of interest to an upgrade.
         rollout: the state of a rolling update when it is planned; None if there can be none.
-        clock_jumped_at: the time of day after its last jump, None if there was none.
+        clock_steady_since: since when the clock has not jumped; None if that is unknown.
     """
 
     cluster: RayCluster
@@ -106,7 +106,7 @@ class ClusterObservation:
     history: PodHistory | None = None
     ray: RayView = field(default_factory=RayView)
     rollout: Rollout | None = None
-    clock_jumped_at: datetime | None = None
+    clock_steady_since: datetime | None = None
 
     @property
     def conditions(self) -> list[dict[str, Any]]:

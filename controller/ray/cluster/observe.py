@@ -110,7 +110,7 @@ def observe_cluster(
         consistency_warnings=reads.consistency_warnings(uid),
         created_pods=reads.created(PODS, uid),
         history=reads.memory(uid),
-        clock_jumped_at=reads.clock_jumped_at,
+        clock_steady_since=reads.clock_steady_since,
         ray=_ray(
             cluster, desired, reads, sources, (pod for pods in workers.values() for pod in pods)
         ),

@@ -51,7 +51,7 @@ class FleetObservation:
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         definition: what the installed definitions of fleets and RayClusters lack.
         consistency_warnings: sentences about writes that the cache contradicts.
-        clock_jumped_at: the time of day after its last jump, None if there was none.
+        clock_steady_since: since when the clock has not jumped; None if that is unknown.
     """
 
     fleet: RayClusterFleet
@@ -64,7 +64,7 @@ class FleetObservation:
     unknown_fields: str = ""
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
-    clock_jumped_at: datetime | None = None
+    clock_steady_since: datetime | None = None
 
     @property
     def valid_goal(self) -> FleetGoal:

@@ -68,7 +68,7 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
         unknown_fields=sources.unknown_fields_of(fleet, reads),
         definition=definition,
         consistency_warnings=reads.consistency_warnings(meta.uid),
-        clock_jumped_at=reads.clock_jumped_at,
+        clock_steady_since=reads.clock_steady_since,
     )
 
 

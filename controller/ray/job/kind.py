@@ -89,7 +89,7 @@ class RayJobKind:
         """The current status, naming the first failed write."""
         if is_held(observation):
             return plan.status
-        deadlines = Deadlines(now, observation.clock_jumped_at)
+        deadlines = Deadlines(now, observation.clock_jumped_at, observation.clock_steady_since)
         return current_status(observation, self._settings, deadlines, failures)
 
     def _validate(self, job: RayJob) -> JobSpec | Problem:

@@ -67,6 +67,7 @@ class JobObservation:
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         create_errors: why the API server refused to create an object, by scope.
         clock_jumped_at: the time of day after its last jump, None if there was none.
+        clock_steady_since: since when the clock has not jumped; None if that is unknown.
     """
 
     job: RayJob
@@ -93,6 +94,7 @@ class JobObservation:
     create_errors: tuple[tuple[str, CreateError], ...] = ()
     unknown_fields: str = ""
     clock_jumped_at: datetime | None = None
+    clock_steady_since: datetime | None = None
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
 
     @property

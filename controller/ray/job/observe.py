@@ -117,6 +117,7 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
         create_errors=tuple(_create_errors(meta.namespace, name, submitter_key, reads)),
         unknown_fields=sources.unknown_fields_of(job, reads),
         clock_jumped_at=reads.clock_jumped_at,
+        clock_steady_since=reads.clock_steady_since,
         definition=sources.read_definition(reads, job),
     )
 

@@ -55,7 +55,7 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
     """The plan for the RayJob at this moment."""
     if is_managed_elsewhere(seen.job):
         return NOTHING
-    deadlines = Deadlines(now, seen.clock_jumped_at)
+    deadlines = Deadlines(now, seen.clock_jumped_at, seen.clock_steady_since)
     if seen.job.metadata.terminating:
         return finalize(seen, deadlines)
     untouched = leave_as_it_is(seen)

@@ -50,7 +50,7 @@ def plan_timeout(seen: ServiceObservation, now: datetime) -> Plan | None:
 def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
     """Seconds until the deadline; None if there is none.
 
-    It counts from the last jump of the clock if that has put its beginning into the future.
+    It counts from when the clock is steady if one that was ahead has written its beginning.
     """
     timeout = initializing_timeout(seen.service.metadata.annotations)
     ready = find_condition(seen.status.get("conditions", ()), READY) or {}
@@ -59,7 +59,7 @@ def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
     since = time_of(ready.get("lastTransitionTime"))
     if since is None:
         return None
-    since = counted_from(since, seen.clock_jumped_at, now)
+    since = counted_from(since, seen.clock_steady_since, now)
     return timeout.total_seconds() - (now - since).total_seconds()
 
 

@@ -143,7 +143,7 @@ class ServiceObservation:
         create_errors: why the API server refused to create an object, by its name.
         unknown_fields: a sentence that names the unknown fields of pod templates; may be empty.
         definition: what the installed definitions of RayServices and RayClusters lack.
-        clock_jumped_at: the time of day after its last jump, None if there was none.
+        clock_steady_since: since when the clock has not jumped; None if that is unknown.
     """
 
     service: RayService
@@ -161,7 +161,7 @@ class ServiceObservation:
     create_errors: tuple[tuple[str, CreateError], ...] = ()
     unknown_fields: str = ""
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
-    clock_jumped_at: datetime | None = None
+    clock_steady_since: datetime | None = None
 
     @property
     def valid_goal(self) -> ServiceGoal:

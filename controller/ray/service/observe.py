@@ -106,7 +106,7 @@ def observe_service(
         create_errors=tuple(_create_errors(service, names, reads)),
         unknown_fields=sources.unknown_fields_of(service, reads),
         definition=definition,
-        clock_jumped_at=reads.clock_jumped_at,
+        clock_steady_since=reads.clock_steady_since,
     )
     seen = replace(seen, endpoints=tuple(_endpoints(seen)))
     seen = replace(seen, routing=observe_routing(seen, reads, sources.settings))

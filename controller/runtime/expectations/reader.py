@@ -32,6 +32,8 @@ class OverlayReader:
         installed_schemas: published schemas by resource.
         unverified: keys of edited objects whose schema was not read since, by resource.
         clock_jumped_at: the time of day after its last jump, None before the first.
+        clock_steady_since: the same, or the time at which this process began to lead, if that was
+            later; None before it leads.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class OverlayReader:
         self.installed_schemas: Mapping[Resource[Any], InstalledSchema] = {}
         self.unverified: Mapping[Resource[Any], Container[str]] = {}
         self.clock_jumped_at: datetime | None = None
+        self.clock_steady_since: datetime | None = None
 
     def get(self, resource: Resource[T], key: str) -> T | None:
         """Return the newest object known under `key`.

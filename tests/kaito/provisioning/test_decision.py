@@ -370,6 +370,32 @@ def test_a_part_of_a_set_is_given_back_at_the_deadline_and_asked_for_again_later
     assert found.most == 3
 
 
+def test_a_set_that_became_ready_by_a_clock_that_was_ahead_is_given_back_in_time():
+    found = world(3)
+    found.settle()
+    found.pass_time(5 * 3600)
+    found.set_state(NAMES[0], ClaimState.READY)
+    found.pass_time(-5 * 3600)
+    decision = found.settle()
+    assert decision.wake_at == found.now + timedelta(minutes=30)
+    found.pass_time(29 * 60)
+    assert found.settle().wake_at == found.now + timedelta(minutes=1)
+    found.pass_time(61)
+    assert all(wait.reason == "NodesGivenBack" for wait in found.settle().waits)
+
+
+def test_a_set_whose_time_was_stored_by_a_clock_that_was_ahead_is_given_back_in_time():
+    found = world(3)
+    found.settle()
+    found.pass_time(5 * 3600)
+    found.set_state(NAMES[0], ClaimState.READY)
+    found.settle()
+    found.pass_time(-5 * 3600)
+    found.settle()
+    found.pass_time(30 * 60 + 1)
+    assert all(wait.reason == "NodesGivenBack" for wait in found.settle().waits)
+
+
 def test_a_set_that_holds_nothing_has_no_deadline():
     found = world(3)
     found.settle()

@@ -577,9 +577,9 @@ def test_the_finalizer_stays_until_the_claims_are_gone_or_the_bound_has_passed()
 
 def test_a_jump_of_the_clock_back_puts_the_bound_off_no_further_than_from_the_jump():
     given = Given(changed(deleted(), deletion_timestamp="2026-01-01T06:00:00Z")).with_nodes()
-    given.reads.clock_jumped_at = NOW - timedelta(minutes=1)
+    given.reads.clock_steady_since = NOW - timedelta(minutes=1)
     assert given.plan().requeue_after == 14 * 60.0
-    given.reads.clock_jumped_at = NOW - timedelta(minutes=15)
+    given.reads.clock_steady_since = NOW - timedelta(minutes=15)
     assert given.plan().commit is not None
 
 

@@ -108,6 +108,11 @@ class Scene:
     def jumped(self, seconds_ago: float) -> Scene:
         """The clock has jumped."""
         self.reads.clock_jumped_at = NOW - timedelta(seconds=seconds_ago)
+        return self.started(seconds_ago)
+
+    def started(self, seconds_ago: float) -> Scene:
+        """The process has begun to lead, or its clock has jumped."""
+        self.reads.clock_steady_since = NOW - timedelta(seconds=seconds_ago)
         return self
 
     def says(self, status: JobStatus, **more: Any) -> Scene:

@@ -690,6 +690,19 @@ def test_a_deadline_that_a_jump_has_put_into_the_future_begins_at_the_jump():
     assert scene.plan(seconds=40).commit is not None
 
 
+def test_a_deadline_from_a_clock_that_was_ahead_before_the_start_begins_at_the_start():
+    started = {"startTime": rfc3339(NOW + HOUR)}
+    scene = running(status=started, activeDeadlineSeconds=60).says(JobStatus.RUNNING).started(20)
+    assert scene.plan().requeue_after == 40
+    assert scene.plan(seconds=40).commit is not None
+
+
+def test_a_lost_head_of_a_clock_that_was_ahead_is_waited_for_from_the_start():
+    status = {"jobStatusCheckFailureStartTime": rfc3339(NOW + HOUR)}
+    assert reported(Scene(status=status).with_cluster().started(89).plan())
+    assert is_head_lost(status_of(Scene(status=status).with_cluster().started(90).plan()))
+
+
 def test_workers_are_suspended_under_the_revision_that_was_seen():
     condition = {"jobStatus": "SUCCEEDED", "ttlSeconds": 0}
     rules = {"deletionRules": [{"policy": "DeleteWorkers", "condition": condition}]}

@@ -45,6 +45,7 @@ def test_an_owner_that_nobody_knows_has_nothing(book: Book):
     assert reads.consistency_warnings(UNKNOWN) == ()
     assert book.expectations.overdue_failures(UNKNOWN) == ()
     assert reads.clock_jumped_at is None
+    assert reads.clock_steady_since is None
 
 
 def test_T204_the_revision_of_an_owner_is_that_of_the_cache_of_its_namespace():

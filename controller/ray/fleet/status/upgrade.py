@@ -89,7 +89,7 @@ def _seconds_left(seen: FleetObservation, now: datetime) -> float:
     moments = [moment for copy in seen.wanted if copy.up_to_date for moment in copy.progressed]
     deadline = timedelta(seconds=seen.valid_goal.spec.strategy.progress_deadline_seconds)
     moves = (
-        counted_from(each, seen.clock_jumped_at, now)
+        counted_from(each, seen.clock_steady_since, now)
         for each in (_rolling_since(seen, now), *moments)
     )
     return (max(moves) + deadline - now).total_seconds()

@@ -16,11 +16,18 @@ class Deadlines:
     Args:
         now: the time of day.
         clock_jumped_at: the time of day after its last jump, None if there was none.
+        clock_steady_since: since when the clock has not jumped; None if that is unknown.
     """
 
-    def __init__(self, now: datetime, clock_jumped_at: datetime | None = None) -> None:
+    def __init__(
+        self,
+        now: datetime,
+        clock_jumped_at: datetime | None = None,
+        clock_steady_since: datetime | None = None,
+    ) -> None:
         self.now = now
         self._clock_jumped_at = clock_jumped_at
+        self._clock_steady_since = clock_steady_since
         self._next: datetime | None = None
 
     def reached(self, moment: datetime | None) -> bool:
@@ -37,8 +44,8 @@ class Deadlines:
         return start is not None and self.reached(self.counted_from(start) + span)
 
     def counted_from(self, start: datetime) -> datetime:
-        """`start`; the last jump of the clock if that has put it into the future."""
-        return counted_from(start, self._clock_jumped_at, self.now)
+        """Return `start`, unless only a clock that was ahead can have written it."""
+        return counted_from(start, self._clock_steady_since, self.now)
 
     def waited(self, start: datetime | None, span: timedelta) -> bool:
         """Return whether it was waited for `span` since `start`; False if there is no start.
@@ -52,13 +59,13 @@ class Deadlines:
         """`start`, or the last jump of the clock: what has passed before that is not known."""
         jump = self._clock_jumped_at
         if jump is None or jump <= start <= self.now:
-            return min(start, self.now)
+            return min(self.counted_from(start), self.now)
         return jump
 
     @property
     def untracked(self) -> Deadlines:
         """The same time; asking it does not affect `seconds_to_next`."""
-        return Deadlines(self.now, self._clock_jumped_at)
+        return Deadlines(self.now, self._clock_jumped_at, self._clock_steady_since)
 
     @property
     def seconds_to_next(self) -> float | None:

@@ -174,9 +174,9 @@ def test_a_jump_of_the_clock_back_puts_no_deadline_off():
     coming = member(0, NEW, ready=False, since=LONG_AGO)
     now = LONG_AGO - timedelta(hours=5)
     there = (*three(OLD, since=LONG_AGO), coming)
-    made = plan(obj, *there, now=now, clock_jumped_at=now - 100 * SECOND)
+    made = plan(obj, *there, now=now, clock_steady_since=now - 100 * SECOND)
     assert made.requeue_after == 500
-    made = plan(obj, *there, now=now, clock_jumped_at=now - 600 * SECOND)
+    made = plan(obj, *there, now=now, clock_steady_since=now - 600 * SECOND)
     assert condition(made, "Upgrading")[1] == STUCK
 
 

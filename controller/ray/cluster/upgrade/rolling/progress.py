@@ -32,10 +32,11 @@ def seconds_until_overdue(
     """Seconds until nothing has moved for too long; not positive if it is so.
 
     It moves when a new pod is created or becomes ready, when a pod begins to drain, and when the
-    update begins or is resumed. What a jump of the clock has put into the future was at the jump.
+    update begins or is resumed. What a clock that was ahead has written counts from when this one
+    is steady.
     """
-    jump = seen.clock_jumped_at
-    last = max(counted_from(each, jump, now) for each in _moves(seen, units, now))
+    steady = seen.clock_steady_since
+    last = max(counted_from(each, steady, now) for each in _moves(seen, units, now))
     deadline = timedelta(seconds=settings.progress_deadline_seconds)
     return (min(last, now) + deadline - now).total_seconds()
 

@@ -392,7 +392,7 @@ def test_a_jump_of_the_clock_back_puts_no_deadline_off():
     raw = rolling(1, progressDeadlineSeconds=600)
     seen = observed(raw, the_head(raw), old("a"), conditions=(upgrading(seconds=-18000),))
     for seconds, verdict in ((599, Verdict.ROLLING), (600, Verdict.PROGRESS_DEADLINE_EXCEEDED)):
-        jumped = replace(seen, clock_jumped_at=NOW - timedelta(seconds=seconds))
+        jumped = replace(seen, clock_steady_since=NOW - timedelta(seconds=seconds))
         assert decided(jumped).verdict is verdict
 
 
