@@ -192,9 +192,9 @@ class Reflector(Generic[T]):
     def _explain_fall_back(self, outcome: ReadOutcome, state: Listing) -> None:
         match outcome:
             case Silent(None):
-                why = "no event came"
+                why = "no event arrived"
             case Silent(quiet_for):
-                why = f"their end did not come, the last event was {quiet_for:.0f} s ago"
+                why = f"they did not end, the last event arrived {quiet_for:.0f} s ago"
             case Ended():
                 why = "the stream ended before the initial events did"
             case Broken(Expired()):

@@ -379,7 +379,7 @@ class TestFallingBack:
     @pytest.mark.parametrize(
         ("steps", "why"),
         [
-            ([Hang], "no event came"),
+            ([Hang], "no event arrived"),
             ([Pause(20), added("a", 1), Hang], "the last event was 60 s ago"),
             ([Pause(20), added("a", 1)], "the stream ended before"),
         ],

@@ -105,10 +105,10 @@ async def test_the_silence_of_a_server_that_sent_bookmarks_is_told(
 @pytest.mark.parametrize(
     ("steps", "why"),
     [
-        ([Hang], "no event came"),
+        ([Hang], "no event arrived"),
         (
             [Pause(20), added("a", 1), Hang],
-            "their end did not come, the last event was 60 s ago",
+            "they did not end, the last event arrived 60 s ago",
         ),
         ([Pause(20), added("a", 1)], "the stream ended before the initial events did"),
     ],
