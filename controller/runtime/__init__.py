@@ -3,9 +3,10 @@
 It knows no kind. A kind implements `kind.Kind`; `operator.Operator` puts everything together. The
 public modules, the only ones that other packages import (`make lint` checks it):
 
-- `reconcile.kind`, `reconcile.plan`: the interface of a kind, and the values that it returns.
-- `reconcile.finalizers`: patches that add and remove a finalizer.
-- `reconcile.external`: the interface of a system besides the API server.
+- `kind`, `plan`: the interface of a kind, and the values that it returns.
+- `external`: the interface of a system besides the API server.
+- `reconcile.finalizers`, `reconcile.status.commit`: patches that are sent before their effects.
+- `reconcile.definitions`: what an installed definition lacks of the fields that a kind needs.
 - `leaderelection.election`: the interfaces of an election and of the fence before each write.
 - `leaderelection`: a lease, and a candidate for it on a thread of its own.
 - `debug`: sections of the debug page, and its shape.

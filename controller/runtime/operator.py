@@ -39,8 +39,8 @@ from controller.runtime.plan import Event
 from controller.runtime.reconcile.controller import Controller
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.resolver import ExpectationResolver
-from controller.runtime.reconcile.writer import Writer
+from controller.runtime.reconcile.writes.resolver import ExpectationResolver
+from controller.runtime.reconcile.writes.writer import Writer
 from controller.runtime.settings import parse_address
 from controller.runtime.time_of_day import TimeOfDay
 from informers.prometheus import InformerCollector, InformerLabels

@@ -19,7 +19,7 @@ from controller.runtime.errors import ManagerMisuse, Terminal
 from controller.runtime.kind import Owned
 from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan, Replace
-from controller.runtime.reconcile.writer import Writer
+from controller.runtime.reconcile.writes.writer import Writer
 from controller.runtime.settings import Settings
 from informers import Tombstone
 from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, Refused, Rule

@@ -22,7 +22,7 @@ from controller.runtime.expectations.owners import Owner
 from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
 from controller.runtime.reconcile.executor import BATCH, Executor, PlanExecution, Result
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writer import WriteOutcome, Writer
+from controller.runtime.reconcile.writes.writer import WriteOutcome, Writer
 from informers import Store
 from informers.events import Replaced
 from tests.faults.faulty_transport import (

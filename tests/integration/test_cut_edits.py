@@ -19,7 +19,7 @@ from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.job import RayJobKind
-from controller.runtime.reconcile.cut_edits import CONFIRM_GENERATION, PRUNED_GENERATION
+from controller.runtime.reconcile.definitions.cut_edits import CONFIRM_GENERATION, PRUNED_GENERATION
 from tests.integration.definitions import (
     RAYCRONJOBS_CRD,
     RAYJOBS_CRD,

@@ -25,7 +25,7 @@ from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.cronjob import RayCronJobKind
-from controller.runtime.reconcile.cut_edits import CONFIRM_GENERATION, PRUNED_GENERATION
+from controller.runtime.reconcile.definitions.cut_edits import CONFIRM_GENERATION, PRUNED_GENERATION
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.fleets import Fleets

@@ -21,7 +21,7 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.runtime.plan import Target
-from controller.runtime.reconcile.definition_guard import is_about_cut_edit
+from controller.runtime.reconcile.definitions.definition_guard import is_about_cut_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

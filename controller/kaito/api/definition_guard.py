@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.runtime.plan import Event, Plan
-from controller.runtime.reconcile import definition_guard
-from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL
+from controller.runtime.reconcile.definitions import definition_guard
+from controller.runtime.reconcile.definitions.installed_definition import EVENT_INTERVAL
 
 if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
-    from controller.runtime.reconcile.installed_definition import InstalledDefinition
+    from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 
 def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | None:

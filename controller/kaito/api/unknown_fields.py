@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.unknown_fields import UnknownField, unknown_fields
-from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
+from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

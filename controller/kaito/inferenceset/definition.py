@@ -12,7 +12,7 @@ from typing import Final
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.relied_on import INFERENCE_FIELDS, NODE_FIELDS, WORKSPACE_FIELDS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.runtime.reconcile.installed_definition import (
+from controller.runtime.reconcile.definitions.installed_definition import (
     DefinitionReader,
     DefinitionsReader,
     remedy,

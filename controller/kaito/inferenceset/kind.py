@@ -19,7 +19,7 @@ from controller.kaito.inferenceset.settings import InferenceSetSettings
 from controller.kaito.inferenceset.status import current_status
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import Owned
-from controller.runtime.reconcile.definition_guard import remember
+from controller.runtime.reconcile.definitions.definition_guard import remember
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -19,7 +19,7 @@ from controller.kaito.inferenceset.observation import (
 from controller.kaito.workloads import base_image, server_image
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import OWNER_INDEX
-from controller.runtime.reconcile.definition_guard import believed
+from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from controller.kaito.inferenceset.settings import InferenceSetSettings
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader
-    from controller.runtime.reconcile.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions.installed_definition import DefinitionsReader
+    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,10 @@ from controller.apimachinery.problem import Problem
 from controller.kaito.api.failed_write import what_failed
 from controller.kaito.inferenceset.report import AGGREGATED_METRIC, BENCHMARK, SET_READY, report
 from controller.runtime.plan import Event, StatusPatch
-from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
+from controller.runtime.reconcile.definitions.unknown_fields import (
+    set_fields_known,
+    unknown_field_events,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

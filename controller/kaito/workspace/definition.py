@@ -12,7 +12,7 @@ from typing import Final
 
 from controller.kaito.api.relied_on import WORKSPACE_FIELDS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.runtime.reconcile.installed_definition import DefinitionReader, remedy
+from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader, remedy
 
 RELIED_ON: Final = (
     *WORKSPACE_FIELDS,

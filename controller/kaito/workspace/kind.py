@@ -17,7 +17,7 @@ from controller.kaito.workspace.plan import plan_workspace
 from controller.kaito.workspace.settings import WorkspaceSettings
 from controller.kaito.workspace.status.current_status import current_status
 from controller.kaito.workspace.watches import watches
-from controller.runtime.reconcile.definition_guard import remember
+from controller.runtime.reconcile.definitions.definition_guard import remember
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -9,7 +9,7 @@ from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.kaito.provisioning.pool_decision import ObservedNodeClass
 from controller.kaito.workspace.settings import WorkspaceSettings
-from controller.runtime.reconcile.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -34,7 +34,7 @@ from controller.kaito.workspace.observation import (
 )
 from controller.kaito.workspace.observe_pool import observe_pool, serves_pools
 from controller.kaito.workspace.observe_workload import observe_workload
-from controller.runtime.reconcile.definition_guard import believed
+from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from controller.kaito.workspace.settings import WorkspaceSettings
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader
-    from controller.runtime.reconcile.installed_definition import DefinitionReader
-    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader
+    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 _CLAIM_SCOPE: Final = "claim/"
 

@@ -12,13 +12,13 @@ import msgspec
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
 from controller.ray.cluster.pod_to_delete import DeletionCause
-from controller.runtime.reconcile.installed_definition import DefinitionReader
+from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.apimachinery.object_schema import ObjectSchema
-    from controller.runtime.reconcile.installed_definition import InstalledDefinition
+    from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 _GROUPS: Final = "spec.workerGroupSpecs"
 RELIED_ON: Final[Mapping[str, frozenset[DeletionCause]]] = {

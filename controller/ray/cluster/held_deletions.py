@@ -42,7 +42,7 @@ from controller.ray.cluster.rollout import Verdict
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
 from controller.ray.cluster.workers.writes import workers_to_delete
 from controller.runtime.plan import Delete
-from controller.runtime.reconcile.installed_definition import REMEDY
+from controller.runtime.reconcile.definitions.installed_definition import REMEDY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from controller.apimachinery.custom_object import conditions_of
 from controller.ray.cluster.observed_children import ObservedChildren
 from controller.ray.cluster.observed_cleanup import Cleanup
 from controller.ray.cluster.ray_view import RayView
-from controller.runtime.reconcile.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import Dashboards
     from controller.ray.settings import ClusterSettings
     from controller.runtime.kind import CacheReader
-    from controller.runtime.reconcile.installed_definition import DefinitionReader
-    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader
+    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,10 @@ from controller.ray.cluster.workers.missing_pods import find_missing_pods
 from controller.ray.cluster.workers.writes import create_workers, delete_workers
 from controller.ray.head.identity import HEAD_SCOPE
 from controller.runtime.plan import NOTHING, Event, Lookup, Plan, stages_of
-from controller.runtime.reconcile.definition_guard import wait_for_definition, what_is_awaited
+from controller.runtime.reconcile.definitions.definition_guard import (
+    wait_for_definition,
+    what_is_awaited,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

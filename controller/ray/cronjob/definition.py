@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Final
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.relied_on import job_fields
-from controller.runtime.reconcile.installed_definition import DefinitionReader, DefinitionsReader
+from controller.runtime.reconcile.definitions.installed_definition import (
+    DefinitionReader,
+    DefinitionsReader,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

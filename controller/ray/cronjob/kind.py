@@ -16,7 +16,7 @@ from controller.ray.cronjob.plan import plan_cron_job, status_after_failures
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, cron_job_keys
 from controller.ray.cronjob.settings import CronJobSettings
 from controller.runtime.kind import Owned
-from controller.runtime.reconcile.definition_guard import remember
+from controller.runtime.reconcile.definitions.definition_guard import remember
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -11,7 +11,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observation import SCOPE, CronJobObservation
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, JobRun
 from controller.runtime.kind import OWNER_INDEX
-from controller.runtime.reconcile.definition_guard import believed
+from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
     from controller.apimachinery.memo import SpecificationMemo
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.runtime.kind import CacheReader
-    from controller.runtime.reconcile.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions.installed_definition import DefinitionsReader
+    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 
 def observe_cron_job(

@@ -26,7 +26,10 @@ from controller.ray.cronjob.runs import RunPhase, job_name
 from controller.ray.cronjob.status import cron_job_status
 from controller.ray.cronjob.timing import read_timing
 from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, Target
-from controller.runtime.reconcile.definition_guard import is_left_as_it_is, leave_as_it_is
+from controller.runtime.reconcile.definitions.definition_guard import (
+    is_left_as_it_is,
+    leave_as_it_is,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

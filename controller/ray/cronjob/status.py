@@ -9,7 +9,10 @@ from controller.apimachinery.timestamps import rfc3339, time_of
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.runs import RunPhase
 from controller.runtime.plan import StatusPatch
-from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
+from controller.runtime.reconcile.definitions.unknown_fields import (
+    set_fields_known,
+    unknown_field_events,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime

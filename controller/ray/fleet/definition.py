@@ -11,7 +11,10 @@ from typing import Final
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.relied_on import CLUSTER_FIELDS
-from controller.runtime.reconcile.installed_definition import DefinitionReader, DefinitionsReader
+from controller.runtime.reconcile.definitions.installed_definition import (
+    DefinitionReader,
+    DefinitionsReader,
+)
 
 _CLUSTER: Final = (*CLUSTER_FIELDS, "workerGroupSpecs.maxReplicas", "suspend")
 RELIED_ON: Final = (

@@ -13,7 +13,7 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.fleet.condition_types import UPGRADING
 from controller.ray.pods.template_hash import is_outdated
-from controller.runtime.reconcile.installed_definition import REMEDY
+from controller.runtime.reconcile.definitions.installed_definition import REMEDY
 
 if TYPE_CHECKING:
     from controller.ray.fleet.observation import FleetObservation

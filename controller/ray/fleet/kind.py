@@ -18,7 +18,7 @@ from controller.ray.fleet.settings import FleetSettings
 from controller.ray.fleet.status.current_status import current_status
 from controller.ray.fleet.template import template_hash
 from controller.runtime.kind import Owned
-from controller.runtime.reconcile.definition_guard import is_left_as_it_is, remember
+from controller.runtime.reconcile.definitions.definition_guard import is_left_as_it_is, remember
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -16,7 +16,7 @@ from controller.ray.fleet.observation import SCOPE, FleetObservation
 from controller.ray.fleet.template import copy_name, index_of
 from controller.ray.pods.template_hash import is_outdated
 from controller.runtime.kind import OWNER_INDEX
-from controller.runtime.reconcile.definition_guard import believed
+from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from controller.ray.api.rayclusterfleet import RayClusterFleet
     from controller.ray.fleet.observation import FleetGoal
     from controller.runtime.kind import CacheReader, CreateError
-    from controller.runtime.reconcile.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions.installed_definition import DefinitionsReader
+    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from controller.ray.fleet.status.current_status import current_status
 from controller.ray.fleet.status.upgrade import seconds_to_deadline
 from controller.ray.fleet.writes import create_copies, delete_copies, update_copies
 from controller.runtime.plan import NOTHING, Plan, stages_of
-from controller.runtime.reconcile.definition_guard import leave_as_it_is
+from controller.runtime.reconcile.definitions.definition_guard import leave_as_it_is
 
 if TYPE_CHECKING:
     from datetime import datetime

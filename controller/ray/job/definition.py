@@ -15,8 +15,11 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.relied_on import job_fields
 from controller.ray.job.states import State
 from controller.runtime.plan import Event, Plan
-from controller.runtime.reconcile import definition_guard
-from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL, DefinitionReader
+from controller.runtime.reconcile.definitions import definition_guard
+from controller.runtime.reconcile.definitions.installed_definition import (
+    EVENT_INTERVAL,
+    DefinitionReader,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

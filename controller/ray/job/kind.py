@@ -19,7 +19,7 @@ from controller.ray.job.settings import JobSettings
 from controller.ray.job.state_machine.deadlines import Deadlines
 from controller.ray.job.status.current_status import current_status
 from controller.ray.job.watches import WATCHES
-from controller.runtime.reconcile.definition_guard import believed, remember
+from controller.runtime.reconcile.definitions.definition_guard import believed, remember
 
 if TYPE_CHECKING:
     from datetime import datetime

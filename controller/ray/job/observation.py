@@ -11,7 +11,7 @@ from controller.ray.api import labels
 from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.states import State
 from controller.ray.job.submitter.state import NO_SUBMITTER, SubmitterState
-from controller.runtime.reconcile.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.job.settings import JobSettings
     from controller.runtime.kind import CacheReader, CreateError
-    from controller.runtime.reconcile.installed_definition import DefinitionReader
-    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader
+    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,10 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.api.relied_on import CLUSTER_FIELDS
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.runtime.reconcile.installed_definition import DefinitionReader, DefinitionsReader
+from controller.runtime.reconcile.definitions.installed_definition import (
+    DefinitionReader,
+    DefinitionsReader,
+)
 
 _CLUSTER: Final = (*CLUSTER_FIELDS, "workerGroupSpecs.maxReplicas")
 _ROLLOUT: Final = (

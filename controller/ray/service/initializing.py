@@ -15,7 +15,7 @@ from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.cluster.writes import delete_replaced
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.runtime.plan import Event, Plan
-from controller.runtime.reconcile.status_commit import status_commit
+from controller.runtime.reconcile.status.commit import status_commit
 
 if TYPE_CHECKING:
     from datetime import datetime

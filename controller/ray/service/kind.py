@@ -19,7 +19,7 @@ from controller.ray.service.settings import ServiceSettings
 from controller.ray.service.status.current_status import current_status
 from controller.ray.service.stored_config import read_config
 from controller.ray.service.watches import WATCHES
-from controller.runtime.reconcile.definition_guard import is_left_as_it_is, remember
+from controller.runtime.reconcile.definitions.definition_guard import is_left_as_it_is, remember
 
 if TYPE_CHECKING:
     from datetime import datetime

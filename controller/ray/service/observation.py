@@ -10,7 +10,7 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api.pod_state import is_head
 from controller.ray.dashboard import ProbeObservation
 from controller.ray.service.cluster_identity import Origin
-from controller.runtime.reconcile.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

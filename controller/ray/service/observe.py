@@ -33,7 +33,7 @@ from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.stored_config import UnreadableConfig
 from controller.ray.service.traffic.routing import observe_routing
 from controller.ray.service.traffic.services import former_services, stable_services
-from controller.runtime.reconcile.definition_guard import believed
+from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from controller.ray.service.settings import ServiceSettings
     from controller.ray.service.stored_config import StoredConfig
     from controller.runtime.kind import CacheReader, CreateError
-    from controller.runtime.reconcile.installed_definition import DefinitionsReader
-    from controller.runtime.reconcile.unknown_fields import UnknownFieldFinder
+    from controller.runtime.reconcile.definitions.installed_definition import DefinitionsReader
+    from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 
 @dataclass(frozen=True, slots=True)

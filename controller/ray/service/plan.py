@@ -50,7 +50,7 @@ from controller.ray.service.status.facts import cluster_facts, collect_facts, se
 from controller.ray.service.status.transition import transition_patch
 from controller.ray.service.suspension import is_suspending, plan_suspension
 from controller.runtime.plan import NOTHING, Plan, Target, stages_of
-from controller.runtime.reconcile.definition_guard import leave_as_it_is
+from controller.runtime.reconcile.definitions.definition_guard import leave_as_it_is
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from controller.ray.service.condition_types import (
 )
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.runtime.plan import Event, Plan, StatusPatch
-from controller.runtime.reconcile.status_commit import status_commit
-from controller.runtime.reconcile.unknown_fields import set_fields_known
+from controller.runtime.reconcile.definitions.unknown_fields import set_fields_known
+from controller.runtime.reconcile.status.commit import status_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

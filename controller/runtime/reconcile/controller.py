@@ -23,7 +23,7 @@ from controller.runtime.kind import Observation
 from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.executor import FAILED_READ, PlanExecution, PlanOutcome, Result
-from controller.runtime.reconcile.status_echoes import StatusEchoes
+from controller.runtime.reconcile.status.echoes import StatusEchoes
 from workqueue import LOW_PRIORITY, Backoff, Workers, WorkQueue
 
 if TYPE_CHECKING:

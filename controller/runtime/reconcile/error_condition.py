@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import READY, ConditionSet
 from controller.runtime.plan import StatusPatch
-from controller.runtime.reconcile.status_changes import conditions_in, stored_status
+from controller.runtime.reconcile.status.changes import conditions_in, stored_status
 
 if TYPE_CHECKING:
     from datetime import datetime

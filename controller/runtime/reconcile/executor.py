@@ -25,15 +25,15 @@ from controller.runtime.plan import (
     subresource_of,
     verb_of,
 )
-from controller.runtime.reconcile.contested import CONTESTED_REASON, with_contested
-from controller.runtime.reconcile.failed_groups import FailedGroups
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
-from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repair, Repairs
-from controller.runtime.reconcile.slow_start import SlowStart
-from controller.runtime.reconcile.status_changes import changes_a_verdict, stored_status
-from controller.runtime.reconcile.status_decision import StatusDecisions
-from controller.runtime.reconcile.unwritable import UnwritableObjects
-from controller.runtime.reconcile.writer import WriteOutcome, WriteResult
+from controller.runtime.reconcile.repairs.contested import CONTESTED_REASON, with_contested
+from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repair, Repairs
+from controller.runtime.reconcile.status.changes import changes_a_verdict, stored_status
+from controller.runtime.reconcile.status.decision import StatusDecisions
+from controller.runtime.reconcile.writes.failed_groups import FailedGroups
+from controller.runtime.reconcile.writes.slow_start import SlowStart
+from controller.runtime.reconcile.writes.unwritable import UnwritableObjects
+from controller.runtime.reconcile.writes.writer import WriteOutcome, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.plan import Failure, PhaseDuration, Plan, Write
-    from controller.runtime.reconcile.slow_start import SlowStartGroup
-    from controller.runtime.reconcile.writer import Writer
+    from controller.runtime.reconcile.writes.slow_start import SlowStartGroup
+    from controller.runtime.reconcile.writes.writer import Writer
 
 BATCH = 64
 """Maximum writes of one reconcile; the next reconcile carries out the rest of the plan."""

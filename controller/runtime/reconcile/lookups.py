@@ -10,15 +10,15 @@ from controller.kube.resources import PODS
 from controller.runtime.expectations.cache_barrier import PAGE_SIZE
 from controller.runtime.kind import LogText
 from controller.runtime.plan import LiveList, LogTail, Lookup, Target
-from controller.runtime.reconcile.field_managers import SOMEBODY, other_writer
-from controller.runtime.reconcile.repairs import WHOLE
+from controller.runtime.reconcile.repairs.field_managers import SOMEBODY, other_writer
+from controller.runtime.reconcile.repairs.repairs import WHOLE
 
 if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
-    from controller.runtime.reconcile.repairs import Path
+    from controller.runtime.reconcile.repairs.repairs import Path
 
 
 async def read_live(client: Client, target: Target) -> KubeObject | None:

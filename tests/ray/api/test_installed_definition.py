@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.object_schema import ObjectSchema
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.installed_definition import InstalledDefinition
+    from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 KUBERAY_CRDS = Path(
     os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[4] / "shared" / "crds")

@@ -30,7 +30,7 @@ from controller.ray.dashboard import CommandExpired, CommandRefused
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 from controller.ray.pods.template_hash import UNKNOWN
 from controller.runtime.plan import MergePatch
-from controller.runtime.reconcile.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
     answering,

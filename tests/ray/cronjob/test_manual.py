@@ -11,7 +11,7 @@ import yaml
 from controller.ray.api.definitions.crds import raycronjob_definition
 from controller.ray.api.validation.cronjob import INVALID
 from controller.ray.cronjob import ready_condition
-from controller.runtime.reconcile.cut_edits import SPEC_PRUNED
+from controller.runtime.reconcile.definitions.cut_edits import SPEC_PRUNED
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "raycronjob.md").read_text()

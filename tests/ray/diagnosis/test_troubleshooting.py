@@ -7,7 +7,7 @@ from pathlib import Path
 
 from controller.ray.api.validation.cluster import INVALID_SPEC_REASON
 from controller.ray.diagnosis.reasons import REASONS, Severity
-from controller.runtime.reconcile.cut_edits import SPEC_PRUNED
+from controller.runtime.reconcile.definitions.cut_edits import SPEC_PRUNED
 from controller.runtime.reconcile.executor import FAILED_READ
 
 MANUAL = Path(__file__).parents[3] / "docs" / "troubleshooting.md"

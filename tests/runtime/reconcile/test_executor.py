@@ -28,7 +28,7 @@ from controller.runtime.plan import (
 )
 from controller.runtime.reconcile.executor import Executor, PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writer import WriteOutcome, Writer
+from controller.runtime.reconcile.writes.writer import WriteOutcome, Writer
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import (
     OWNER,

@@ -29,10 +29,10 @@ from controller.runtime.reconcile.executor import (
     PlanOutcome,
     Result,
 )
-from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repairs
-from controller.runtime.reconcile.status_decision import MESSAGE_INTERVAL, UNWRITTEN_INTERVAL
-from controller.runtime.reconcile.unwritable import FAILED_UPDATE
-from controller.runtime.reconcile.writer import WriteOutcome, WriteResult
+from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repairs
+from controller.runtime.reconcile.status.decision import MESSAGE_INTERVAL, UNWRITTEN_INTERVAL
+from controller.runtime.reconcile.writes.unwritable import FAILED_UPDATE
+from controller.runtime.reconcile.writes.writer import WriteOutcome, WriteResult
 from tests.runtime.kit import NOW, OWNER, create, delete, patch, status_error, target
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 

@@ -41,7 +41,10 @@ from controller.kaito.workspace.status.resources import (
 from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
 from controller.kaito.workspace.workload import workload_step
 from controller.runtime.plan import Create, Event, StatusPatch, verb_of
-from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
+from controller.runtime.reconcile.definitions.unknown_fields import (
+    set_fields_known,
+    unknown_field_events,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -45,8 +45,11 @@ from controller.ray.cluster.upgrade.rolling.stamps import hides_an_edit
 from controller.ray.diagnosis.writes import failure_message
 from controller.ray.head.identity import is_of_pods
 from controller.runtime.plan import Create, Delete, Event, StatusPatch
-from controller.runtime.reconcile.installed_definition import DEFINITION_COMPLETE
-from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
+from controller.runtime.reconcile.definitions.installed_definition import DEFINITION_COMPLETE
+from controller.runtime.reconcile.definitions.unknown_fields import (
+    set_fields_known,
+    unknown_field_events,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -18,7 +18,10 @@ from controller.ray.fleet.held_changes import held_changes
 from controller.ray.fleet.status.first_cause import first_cause
 from controller.ray.fleet.status.upgrade import outdated_copies, upgrade_event, upgrade_state
 from controller.runtime.plan import Event, StatusPatch
-from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
+from controller.runtime.reconcile.definitions.unknown_fields import (
+    set_fields_known,
+    unknown_field_events,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

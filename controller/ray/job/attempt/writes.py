@@ -21,7 +21,7 @@ from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
-from controller.runtime.reconcile.status_commit import status_commit
+from controller.runtime.reconcile.status.commit import status_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

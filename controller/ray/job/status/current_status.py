@@ -20,7 +20,10 @@ from controller.ray.job.status.messages import LONGEST_MESSAGE
 from controller.ray.job.status.readiness import job_readiness
 from controller.ray.job.status.redaction import excerpt
 from controller.runtime.plan import Event, StatusPatch
-from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
+from controller.runtime.reconcile.definitions.unknown_fields import (
+    set_fields_known,
+    unknown_field_events,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,7 +22,7 @@ from controller.ray.job.status.messages import failure_message
 from controller.ray.job.status.readiness import JobReadiness
 from controller.ray.job.status.redaction import last_lines
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.status_commit import status_commit
+from controller.runtime.reconcile.status.commit import status_commit
 
 if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation

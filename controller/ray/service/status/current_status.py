@@ -18,7 +18,10 @@ from controller.ray.service.status.readiness import ServiceCause, cause_of, firs
 from controller.ray.service.status.shares_text import shares_text
 from controller.ray.service.traffic.routing import routing_problem
 from controller.runtime.plan import Event, StatusPatch
-from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
+from controller.runtime.reconcile.definitions.unknown_fields import (
+    set_fields_known,
+    unknown_field_events,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -22,7 +22,7 @@ from controller.ray.service.rollout.steps import (
     SetPendingWeight,
 )
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.status_commit import status_commit
+from controller.runtime.reconcile.status.commit import status_commit
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -15,7 +15,10 @@ from controller.ray.dashboard import JobStatus
 from controller.ray.job.status.held_edit import held_edit_status
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Delete, Failure, Target
-from controller.runtime.reconcile.unknown_fields import set_fields_known, unknown_field_events
+from controller.runtime.reconcile.definitions.unknown_fields import (
+    set_fields_known,
+    unknown_field_events,
+)
 from tests.ray.cluster.support import NOW, pod
 from tests.ray.job.scenes import CLUSTER, Scene, running
 

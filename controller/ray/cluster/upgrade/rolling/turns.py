@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.conditions import ConditionSet, find_condition
 from controller.ray.api.cluster_condition_types import GROUPS_UPGRADING
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.runtime.reconcile.status_commit import status_commit
+from controller.runtime.reconcile.status.commit import status_commit
 
 if TYPE_CHECKING:
     from collections.abc import Collection

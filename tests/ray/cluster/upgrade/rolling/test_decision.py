@@ -15,7 +15,7 @@ from controller.ray.cluster.revision_history import RevisionHistory
 from controller.ray.cluster.rollout import Rollout, Verdict
 from controller.ray.pods.template_hash import template_digest
 from controller.ray.rolling import Moves
-from controller.runtime.reconcile.installed_definition import InstalledDefinition
+from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
     IMAGE,

@@ -8,7 +8,7 @@ import pytest
 
 from controller.kube.objects import KubeObject, ObjectMeta, View
 from controller.runtime.reconcile.error_condition import error_status
-from controller.runtime.reconcile.status_changes import (
+from controller.runtime.reconcile.status.changes import (
     changes_a_verdict,
     changes_only_messages,
     conditions_in,

@@ -16,7 +16,7 @@ from controller.kube.errors import KubeError
 from controller.runtime.expectations.turns import BACKOFF, ResolverTurns
 from controller.runtime.plan import Create, Delete, Target
 from controller.runtime.reconcile.lookups import read_live
-from controller.runtime.reconcile.writer import WriteOutcome
+from controller.runtime.reconcile.writes.writer import WriteOutcome
 from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.plan import Write
-    from controller.runtime.reconcile.writer import Writer
+    from controller.runtime.reconcile.writes.writer import Writer
     from workqueue import Clock
 
 CONCURRENCY = 8

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import find_condition, stored_message
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.cut_edits import (
+from controller.runtime.reconcile.definitions.cut_edits import (
     CutEdit,
     ReadGenerations,
     marked_edit,

@@ -6,7 +6,7 @@ from typing import Any
 
 from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import StatusPatch
-from controller.runtime.reconcile.status_decision import (
+from controller.runtime.reconcile.status.decision import (
     MESSAGE_INTERVAL,
     UNWRITTEN_INTERVAL,
     StatusDecision,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.kube.objects import KubeObject, ObjectMeta
-from controller.runtime.reconcile.status_echoes import StatusEchoes
+from controller.runtime.reconcile.status.echoes import StatusEchoes
 
 
 def at(revision: str, *, generation: int = 1) -> KubeObject:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.plan import Failure, Plan, Target
-from controller.runtime.reconcile.failed_groups import FailedGroups
+from controller.runtime.reconcile.writes.failed_groups import FailedGroups
 from tests.runtime.kit import create, delete, patch, target
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from controller.apimachinery.custom_object import CustomObject
 from controller.kube.resources import Resource
-from controller.runtime.reconcile.cut_edits import (
+from controller.runtime.reconcile.definitions.cut_edits import (
     CONFIRM_GENERATION,
     PRUNED_GENERATION,
     SPEC_PRUNED,
@@ -20,7 +20,7 @@ from controller.runtime.reconcile.cut_edits import (
 )
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.cut_edits import CutEdit
+    from controller.runtime.reconcile.definitions.cut_edits import CutEdit
 
 WIDGETS = Resource("test.dev", "v1", "widgets", "Widget", CustomObject)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.runtime.reconcile.repairs import Path
+    from controller.runtime.reconcile.repairs.repairs import Path
 
 SOMEBODY: Final = "another writer"
 """The words for a writer whose name is unknown."""

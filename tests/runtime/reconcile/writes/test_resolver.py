@@ -16,8 +16,8 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.plan import Failure
-from controller.runtime.reconcile.resolver import CONCURRENCY, ExpectationResolver
-from controller.runtime.reconcile.writer import Writer
+from controller.runtime.reconcile.writes.resolver import CONCURRENCY, ExpectationResolver
+from controller.runtime.reconcile.writes.writer import Writer
 from tests.runtime.kit import (
     OWNER,
     Book,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.timestamps import without_times
-from controller.runtime.reconcile.status_changes import (
+from controller.runtime.reconcile.status.changes import (
     changes_only_messages,
     keep_messages,
     stored_status,

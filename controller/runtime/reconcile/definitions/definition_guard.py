@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from controller.runtime.plan import Event, Plan
-from controller.runtime.reconcile.cut_edits import SPEC_PRUNED
-from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL
+from controller.runtime.reconcile.definitions.cut_edits import SPEC_PRUNED
+from controller.runtime.reconcile.definitions.installed_definition import EVENT_INTERVAL
 
 if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import KubeObject
     from controller.runtime.plan import MergePatch
-    from controller.runtime.reconcile.installed_definition import InstalledDefinition
+    from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 T = TypeVar("T")
 

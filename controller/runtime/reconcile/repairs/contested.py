@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from controller.runtime.reconcile.repairs import Repair
+    from controller.runtime.reconcile.repairs.repairs import Repair
 
 CONTESTED_REASON: Final = "FieldContested"
 """Reason of its event."""

@@ -14,8 +14,8 @@ from controller.apimachinery.object_schema import ObjectSchema, SchemaNode
 from controller.kube.resources import Resource
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.cut_edits import PRUNED_GENERATION, ReadGenerations
-from controller.runtime.reconcile.installed_definition import (
+from controller.runtime.reconcile.definitions.cut_edits import PRUNED_GENERATION, ReadGenerations
+from controller.runtime.reconcile.definitions.installed_definition import (
     DEFINITION_COMPLETE,
     REMEDY,
     DefinitionReader,

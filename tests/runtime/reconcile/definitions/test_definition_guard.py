@@ -9,15 +9,18 @@ import pytest
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import Plan
-from controller.runtime.reconcile.cut_edits import SPEC_PRUNED, CutEdit, ReadGenerations
-from controller.runtime.reconcile.definition_guard import (
+from controller.runtime.reconcile.definitions.cut_edits import SPEC_PRUNED, CutEdit, ReadGenerations
+from controller.runtime.reconcile.definitions.definition_guard import (
     believed,
     is_about_cut_edit,
     is_left_as_it_is,
     leave_as_it_is,
     remember,
 )
-from controller.runtime.reconcile.installed_definition import EVENT_INTERVAL, InstalledDefinition
+from controller.runtime.reconcile.definitions.installed_definition import (
+    EVENT_INTERVAL,
+    InstalledDefinition,
+)
 from tests.runtime.kit import child
 
 CUT = CutEdit(CONFIG_MAPS, child(), "spec.suspend", marked=False)

@@ -1,0 +1,1 @@
+"""Fields that the installed definition of a kind lacks, and the objects that need them."""

@@ -1,0 +1,1 @@
+"""Repairs of objects and fields on which another writer disagrees."""

@@ -1,0 +1,1 @@
+"""The status of an object, and the decision whether it is written."""

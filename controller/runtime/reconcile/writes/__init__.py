@@ -1,0 +1,1 @@
+"""Single writes: sent, found out about, repeated in turns, and given up."""
