@@ -380,7 +380,7 @@ class TestFallingBack:
         ("steps", "why"),
         [
             ([Hang], "no event arrived"),
-            ([Pause(20), added("a", 1), Hang], "the last event was 60 s ago"),
+            ([Pause(20), added("a", 1), Hang], "the last event arrived 60 s ago"),
             ([Pause(20), added("a", 1)], "the stream ended before"),
         ],
     )
