@@ -11,6 +11,7 @@ from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster.confirmation import confirmation_of
 from controller.ray.dashboard import JobStatus
+from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 from tests.ray.dashboard.simulated import NEVER, Course, Fault
@@ -223,6 +224,27 @@ async def test_a_worker_that_is_lost_in_the_middle_is_made_up_for() -> None:
         await rolling.completes()
         await world.settle(30)
         assert len(rolling.workers()) == 3
+
+
+async def test_while_no_status_can_be_stored_nothing_is_replaced_but_a_lost_worker_is() -> None:
+    async with a_cluster(2) as rolling:
+        world = rolling.world
+        (operator,) = world.operators
+        refused = ErrorResponse(403, "Forbidden", "no status for anybody")
+        rule = Rule(refused, "rayclusters.ray.io", frozenset({"patch"}))
+        operator.transport.rules.append(rule)
+        lost, kept = rolling.workers()
+        await rolling.edit("new")
+        await world.settle(60)
+        assert uids(rolling.workers()) == uids([lost, kept])
+        rolling.referee.spared.add(lost.metadata.name)
+        await world.user.delete(PODS, world.namespace, lost.metadata.name)
+        await world.settle(60)
+        assert len(rolling.workers()) == 2
+        assert kept.metadata.uid in uids(rolling.workers())
+        operator.transport.rules.remove(rule)
+        await rolling.completes()
+        assert not {kept.metadata.uid} & uids(rolling.workers())
 
 
 async def test_replicas_of_several_hosts_are_replaced_whole() -> None:

@@ -38,7 +38,6 @@ from controller.ray.cluster.upgrade.history import history_writes
 from controller.ray.cluster.upgrade.rolling.decision import with_rollout
 from controller.ray.cluster.upgrade.rolling.drains import drain_writes, with_ray
 from controller.ray.cluster.upgrade.rolling.stamps import stamp_writes
-from controller.ray.cluster.upgrade.rolling.turns import record_turns
 from controller.ray.cluster.workers.missing_pods import find_missing_pods
 from controller.ray.cluster.workers.writes import create_workers, delete_workers
 from controller.ray.head.identity import HEAD_SCOPE
@@ -110,7 +109,7 @@ def _plan_without_status(
     plan = _build(seen, desired, settings, now)
     return replace(
         plan,
-        commit=change_finalizer(seen, desired, settings) or record_turns(seen, now),
+        commit=change_finalizer(seen, desired, settings),
         independent=() if plan.lookups else tuple(_repairs(seen, desired, settings, now)),
         events=(*_warnings(seen, desired), *child_events(seen)),
         requeue_after=_seconds_until_unblocked(seen, now),

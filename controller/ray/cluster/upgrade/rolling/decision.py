@@ -159,13 +159,13 @@ class _Decision:
             verdict in HELD or self.conflicts or self._in_doubt or self._awaits_writes()
         )
         at_a_time = self.settings.max_parallel_groups if permitted else 0
-        groups = [each.group for each in self.units]
-        turns = take_turns(groups, at_a_time, recorded_turns(self.seen))
+        recorded = recorded_turns(self.seen)
+        turns = take_turns([each.group for each in self.units], at_a_time, recorded)
         return Rollout(
             self.settings,
             verdict,
             cause,
-            {each.group.name: self._group(each, turns.now) for each in self.units},
+            {each.group.name: self._group(each, turns.now & recorded) for each in self.units},
             self.head_is_outdated,
             replaces_head=permitted and not turns.begun and self._head_is_due(),
             seconds_left=self._seconds_left(verdict),

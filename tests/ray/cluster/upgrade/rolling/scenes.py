@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import RayCluster, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.ray_view import ASSUMED, RayView
 from controller.ray.cluster.upgrade.rolling.decision import decide, with_rollout
+from controller.ray.cluster.upgrade.rolling.turns import set_turns
 from controller.ray.dashboard import Head, ProbeObservation, RayNode, RayNodes, RayVersion
 from controller.ray.pods.template_hash import template_digest
 from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status
@@ -100,8 +102,9 @@ def observed_object(obj: RayCluster, *pods: Pod, **changes: Any) -> ClusterObser
 
 def with_begun(seen: ClusterObservation, *names: str) -> ClusterObservation:
     """The same cluster when the turn of these groups has been recorded."""
-    begun = {"type": "GroupsUpgrading", "status": "True", "message": ", ".join(names)}
-    status = {"conditions": [*seen.conditions, begun]}
+    conditions = ConditionSet(seen.conditions, seen.cluster.metadata.generation, NOW)
+    set_turns(conditions, names)
+    status = {"conditions": conditions.as_list()}
     return replace(seen, cluster=with_status(seen.cluster, status))
 
 
@@ -111,8 +114,11 @@ def desired_of(seen: ClusterObservation) -> DesiredCluster:
 
 
 def decision(seen: ClusterObservation) -> Rollout | None:
-    """What is decided, None if there is nothing to decide."""
-    return decide(seen, desired_of(seen), NOW)
+    """What is decided once the turns are recorded, None if there is nothing to decide."""
+    first = decide(seen, desired_of(seen), NOW)
+    if first is None or not first.begun:
+        return first
+    return decide(with_begun(seen, *first.begun), desired_of(seen), NOW)
 
 
 def decided(seen: ClusterObservation) -> Rollout:

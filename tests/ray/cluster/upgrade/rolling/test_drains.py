@@ -30,6 +30,7 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     rolling,
     the_dashboard,
     the_head,
+    with_begun,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ ALIVE = RayNode("n1", ADDRESS, alive=True)
 def seen_with(*workers: Pod, ray: RayView | None = None, **changes: Any) -> ClusterObservation:
     raw = changes.pop("raw", None) or rolling(1, maxUnavailable=1, drainTimeoutSeconds=100)
     view = answering(ALIVE) if ray is None else ray
-    return rolled_out(observed(raw, the_head(raw), *workers, ray=view, **changes))
+    seen = observed(raw, the_head(raw), *workers, ray=view, **changes)
+    return rolled_out(with_begun(seen, "workers"))
 
 
 def patches(seen: ClusterObservation) -> list[Write]:
