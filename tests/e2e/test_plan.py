@@ -52,7 +52,10 @@ def test_a_manifest_that_would_be_refused_is_a_failure_that_names_the_field(tmp_
     [
         (["-f", "no-such-file.yaml"], "cannot read no-such-file.yaml"),
         (["-f", str(CHART / "Chart.yaml")], "holds an object without a kind"),
-        (["-f", str(CHART / "crds" / "ray.io.yaml")], "holds no RayCluster"),
+        (
+            ["-f", str(CHART / "crds" / "ray.io.yaml")],
+            "holds none of the kinds that can be planned",
+        ),
         (["-f", str(CHART_TEMPLATE)], "is not YAML"),
         (["-f", EXAMPLE, "--feature-gates", "Wings=true"], "there is no feature gate 'Wings'"),
     ],
