@@ -8,9 +8,9 @@ from controller.apimachinery.conditions import is_true
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import PROVISIONED
 from controller.ray.api.pod_state import is_ready
-from controller.ray.cluster.healing import unhealthy_reason
-from controller.ray.cluster.losses import is_replacement_held
-from controller.ray.cluster.pod_writes import create_pod, delete_pod
+from controller.ray.cluster.pods.healing import unhealthy_reason
+from controller.ray.cluster.pods.losses import is_replacement_held
+from controller.ray.cluster.pods.writes import create_pod, delete_pod
 from controller.ray.head.identity import HEAD_SCOPE
 
 if TYPE_CHECKING:

@@ -34,11 +34,11 @@ from controller.ray.api.cluster_condition_types import (
     RECREATING,
 )
 from controller.ray.api.pod_state import group_of
-from controller.ray.cluster.confirmation import confirming_command, is_confirmed
-from controller.ray.cluster.definition import explains, fields_that_make_pods
-from controller.ray.cluster.doubt import recorded_generation, unexplained_number
-from controller.ray.cluster.pod_to_delete import DeletionCause
-from controller.ray.cluster.rollout import Verdict
+from controller.ray.cluster.doubts.confirmation import confirming_command, is_confirmed
+from controller.ray.cluster.doubts.definition import explains, fields_that_make_pods
+from controller.ray.cluster.doubts.doubt import recorded_generation, unexplained_number
+from controller.ray.cluster.observed.pod_to_delete import DeletionCause
+from controller.ray.cluster.observed.rollout import Verdict
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
 from controller.ray.cluster.workers.writes import workers_to_delete
 from controller.runtime.plan import Delete
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.pod_to_delete import PodToDelete
+    from controller.ray.cluster.observed.pod_to_delete import PodToDelete
     from controller.ray.settings import ClusterSettings
     from controller.runtime.plan import Plan
 

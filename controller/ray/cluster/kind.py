@@ -23,7 +23,7 @@ from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.unknown_fields import unknown_field_finder
 from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
-from controller.ray.cluster.definition import definition_reader
+from controller.ray.cluster.doubts.definition import definition_reader
 from controller.ray.cluster.features import unsupported_fields
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.observe import ClusterSources, observe_cluster

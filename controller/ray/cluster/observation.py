@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import conditions_of
-from controller.ray.cluster.observed_children import ObservedChildren
-from controller.ray.cluster.observed_cleanup import Cleanup
-from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.observed.children import ObservedChildren
+from controller.ray.cluster.observed.cleanup import Cleanup
+from controller.ray.cluster.observed.ray_view import RayView
 from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
-    from controller.ray.cluster.multi_host_replicas import MultiHostReplica
-    from controller.ray.cluster.pod_history import PodHistory
-    from controller.ray.cluster.revision_history import RevisionHistory
-    from controller.ray.cluster.rollout import Rollout
+    from controller.ray.cluster.observed.multi_host_replicas import MultiHostReplica
+    from controller.ray.cluster.observed.pod_history import PodHistory
+    from controller.ray.cluster.observed.revision_history import RevisionHistory
+    from controller.ray.cluster.observed.rollout import Rollout
     from controller.ray.head.identity import Identity
     from controller.ray.pods.builder import PodBuilder
 

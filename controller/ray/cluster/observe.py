@@ -13,15 +13,15 @@ from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.cluster.children.observed import observe_children
 from controller.ray.cluster.deletion.steps import observe_cleanup
-from controller.ray.cluster.multi_host_replicas import (
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+from controller.ray.cluster.observed.children import Note
+from controller.ray.cluster.observed.multi_host_replicas import (
     MultiHostReplica,
     are_multi_host,
     read_replicas,
 )
-from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-from controller.ray.cluster.observed_children import Note
-from controller.ray.cluster.pod_roles import sort_by_role
-from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
+from controller.ray.cluster.observed.ray_view import ASSUMED, RayView, observe_ray
+from controller.ray.cluster.pods.roles import sort_by_role
 from controller.ray.cluster.suspension import every_pod
 from controller.ray.cluster.upgrade.history import observe_history
 from controller.ray.cluster.upgrade.rolling.units import draining_since
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.pod_history import PodHistory
+    from controller.ray.cluster.observed.pod_history import PodHistory
     from controller.ray.dashboard import Dashboards
     from controller.ray.settings import ClusterSettings
     from controller.runtime.kind import CacheReader

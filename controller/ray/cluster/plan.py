@@ -28,9 +28,9 @@ from controller.ray.cluster.held_deletions import (
     held_deletions,
     is_premature,
 )
-from controller.ray.cluster.losses import is_replacement_held, observe_losses
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.cluster.pod_writes import pod_target
+from controller.ray.cluster.pods.losses import is_replacement_held, observe_losses
+from controller.ray.cluster.pods.writes import pod_target
 from controller.ray.cluster.status.status import cluster_status, refusal_status, waiting_status
 from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
 from controller.ray.cluster.upgrade import strategy_of

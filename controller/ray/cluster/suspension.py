@@ -12,7 +12,7 @@ from controller.apimachinery.conditions import is_true
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import SUSPENDED
-from controller.ray.cluster.pod_writes import delete_pod, scope_of
+from controller.ray.cluster.pods.writes import delete_pod, scope_of
 from controller.runtime.plan import LiveList
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from controller.kube.objects import KubeObject, ObjectMeta
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.relied_on import CLUSTER_FIELDS, job_fields
-from controller.ray.cluster.definition import (
+from controller.ray.cluster.doubts.definition import (
     RELIED_ON,
     ROLLING_FIELDS,
     explains,
     explains_rolling,
 )
-from controller.ray.cluster.definition import definition_reader as of_clusters
-from controller.ray.cluster.pod_to_delete import DeletionCause
+from controller.ray.cluster.doubts.definition import definition_reader as of_clusters
+from controller.ray.cluster.observed.pod_to_delete import DeletionCause
 from controller.ray.cronjob.definition import definitions_reader as of_cron_jobs
 from controller.ray.job.definition import definition_reader as of_jobs
 from controller.ray.service.definition import RELIED_ON as BY_SERVICES

@@ -10,10 +10,10 @@ import pytest
 
 from controller.kube.objects import Condition
 from controller.ray.api import labels
-from controller.ray.cluster.confirmation import confirmation_of
-from controller.ray.cluster.pod_history import Losses, PodHistory
-from controller.ray.cluster.ray_view import RayView
-from controller.ray.cluster.rollout import Verdict
+from controller.ray.cluster.doubts.confirmation import confirmation_of
+from controller.ray.cluster.observed.pod_history import Losses, PodHistory
+from controller.ray.cluster.observed.ray_view import RayView
+from controller.ray.cluster.observed.rollout import Verdict
 from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.ray.cluster.status.rolling_report import (
     set_upgrading,

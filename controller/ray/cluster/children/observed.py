@@ -18,7 +18,7 @@ from controller.ray.cluster.children.table import (
     required_objects,
     wants_serve_service,
 )
-from controller.ray.cluster.observed_children import Note, ObservedChildren
+from controller.ray.cluster.observed.children import Note, ObservedChildren
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

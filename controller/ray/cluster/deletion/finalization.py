@@ -24,7 +24,7 @@ from controller.ray.cluster.deletion.steps import (
     step_of,
     waiting_for,
 )
-from controller.ray.cluster.pod_writes import delete_pod, pod_target
+from controller.ray.cluster.pods.writes import delete_pod, pod_target
 from controller.ray.head.identity import HEAD_SCOPE
 from controller.runtime.plan import Create, Event, Lookup, MergePatch, Plan, Target
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer

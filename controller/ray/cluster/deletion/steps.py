@@ -21,7 +21,7 @@ from controller.ray.cluster.deletion.redis_cleanup import (
     is_cleanup_job_of,
     knows_redis,
 )
-from controller.ray.cluster.observed_cleanup import Cleanup
+from controller.ray.cluster.observed.cleanup import Cleanup
 from controller.ray.head.identity import HEAD_SCOPE
 from controller.ray.pods.fault_tolerance import RedisStorage, state_storage
 from controller.runtime.kind import NAMESPACE_TERMINATING

@@ -11,7 +11,7 @@ from controller.ray.api.cluster_condition_types import UPGRADING
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.heads import live_head
-from controller.ray.cluster.rollout import AT_REST, STUCK, Verdict
+from controller.ray.cluster.observed.rollout import AT_REST, STUCK, Verdict
 from controller.ray.cluster.upgrade.rolling.turns import set_turns
 from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.runtime.plan import Event
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.rollout import GroupUpgrade, Rollout
+    from controller.ray.cluster.observed.rollout import GroupUpgrade, Rollout
     from controller.ray.cluster.status.conditions import ClusterConditions
 
 _ENDED = AT_REST - {Verdict.HEAD_NEEDS_FAULT_TOLERANCE}

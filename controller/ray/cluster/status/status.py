@@ -22,9 +22,9 @@ from controller.ray.api.cluster_condition_types import (
 )
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
-from controller.ray.cluster.doubt import unexplained_number
+from controller.ray.cluster.doubts.doubt import unexplained_number
 from controller.ray.cluster.held_deletions import held_deletions
-from controller.ray.cluster.revision_history import NOT_KEPT
+from controller.ray.cluster.observed.revision_history import NOT_KEPT
 from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.ray.cluster.status.first_cause import (
     diagnose_pods,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.observed_children import Note
+    from controller.ray.cluster.observed.children import Note
     from controller.ray.diagnosis.reasons import Cause
     from controller.ray.settings import ClusterSettings
     from controller.runtime.plan import Failure

@@ -16,7 +16,7 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import labels
 from controller.ray.children.child import child_scope
-from controller.ray.cluster.revision_history import RevisionHistory, not_kept
+from controller.ray.cluster.observed.revision_history import RevisionHistory, not_kept
 from controller.ray.cluster.workers.scale_down import template_hash
 from controller.ray.pods.template_set import template_set_digest, templates_of
 from controller.runtime.plan import Create, Delete, Replace, Target
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import ControllerRevision
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.ray.cluster.observed_children import Note
+    from controller.ray.cluster.observed.children import Note
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Failure, Write
 

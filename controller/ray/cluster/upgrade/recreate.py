@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head
 from controller.ray.cluster.heads import live_head
-from controller.ray.cluster.pod_writes import delete_pod, pod_target
+from controller.ray.cluster.pods.writes import delete_pod, pod_target
 from controller.ray.cluster.suspension import every_pod
 from controller.ray.cluster.upgrade.strategy import UpgradeStep
 from controller.ray.head.identity import HEAD_SCOPE

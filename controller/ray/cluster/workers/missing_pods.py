@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from controller.apimachinery.names import child_name
 from controller.ray.api import labels
 from controller.ray.api.names import head_prefix, worker_prefix
-from controller.ray.cluster.losses import count_owed
+from controller.ray.cluster.pods.losses import count_owed
 from controller.ray.cluster.workers.multi_host import missing_hosts
 from controller.ray.cluster.workers.scale_down import free_indices
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope

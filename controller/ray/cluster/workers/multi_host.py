@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.names import suffix
-from controller.ray.cluster.healing import unhealthy_reason
-from controller.ray.cluster.pod_to_delete import NAMED, SURPLUS, DeletionCause, PodToDelete
+from controller.ray.cluster.observed.pod_to_delete import NAMED, SURPLUS, DeletionCause, PodToDelete
+from controller.ray.cluster.pods.healing import unhealthy_reason
 from controller.ray.cluster.workers.scale_down import deletion_rank, free_indices
 from controller.ray.pods.replica_position import ReplicaPosition
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import WorkerGroup
-    from controller.ray.cluster.multi_host_replicas import MultiHostReplica
+    from controller.ray.cluster.observed.multi_host_replicas import MultiHostReplica
     from controller.ray.cluster.workers.scale_down import ScaleDownRules
 
 _SUFFIX_LENGTH = 5

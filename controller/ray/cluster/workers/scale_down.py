@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
-from controller.ray.cluster.healing import unhealthy_reason
-from controller.ray.cluster.pod_to_delete import NAMED, SURPLUS, DeletionCause, PodToDelete
+from controller.ray.cluster.observed.pod_to_delete import NAMED, SURPLUS, DeletionCause, PodToDelete
+from controller.ray.cluster.pods.healing import unhealthy_reason
 from controller.ray.pods.template_hash import is_outdated
 
 if TYPE_CHECKING:

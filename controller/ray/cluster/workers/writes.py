@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING
 
-from controller.ray.cluster.losses import is_replacement_held
-from controller.ray.cluster.pod_writes import create_pod, delete_pod
+from controller.ray.cluster.pods.losses import is_replacement_held
+from controller.ray.cluster.pods.writes import create_pod, delete_pod
 from controller.ray.cluster.workers import multi_host, scale_down
 from controller.ray.head.identity import worker_scope
 from controller.runtime.plan import ReplicaMember

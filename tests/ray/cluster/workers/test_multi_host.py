@@ -12,7 +12,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.multi_host_replicas import are_multi_host, read_replicas
+from controller.ray.cluster.observed.multi_host_replicas import are_multi_host, read_replicas
 from controller.ray.cluster.workers.multi_host import missing_hosts, pods_to_delete
 from controller.ray.cluster.workers.scale_down import ScaleDownRules
 from controller.ray.cluster.workers.writes import ABREAST

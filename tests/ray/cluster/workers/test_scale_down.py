@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controller.ray.api import labels
 from controller.ray.api.raycluster import WorkerGroup
-from controller.ray.cluster.healing import unhealthy_reason
+from controller.ray.cluster.pods.healing import unhealthy_reason
 from controller.ray.cluster.workers.scale_down import (
     ScaleDownRules,
     deletion_order,

@@ -13,10 +13,10 @@ from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING, UPGRADING
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.upgrade_strategy import RollingUpdate
-from controller.ray.cluster.confirmation import confirming_command
-from controller.ray.cluster.doubt import doubts_groups
+from controller.ray.cluster.doubts.confirmation import confirming_command
+from controller.ray.cluster.doubts.doubt import doubts_groups
 from controller.ray.cluster.heads import live_head
-from controller.ray.cluster.rollout import (
+from controller.ray.cluster.observed.rollout import (
     HELD,
     GroupUpgrade,
     PodUnits,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.names import suffix
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
-from controller.ray.cluster.drain_memory import DrainMemory
-from controller.ray.cluster.pod_writes import pod_target, scope_of
-from controller.ray.cluster.rollout import AT_REST, Verdict
+from controller.ray.cluster.observed.drain_memory import DrainMemory
+from controller.ray.cluster.observed.rollout import AT_REST, Verdict
+from controller.ray.cluster.pods.writes import pod_target, scope_of
 from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.ray.dashboard import (
     DrainNodes,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.rollout import Rollout
+    from controller.ray.cluster.observed.rollout import Rollout
     from controller.runtime.plan import Plan, Write
 
 

@@ -16,9 +16,9 @@ from controller.ray.api.cluster_condition_types import (
     UPGRADE_STRATEGY_NONE,
     UPGRADING,
 )
-from controller.ray.cluster.confirmation import is_confirmed
-from controller.ray.cluster.definition import explains_rolling
-from controller.ray.cluster.rollout import Verdict
+from controller.ray.cluster.doubts.confirmation import is_confirmed
+from controller.ray.cluster.doubts.definition import explains_rolling
+from controller.ray.cluster.observed.rollout import Verdict
 
 if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation

@@ -10,7 +10,7 @@ from controller.apimachinery.timestamps import counted_from, time_of
 from controller.ray.api.cluster_condition_types import UPGRADING
 from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.cluster.heads import live_head
-from controller.ray.cluster.rollout import Verdict
+from controller.ray.cluster.observed.rollout import Verdict
 from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.ray.dashboard import CommandRefused
 from controller.ray.diagnosis.lost_pod import lost_pod_cause
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api.upgrade_strategy import RollingUpdate
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.rollout import PodUnits
+    from controller.ray.cluster.observed.rollout import PodUnits
 
 
 def seconds_until_overdue(

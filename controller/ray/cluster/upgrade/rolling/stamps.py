@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
-from controller.ray.cluster.pod_writes import pod_target, scope_of
+from controller.ray.cluster.pods.writes import pod_target, scope_of
 from controller.ray.cluster.workers.scale_down import template_hash
 from controller.ray.pods.template_hash import UNKNOWN, is_comparable
 from controller.runtime.plan import MergePatch

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
-from controller.ray.cluster.drain_memory import DrainMemory
-from controller.ray.cluster.healing import unhealthy_reason
-from controller.ray.cluster.rollout import PodUnits
+from controller.ray.cluster.observed.drain_memory import DrainMemory
+from controller.ray.cluster.observed.rollout import PodUnits
+from controller.ray.cluster.pods.healing import unhealthy_reason
 from controller.ray.cluster.workers.multi_host import is_unfinished
 from controller.ray.cluster.workers.scale_down import deletion_rank, template_hash
 from controller.ray.dashboard import CommandRefused
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import WorkerGroup
     from controller.ray.api.upgrade_strategy import RollingUpdate
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.ray_view import RayView
+    from controller.ray.cluster.observed.ray_view import RayView
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import RayCluster, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.cluster.ray_view import ASSUMED, RayView
+from controller.ray.cluster.observed.ray_view import ASSUMED, RayView
 from controller.ray.cluster.upgrade.rolling.decision import decide, with_rollout
 from controller.ray.cluster.upgrade.rolling.turns import set_turns
 from controller.ray.dashboard import Head, ProbeObservation, RayNode, RayNodes, RayVersion
@@ -23,7 +23,7 @@ from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, w
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
-    from controller.ray.cluster.rollout import Rollout
+    from controller.ray.cluster.observed.rollout import Rollout
 
 IMAGE = "rayproject/ray:2.60.0"
 OLD = "1-OF-AN-OLDER-TEMPLATE"

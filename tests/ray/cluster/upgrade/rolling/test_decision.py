@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api import labels
-from controller.ray.cluster.confirmation import confirmation_of
-from controller.ray.cluster.ray_view import RayView
-from controller.ray.cluster.revision_history import RevisionHistory
-from controller.ray.cluster.rollout import Rollout, Verdict
+from controller.ray.cluster.doubts.confirmation import confirmation_of
+from controller.ray.cluster.observed.ray_view import RayView
+from controller.ray.cluster.observed.revision_history import RevisionHistory
+from controller.ray.cluster.observed.rollout import Rollout, Verdict
 from controller.ray.pods.template_hash import template_digest
 from controller.ray.rolling import Moves
 from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition

@@ -11,9 +11,9 @@ import pytest
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
 from controller.ray.api import labels
-from controller.ray.cluster.drain_memory import DrainMemory
-from controller.ray.cluster.pod_history import PodHistory
-from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.observed.drain_memory import DrainMemory
+from controller.ray.cluster.observed.pod_history import PodHistory
+from controller.ray.cluster.observed.ray_view import RayView
 from controller.ray.cluster.upgrade.rolling.drains import drain_writes, with_ray
 from controller.ray.dashboard import DrainNodes, HeadCommand, RayNode
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.cluster.observed_children import Note
+from controller.ray.cluster.observed.children import Note
 
 if TYPE_CHECKING:
     from controller.kube.objects import ControllerRevision

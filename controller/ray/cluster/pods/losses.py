@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
-from controller.ray.cluster.healing import unhealthy_reason
-from controller.ray.cluster.pod_history import LOSS_BACKOFF, Losses, PodHistory
-from controller.ray.cluster.pod_writes import scope_of
+from controller.ray.cluster.observed.pod_history import LOSS_BACKOFF, Losses, PodHistory
+from controller.ray.cluster.pods.healing import unhealthy_reason
+from controller.ray.cluster.pods.writes import scope_of
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import msgspec
 
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
-from controller.ray.cluster.pod_to_delete import DeletionCause
+from controller.ray.cluster.observed.pod_to_delete import DeletionCause
 from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader
 
 if TYPE_CHECKING:

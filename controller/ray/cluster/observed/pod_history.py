@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.cluster.drain_memory import DrainMemory
+from controller.ray.cluster.observed.drain_memory import DrainMemory
 from controller.runtime.plan import Delete
 from workqueue import Backoff
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.cluster.pod_to_delete import SURPLUS, DeletionCause, PodToDelete
+from controller.ray.cluster.observed.pod_to_delete import SURPLUS, DeletionCause, PodToDelete
 from controller.ray.rolling import Moves
 
 if TYPE_CHECKING:

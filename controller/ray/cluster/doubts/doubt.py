@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api.cluster_condition_types import DELETION_HELD, HEAD_POD_READY
-from controller.ray.cluster.confirmation import is_confirmed
-from controller.ray.cluster.definition import fields_that_make_pods
+from controller.ray.cluster.doubts.confirmation import is_confirmed
+from controller.ray.cluster.doubts.definition import fields_that_make_pods
 
 if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
