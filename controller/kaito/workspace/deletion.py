@@ -13,9 +13,9 @@ from controller.kaito.provisioning.deletion import (
     remove_pool,
 )
 from controller.kaito.provisioning.pools import PoolOwner
-from controller.kaito.workspace.claim_writes import delete_claims, look_up_claims
 from controller.kaito.workspace.commit import workspace_target
-from controller.kaito.workspace.pool_writes import delete_pool, pool_target
+from controller.kaito.workspace.nodes.claim_writes import delete_claims, look_up_claims
+from controller.kaito.workspace.nodes.pool_writes import delete_pool, pool_target
 from controller.kaito.workspace.status.deleting import deleting_status
 from controller.runtime.plan import NOTHING, Event, Lookup, Plan
 from controller.runtime.reconcile.finalizers import remove_finalizer

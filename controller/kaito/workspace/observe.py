@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.problem import Problem
@@ -27,13 +27,14 @@ from controller.kaito.provisioning.selection import (
 )
 from controller.kaito.workspace.edits import edit_problem
 from controller.kaito.workspace.model_metadata import wanted_metadata
+from controller.kaito.workspace.model_server.observe_workload import observe_workload
+from controller.kaito.workspace.nodes.claim_writes import CLAIM_SCOPE
+from controller.kaito.workspace.nodes.observe_pool import observe_pool, serves_pools
 from controller.kaito.workspace.observation import (
     SeenClaims,
     SeenWorkload,
     WorkspaceObservation,
 )
-from controller.kaito.workspace.observe_pool import observe_pool, serves_pools
-from controller.kaito.workspace.observe_workload import observe_workload
 from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
     from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader
     from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
-
-_CLAIM_SCOPE: Final = "claim/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +73,6 @@ class WorkspaceSources:
     unknown_fields_of: UnknownFieldFinder
     process: str
     lookups: Lookups | None = None
-
-
-def claim_scope(name: str) -> str:
-    """Return the scope of writes to a claim: one for each, so that a lost response blocks one."""
-    return f"{_CLAIM_SCOPE}{name}"
 
 
 def observe_workspace(
@@ -146,11 +140,11 @@ def _pool(workspace: ObjectMeta, sources: WorkspaceSources, reads: CacheReader) 
 def _claims(workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader) -> SeenClaims:
     own = _own_claims(workspace, committed, reads)
     scopes = reads.pending_scopes(workspace.uid)
-    pending = (each for each in scopes if each.startswith(_CLAIM_SCOPE))
+    pending = (each for each in scopes if each.startswith(CLAIM_SCOPE))
     unreadable = committed & reads.unreadable(NODE_CLAIMS, "").keys()
     return SeenClaims(
         by_name={claim.metadata.name: observed_claim(claim) for claim in own},
-        pending=unreadable.union(each.removeprefix(_CLAIM_SCOPE) for each in pending),
+        pending=unreadable.union(each.removeprefix(CLAIM_SCOPE) for each in pending),
         absent=frozenset(n for n in committed if reads.looked_up_absent(NODE_CLAIMS, n)),
         conflicts=frozenset(n for n in committed if reads.has_name_conflict(NODE_CLAIMS, n)),
     )

@@ -13,20 +13,20 @@ from controller.kaito.api import labels
 from controller.kaito.api.definition_guard import leave_as_it_is
 from controller.kaito.provisioning.commitment import write_commitment
 from controller.kaito.provisioning.pool_commitment import write_pool_commitment
-from controller.kaito.workspace.claim_writes import (
+from controller.kaito.workspace.commit import commit_patch
+from controller.kaito.workspace.deletion import plan_deletion
+from controller.kaito.workspace.model_metadata import model_annotation
+from controller.kaito.workspace.model_server.workload import workload_step
+from controller.kaito.workspace.nodes.claim_writes import (
     create_claims,
     delete_claims,
     label_nodes,
     look_up_claims,
 )
-from controller.kaito.workspace.commit import commit_patch
-from controller.kaito.workspace.deletion import plan_deletion
-from controller.kaito.workspace.model_metadata import model_annotation
-from controller.kaito.workspace.pool_writes import change_pool, create_pool, look_up_lost
-from controller.kaito.workspace.progress import progress_of
+from controller.kaito.workspace.nodes.pool_writes import change_pool, create_pool, look_up_lost
+from controller.kaito.workspace.nodes.progress import progress_of
 from controller.kaito.workspace.revisions import history_of, write_history
 from controller.kaito.workspace.status.current_status import current_status
-from controller.kaito.workspace.workload import workload_step
 from controller.runtime.plan import Plan, stages_of
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from controller.kaito.provisioning.decision import ClaimDecision
     from controller.kaito.workloads import HistoryStep
+    from controller.kaito.workspace.nodes.progress import NodeProgress
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.kaito.workspace.progress import NodeProgress
     from controller.runtime.plan import Create, Lookup, Write
 
 

@@ -20,7 +20,7 @@ from controller.kaito.api.stored_revision import WorkspaceRevision
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace import WorkspaceSettings
-from controller.kaito.workspace.observe_pool import SCOPE as POOL_SCOPE
+from controller.kaito.workspace.nodes.observe_pool import SCOPE as POOL_SCOPE
 from controller.kaito.workspace.watches import REVISIONS
 from controller.kube.objects import ObjectMeta
 from controller.runtime.kind import Unreadable

@@ -16,17 +16,19 @@ from controller.kaito.api.failed_write import failure_event, failure_reason, wha
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.provisioning.conditions import NODE_CLAIM_READY, ConditionFacts
-from controller.kaito.workspace.benchmark import (
+from controller.kaito.workspace.config import Blocked
+from controller.kaito.workspace.model_server.benchmark import (
     BENCHMARK_COMPLETED,
     benchmark_condition,
     performance,
 )
-from controller.kaito.workspace.config import Blocked
-from controller.kaito.workspace.pod_causes import job_cause, server_cause
-from controller.kaito.workspace.progress import progress_of
+from controller.kaito.workspace.model_server.pod_causes import job_cause, server_cause
+from controller.kaito.workspace.model_server.serving import serves
+from controller.kaito.workspace.model_server.workload import SCOPE as WORKLOAD_SCOPE
+from controller.kaito.workspace.model_server.workload import workload_step
+from controller.kaito.workspace.nodes.progress import progress_of
 from controller.kaito.workspace.revisions import SCOPE as HISTORY_SCOPE
 from controller.kaito.workspace.revisions import history_of
-from controller.kaito.workspace.serving import serves
 from controller.kaito.workspace.status.outcome import (
     WorkspaceState,
     inference_conditions,
@@ -38,8 +40,6 @@ from controller.kaito.workspace.status.resources import (
     invalid_condition,
     resource_conditions,
 )
-from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
-from controller.kaito.workspace.workload import workload_step
 from controller.runtime.plan import Create, Event, StatusPatch, verb_of
 from controller.runtime.reconcile.definitions.unknown_fields import (
     set_fields_known,
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
+    from controller.kaito.workspace.model_server.workload import WorkloadStep
+    from controller.kaito.workspace.nodes.progress import NodeProgress
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.kaito.workspace.progress import NodeProgress
-    from controller.kaito.workspace.workload import WorkloadStep
     from controller.runtime.plan import Failure
 
 Status = dict[str, Any]

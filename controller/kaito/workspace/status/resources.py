@@ -20,7 +20,7 @@ from controller.kaito.provisioning.conditions import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.kaito.workspace.progress import NodeProgress
+    from controller.kaito.workspace.nodes.progress import NodeProgress
     from controller.runtime.plan import Failure
 
 _NOT_SERVED: Final = (

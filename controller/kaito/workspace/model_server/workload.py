@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from controller.kaito.presets import NodeGPUs
     from controller.kaito.workloads import Operations
+    from controller.kaito.workspace.nodes.progress import NodeProgress
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.kaito.workspace.progress import NodeProgress
     from controller.kube.objects import StatefulSet
     from controller.kube.resources import Resource
     from controller.runtime.plan import Write

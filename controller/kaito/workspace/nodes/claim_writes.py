@@ -9,7 +9,6 @@ from controller.kaito.api.node import NODES
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.provisioning.node_claim import node_claim_body
 from controller.kaito.provisioning.nodes import ACCELERATOR
-from controller.kaito.workspace.observe import claim_scope
 from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target
 
 if TYPE_CHECKING:
@@ -23,10 +22,13 @@ if TYPE_CHECKING:
 
 CLAIM_CREATED: Final = "NodeClaimCreated"
 
+CLAIM_SCOPE: Final = "claim/"
+"""Before the name of a claim: the scope of its writes. A lost response blocks one claim only."""
+
 
 def claim_target(name: str) -> Target:
     """Return a claim as the target of a write."""
-    return Target(NODE_CLAIMS, "", name, scope=claim_scope(name))
+    return Target(NODE_CLAIMS, "", name, scope=f"{CLAIM_SCOPE}{name}")
 
 
 def create_claims(

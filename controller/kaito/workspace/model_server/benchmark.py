@@ -14,8 +14,8 @@ from controller.kaito.api.options import Runtime
 from controller.kaito.lookups import Answered, BenchmarkLog, Unanswered
 from controller.kaito.provisioning.conditions import ConditionFacts
 from controller.kaito.workloads import engine_metadata, is_benchmarked, server_image
-from controller.kaito.workspace.pod_causes import is_ready
-from controller.kaito.workspace.serving import serves
+from controller.kaito.workspace.model_server.pod_causes import is_ready
+from controller.kaito.workspace.model_server.serving import serves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

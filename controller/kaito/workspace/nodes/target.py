@@ -17,8 +17,8 @@ from controller.kaito.presets import (
 from controller.kaito.provisioning.commitment import MOST_NODES
 from controller.kaito.workloads import workload_gpus
 from controller.kaito.workspace.config import config_problem, context_of
-from controller.kaito.workspace.memory import memory_errors
 from controller.kaito.workspace.model_metadata import missing_model
+from controller.kaito.workspace.nodes.memory import memory_errors
 
 if TYPE_CHECKING:
     from controller.kaito.presets import Model, NodeGPUs

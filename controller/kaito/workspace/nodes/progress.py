@@ -10,7 +10,7 @@ from controller.kaito.presets import find_instance_type
 from controller.kaito.provisioning.decision import ClaimFacts, decide_claims
 from controller.kaito.provisioning.nodes import node_readiness, own_nodes
 from controller.kaito.provisioning.pool_decision import PoolFacts, decide_pool
-from controller.kaito.workspace.target import node_target
+from controller.kaito.workspace.nodes.target import node_target
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.node_claim import NodeRequest
     from controller.kaito.provisioning.nodes import NodeFacts, NodeReadiness
     from controller.kaito.provisioning.pool_decision import PoolDecision
+    from controller.kaito.workspace.nodes.target import NodeTarget
     from controller.kaito.workspace.observation import (
         SeenClaims,
         SeenPool,
         WorkspaceObservation,
     )
-    from controller.kaito.workspace.target import NodeTarget
 
 
 @dataclass(frozen=True, slots=True)

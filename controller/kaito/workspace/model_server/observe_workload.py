@@ -8,8 +8,9 @@ from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.kaito.api.options_map import OPTIONS_MAPS
 from controller.kaito.workloads import LOCAL_DISK_CLASS, headless_service_name, possible_names
-from controller.kaito.workspace.benchmark import benchmark_log
 from controller.kaito.workspace.config import wanted_config
+from controller.kaito.workspace.model_server.benchmark import benchmark_log
+from controller.kaito.workspace.model_server.workload import SCOPE
 from controller.kaito.workspace.observation import SeenWorkload
 from controller.kaito.workspace.revisions import SCOPE as HISTORY
 from controller.kaito.workspace.watches import (
@@ -19,7 +20,6 @@ from controller.kaito.workspace.watches import (
     REVISIONS,
     STORAGE_CLASSES,
 )
-from controller.kaito.workspace.workload import SCOPE
 from controller.kube.objects import KubeObject
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.kind import OWNER_INDEX

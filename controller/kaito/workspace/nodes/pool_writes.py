@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from controller.kaito.api.node import NODES
 from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.provisioning.node_pool import node_pool_body
-from controller.kaito.workspace.claim_writes import look_up_claims
-from controller.kaito.workspace.observe_pool import SCOPE, node_class_scope
+from controller.kaito.workspace.nodes.claim_writes import look_up_claims
+from controller.kaito.workspace.nodes.observe_pool import SCOPE, node_class_scope
 from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target
 
 if TYPE_CHECKING:
