@@ -145,7 +145,7 @@ async def test_the_plan_of_such_an_edit_is_its_refusal(spaces: Workspaces):
     raw["resource"]["instanceType"] = OTHER_MACHINE
     plan = await planner.for_manifest(raw, world.namespace)
     assert "instanceType cannot be changed once set" in plan.problem
-    assert "put back what stands in ControllerRevision phi-" in plan.problem
+    assert "restore the fields from ControllerRevision phi-" in plan.problem
     assert [each for each in plan.items if each.kind != "Workspace"] == []
 
 

@@ -22,7 +22,7 @@ _FAILURES: Final = (
     ("ChangesHeld", ""),
     ("Upgrading", "ProgressDeadlineExceeded"),
 )
-"""Conditions, with the beginnings of their reasons, without whose end nothing goes on."""
+"""Conditions, with the beginnings of their reasons, that block a rollout until they end."""
 
 
 class RayClusterFleetRollout:
@@ -82,7 +82,7 @@ class RayClusterFleetRollout:
 
 
 def _failure(conditions: Sequence[Mapping[str, Any]]) -> str:
-    """Return the failure that must be put right before anything goes on; empty if there is none."""
+    """Return the failure that blocks the rollout; empty if there is none."""
     for kind, reason in _FAILURES:
         found = find_condition(conditions, kind)
         if found is not None and str(found.get("reason", "")).startswith(reason):

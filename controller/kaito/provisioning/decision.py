@@ -237,7 +237,7 @@ def _without_claim(
     slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
 ) -> Slot:
     if slot.name in facts.conflicts:
-        message = f"{slot.name} is the name of somebody else's claim"
+        message = f"a claim of another owner has the name {slot.name}"
         return _next(replace(slot, reason=_TAKEN, message=message), generation, facts.uid)
     if not slot.seen or slot.name not in facts.absent:
         return _not_longer(slot, now + settings.longest_retry)

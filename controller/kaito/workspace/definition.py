@@ -23,7 +23,7 @@ nodes there are and whether the model was served."""
 
 _CONSEQUENCE: Final = (
     "Workspaces are left as they are: nothing is created, changed or deleted for them, and what "
-    "serves goes on"
+    "serves continues"
 )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from controller.kaito.api.stored_revision import WorkspaceRevision
     from controller.kaito.workspace.observation import SeenPool, WorkspaceObservation
 
-_OTHERWISE = "or delete the workspace and create it anew"
+_OTHERWISE = "or delete the workspace and create it again"
 
 
 def edit_problem(seen: WorkspaceObservation) -> Problem | None:
@@ -62,7 +62,7 @@ def _former_revisions(seen: WorkspaceObservation) -> Iterator[WorkspaceRevision]
 
 def _with_remedy(problem: Problem, revision: WorkspaceRevision) -> Problem:
     remedy = (
-        "the edit has no consequences: put back what stands in ControllerRevision "
+        "the edit has no effect: restore the fields from ControllerRevision "
         f"{revision.metadata.name}, {_OTHERWISE}"
     )
     return replace(problem, message=f"{problem.message}\n{remedy}")
@@ -77,9 +77,9 @@ def _unjudged_problem(seen: WorkspaceObservation) -> Problem | None:
     if request is None or template in {"", request.template}:
         return None
     message = (
-        "no ControllerRevision of the workspace can be read, which would tell whether this is an "
+        "no ControllerRevision of the workspace can be read, so it is unknown whether this is an "
         f'edit; its nodes were requested as "{template}" and not as "{request.template}", so they '
-        "would be deleted. It has no consequences: put back the instance type and the labels, "
+        "would be deleted. It has no effect: restore the instance type and the labels, "
         f"{_OTHERWISE}"
     )
     return Problem("resource", message, INVALID)

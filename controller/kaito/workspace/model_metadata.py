@@ -57,5 +57,5 @@ def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOp
         said = f"model {name} is not in the catalogue, and the operator may not ask Hugging Face"
         return Blocked(_OFFLINE, f"{said}; {_REMEDY}")
     if isinstance(found, Unanswered):
-        return Blocked(found.reason, f"{found.message}; it is tried again; {_REMEDY}")
-    return Blocked(_PENDING, f"model {name} is not in the catalogue: Hugging Face is asked for it")
+        return Blocked(found.reason, f"{found.message}; the operator tries again; {_REMEDY}")
+    return Blocked(_PENDING, f"model {name} is not in the catalogue: asking Hugging Face about it")

@@ -51,7 +51,7 @@ RELIED_ON_IN_CLUSTERS: Final = (*(f"spec.{field}" for field in _CLUSTER), "statu
 
 _CONSEQUENCE: Final = (
     "RayServices are left as they are: no cluster is created, changed or deleted for them, and "
-    "what serves goes on"
+    "what serves continues"
 )
 
 

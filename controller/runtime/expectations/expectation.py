@@ -93,7 +93,7 @@ class Expectation(Generic[T]):
         before_reset: the server has gone back in time since `obj` was returned: its revision
             cannot be compared.
         live_only: `obj` was found by a live read although the store has passed it: it is not in
-            the watched selection, and only live reads show how it goes on.
+            the watched selection, and only live reads show its later states.
         name_conflict: a create met an object of this name that belongs to another owner.
         absent: a lookup found nothing.
         warning: a sentence for a condition, empty if there is none.

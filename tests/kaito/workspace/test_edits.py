@@ -173,8 +173,8 @@ def test_an_edit_of_what_must_not_change_is_refused_in_kaitos_words(
     plan = found.plan()
     name = served.revisions[0]["metadata"]["name"]
     assert refusal(found) == (
-        f"{message}\nthe edit has no consequences: put back what stands in ControllerRevision "
-        f"{name}, or delete the workspace and create it anew"
+        f"{message}\nthe edit has no effect: restore the fields from ControllerRevision "
+        f"{name}, or delete the workspace and create it again"
     )
     assert not has_consequences(plan)
     assert found.condition("ResourceReady") == ("False", "InvalidWorkspaceSpec", refusal(found))

@@ -71,7 +71,7 @@ def test_a_model_that_is_not_in_the_catalogue_is_asked_for_and_nothing_is_claime
     assert made.plan().requeue_after is None
     status, reason, message = made.condition("ResourceReady")
     assert (status, reason) == ("False", "ModelMetadataPending")
-    assert "Hugging Face is asked" in message
+    assert "asking Hugging Face about it" in message
 
 
 def test_a_secret_is_asked_with_in_its_own_namespace():
@@ -117,7 +117,7 @@ def test_with_the_facts_the_model_gets_its_nodes_and_its_server():
 def test_a_failure_is_said_with_its_remedy():
     status, reason, message = given(DOWN).condition("ResourceReady")
     assert (status, reason) == ("False", "ModelMetadataUnavailable")
-    assert message.startswith("huggingface.co cannot be reached; it is tried again; ")
+    assert message.startswith("huggingface.co cannot be reached; the operator tries again; ")
     assert "annotation manta.dev/model" in message
     assert given(DOWN).plan().subscriptions != ()
 

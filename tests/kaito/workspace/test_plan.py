@@ -153,7 +153,7 @@ def test_more_nodes_than_any_workspace_gets_are_refused_at_once(count: int):
     assert given.creates(given.plan(), "NodeClaim") == []
     _, reason, message = given.condition("ResourceReady")
     assert reason == "TooManyNodes"
-    assert message.startswith(f"{count} nodes are asked for, and a workspace gets 256 at most")
+    assert message.startswith(f"{count} nodes are requested, and a workspace gets at most 256")
 
 
 def test_as_many_nodes_as_a_workspace_gets_fit_into_its_annotation():

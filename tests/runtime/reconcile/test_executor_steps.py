@@ -413,7 +413,7 @@ async def test_from_the_third_repair_on_the_other_writer_is_named_by_an_event_an
     plan = Plan(stages=((patch("a", colour="red"),),), status=StatusPatch({"conditions": [READY]}))
     sentence = (
         "another writer of a data.colour keeps changing data.colour of ConfigMap a; it is repaired "
-        "once a minute at most: configure or stop one of the two writers"
+        "at most once a minute: configure or stop one of the two writers"
     )
     for at in (0.0, 1.0, 3.0):
         bench.now = at

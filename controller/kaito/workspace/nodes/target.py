@@ -52,7 +52,7 @@ def node_target(seen: WorkspaceObservation) -> NodeTarget:
     if found.count <= MOST_NODES:
         return found
     message = (
-        f"{found.count} nodes are asked for, and a workspace gets {MOST_NODES} at most: take "
+        f"{found.count} nodes are requested, and a workspace gets at most {MOST_NODES}: use "
         "larger instances, or a smaller model"
     )
     return NodeTarget(reason=_TOO_MANY, message=message)

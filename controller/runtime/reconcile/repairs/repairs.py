@@ -73,12 +73,12 @@ class Repair:
         if self.path == WHOLE:
             return (
                 f"{self.writer} keeps deleting {self.target.resource.kind} {self.target.name}, "
-                "which is created once a minute at most: find the other writer in the audit log of "
+                "which is created at most once a minute: find the other writer in the audit log of "
                 "the API server, and configure or stop it"
             )
         where = f"{'.'.join(self.path)} of {self.target.resource.kind} {self.target.name}"
         return (
-            f"{self.writer} keeps changing {where}; it is repaired once a minute at most: "
+            f"{self.writer} keeps changing {where}; it is repaired at most once a minute: "
             "configure or stop one of the two writers"
         )
 

@@ -16,7 +16,7 @@ def contested(name: str) -> Repair:
 def test_the_condition_names_every_field_in_the_same_order_each_time():
     wanted = {"children": 3, "conditions": [READY]}
     sentence = (
-        "mesh keeps changing data.colour of ConfigMap {}; it is repaired once a minute at most: "
+        "mesh keeps changing data.colour of ConfigMap {}; it is repaired at most once a minute: "
         "configure or stop one of the two writers"
     )
     assert with_contested(wanted, [contested("b"), contested("a")], 7, NOW) == {

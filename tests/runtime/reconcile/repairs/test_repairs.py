@@ -179,7 +179,7 @@ def test_from_the_third_time_on_that_an_object_is_created_again_its_deletion_is_
             found.append((at, str(repair)))
         repairs.record(create(), at)
     sentence = (
-        "another writer keeps deleting ConfigMap a, which is created once a minute at most: "
+        "another writer keeps deleting ConfigMap a, which is created at most once a minute: "
         "find the other writer in the audit log of the API server, and configure or stop it"
     )
     assert found == [(4.0, sentence)]
@@ -208,6 +208,6 @@ def test_what_the_operator_deletes_itself_is_created_again_at_once():
 
 def test_the_sentence_names_the_writer_the_field_and_the_object():
     assert str(Repair(target(), ("data", "colour"), "red", 3, 0.0, "mesh")) == (
-        "mesh keeps changing data.colour of ConfigMap a; it is repaired once a minute at most: "
+        "mesh keeps changing data.colour of ConfigMap a; it is repaired at most once a minute: "
         "configure or stop one of the two writers"
     )
