@@ -16,8 +16,8 @@ from controller.kube.objects import KubeObject
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.apimachinery.object_schema import ObjectSchema
     from controller.apimachinery.problem import Problem
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
     from controller.runtime.external import AnyExternalSource

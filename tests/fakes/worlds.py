@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 from prometheus_client import CollectorRegistry
 
-from controller.apimachinery import published_schemas
-from controller.apimachinery.object_schema import parse_schemas
+from controller.apimachinery.schemas import published_schemas
+from controller.apimachinery.schemas.object_schema import parse_schemas
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
 from controller.runtime.operator import Operator
@@ -26,7 +26,7 @@ from tests.faults.faulty_transport import FaultyTransport
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
-    from controller.apimachinery.object_schema import GroupVersionKind, ObjectSchema
+    from controller.apimachinery.schemas.object_schema import GroupVersionKind, ObjectSchema
     from controller.kube.transport import Transport
     from controller.runtime.kind import Kind
     from controller.runtime.leaderelection.election import Election

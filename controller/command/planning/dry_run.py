@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.patches.merge_patch import difference
 from controller.kube.resources import PODS
 from controller.runtime.plan import NOTHING, MergePatch, Target
 

@@ -19,7 +19,7 @@ from controller.ray.api import custom_resource_definitions
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from controller.apimachinery.definition import Definition
+    from controller.apimachinery.schemas.definition import Definition
 
 
 @asynccontextmanager

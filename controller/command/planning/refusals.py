@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.merge_patch import apply_merge_patch
+from controller.apimachinery.patches.merge_patch import apply_merge_patch
 from controller.command.planning.object_plan import Refusal
 from controller.kube.content_types import JSON, JSON_PATCH, MERGE_PATCH
 from controller.kube.errors import Forbidden, StatusError

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from controller.apimachinery.merge_patch import difference
-from controller.apimachinery.published_schemas import by_document, read_schemas
+from controller.apimachinery.patches.merge_patch import difference
+from controller.apimachinery.schemas.published_schemas import by_document, read_schemas
 from controller.kube.content_types import JSON, MERGE_PATCH
 from controller.kube.discovery import openapi_documents
 from controller.kube.errors import Forbidden, KubeError, NotFound, PathNotFound

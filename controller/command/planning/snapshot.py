@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from controller.apimachinery.json_patch import json_patch
-from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.apimachinery.ownership import index_by_owner
+from controller.apimachinery.patches.json_patch import json_patch
+from controller.apimachinery.patches.merge_patch import apply_merge_patch
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.core_schemas import conditions
-from controller.apimachinery.schema import anything, array, int32, map_of, string, struct, words
+from controller.apimachinery.schemas.core_schemas import conditions
+from controller.apimachinery.schemas.schema import (
+    anything,
+    array,
+    int32,
+    map_of,
+    string,
+    struct,
+    words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 GROUP: Final = "gateway.networking.k8s.io"
 _NEVER: Final = "1970-01-01T00:00:00Z"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.core_schemas import conditions
-from controller.apimachinery.definition import definition, served_version
-from controller.apimachinery.schema import anything, array, string, strings, struct, words
+from controller.apimachinery.schemas.core_schemas import conditions
+from controller.apimachinery.schemas.definition import definition, served_version
+from controller.apimachinery.schemas.schema import anything, array, string, strings, struct, words
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 _COLUMNS: Final = (
     ("Type", "string", r".metadata.labels.node\.kubernetes\.io/instance-type", 0),

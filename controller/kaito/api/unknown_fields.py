@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.unknown_fields import UnknownField, unknown_fields
+from controller.apimachinery.schemas.unknown_fields import UnknownField, unknown_fields
 from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.kaito.api.inferenceset import InferenceSet
     from controller.kaito.api.workspace import Workspace
 

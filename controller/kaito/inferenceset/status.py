@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet, tells
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.patches.merge_patch import difference
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.failed_write import what_failed
 from controller.kaito.inferenceset.report import AGGREGATED_METRIC, BENCHMARK, SET_READY, report

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.unknown_fields import UnknownField, unknown_fields
+from controller.apimachinery.schemas.unknown_fields import UnknownField, unknown_fields
 from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.ray.api.ray_object import RayObject
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.patches.merge_patch import difference
 from controller.ray.children.child import OwnerConflict
 from controller.ray.children.owned_fields import read_owned_fields
 

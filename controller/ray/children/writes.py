@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.merge_patch import holds_list
+from controller.apimachinery.patches.merge_patch import holds_list
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api.event_nouns import event_noun
 from controller.ray.children.child import child_scope

@@ -20,7 +20,7 @@ from controller.runtime.reconcile.definitions.installed_definition import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
 
 _KUBERAYS: Final = ("spec.suspend", "spec.timeZone", "status.lastScheduleTime")
 _OURS: Final = ("spec.concurrencyPolicy", "spec.startingDeadlineSeconds")

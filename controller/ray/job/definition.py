@@ -24,7 +24,7 @@ from controller.runtime.reconcile.definitions.installed_definition import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.ray.job.observation import JobObservation
 
 STATUS_FIELDS: Final = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas
-from controller.apimachinery.unknown_fields import unknown_fields
+from controller.apimachinery.schemas.object_schema import GroupVersionKind, parse_schemas
+from controller.apimachinery.schemas.unknown_fields import unknown_fields
 from controller.devcluster.apiserver.registry import version_priority
 from tests.devcluster.apiserver.definitions import definition
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas
+from controller.apimachinery.schemas.object_schema import GroupVersionKind, parse_schemas
 from controller.command.manifests import load
 from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kube.objects import KubeObject, ObjectMeta
@@ -37,7 +37,7 @@ from controller.runtime.kind import InstalledSchema
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.kube.resources import Resource
     from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from controller.apimachinery.json_patch import same_json
+from controller.apimachinery.patches.json_patch import same_json
 from controller.devcluster.apiserver.apply.fields import Path, item_element, leaves, shown_path
 from controller.devcluster.apiserver.apply.ownership import (
     BEFORE,

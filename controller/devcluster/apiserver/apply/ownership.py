@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.json_patch import same_json
+from controller.apimachinery.patches.json_patch import same_json
 from controller.devcluster.apiserver.apply.fields import (
     Path,
     from_fields_v1,

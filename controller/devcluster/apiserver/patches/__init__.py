@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.json_patch import MalformedPatchError, PatchError, json_patch
+from controller.apimachinery.patches.json_patch import MalformedPatchError, PatchError, json_patch
 from controller.devcluster.apiserver.negotiation import decode, decode_object
 from controller.devcluster.apiserver.patches.merge import merge_patch
 from controller.devcluster.apiserver.patches.strategic import strategic_merge_patch

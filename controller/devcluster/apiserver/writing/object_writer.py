@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.json_patch import same_json
+from controller.apimachinery.patches.json_patch import same_json
 from controller.devcluster.apiserver.apply import apply_object, track_update
 from controller.devcluster.apiserver.apply.fields import leaves
 from controller.devcluster.apiserver.apply.ownership import write_owners

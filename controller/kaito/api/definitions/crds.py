@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.definition import definition, served_version
-from controller.apimachinery.schema import string, struct
+from controller.apimachinery.schemas.definition import definition, served_version
+from controller.apimachinery.schemas.schema import string, struct
 from controller.kaito.api.definitions.inferenceset import inference_set_spec, inference_set_status
 from controller.kaito.api.definitions.workspace import workspace_fields, workspace_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from controller.apimachinery.definition import Column, Definition
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.definition import Column, Definition
+    from controller.apimachinery.schemas.schema import Schema
 
 _GROUP: Final = "kaito.sh"
 _STORED: Final = "v1beta1"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.core_schemas import conditions, label_selector
-from controller.apimachinery.schema import anything, boolean, int32, string, struct, time
+from controller.apimachinery.schemas.core_schemas import conditions, label_selector
+from controller.apimachinery.schemas.schema import anything, boolean, int32, string, struct, time
 from controller.kaito.api.definitions.workspace import inference_spec, partition, performance
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 
 def inference_set_spec() -> Schema:

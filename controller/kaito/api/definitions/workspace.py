@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.core_schemas import conditions, label_selector
-from controller.apimachinery.schema import (
+from controller.apimachinery.schemas.core_schemas import conditions, label_selector
+from controller.apimachinery.schemas.schema import (
     anything,
     array,
     int32,
@@ -23,7 +23,7 @@ from controller.apimachinery.schema import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 _OLD_INSTANCE_TYPE: Final = "Standard_NC24ads_A100_v4"
 """Kaito's default in v1alpha1, which v1beta1 lacks."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.schema import string, struct
+from controller.apimachinery.schemas.schema import string, struct
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 
 def custom_resource(kind: str, description: str, spec: Schema, status: Schema) -> Schema:

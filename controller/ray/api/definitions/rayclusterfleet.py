@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.core_schemas import conditions
-from controller.apimachinery.schema import (
+from controller.apimachinery.schemas.core_schemas import conditions
+from controller.apimachinery.schemas.schema import (
     array,
     boolean,
     int32,
@@ -19,7 +19,7 @@ from controller.ray.api.definitions.raycluster import cluster_spec
 from controller.ray.api.rayclusterfleet import MAX_REPLICAS
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 
 def fleet_spec() -> Schema:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.core_schemas import conditions
-from controller.apimachinery.schema import array, boolean, int32, int64, string, struct, time
+from controller.apimachinery.schemas.core_schemas import conditions
+from controller.apimachinery.schemas.schema import (
+    array,
+    boolean,
+    int32,
+    int64,
+    string,
+    struct,
+    time,
+)
 from controller.ray.api.definitions.rayjob import job_spec
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 
 def cron_job_spec() -> Schema:

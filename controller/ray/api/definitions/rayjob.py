@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.core_schemas import conditions, pod_template
-from controller.apimachinery.schema import (
+from controller.apimachinery.schemas.core_schemas import conditions, pod_template
+from controller.apimachinery.schemas.schema import (
     array,
     boolean,
     int32,
@@ -20,7 +20,7 @@ from controller.apimachinery.schema import (
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status, managed_by
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 _POLICIES = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
 

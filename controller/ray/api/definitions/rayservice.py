@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.core_schemas import conditions, service
-from controller.apimachinery.schema import boolean, int32, int64, map_of, string, struct, time
+from controller.apimachinery.schemas.core_schemas import conditions, service
+from controller.apimachinery.schemas.schema import (
+    boolean,
+    int32,
+    int64,
+    map_of,
+    string,
+    struct,
+    time,
+)
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status, managed_by
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 
 def service_spec() -> Schema:

@@ -17,7 +17,7 @@ from controller.runtime.reconcile.definitions.installed_definition import Defini
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 _GROUPS: Final = "spec.workerGroupSpecs"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, tells
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.patches.merge_patch import difference
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
 from controller.ray.api.cluster_condition_types import (

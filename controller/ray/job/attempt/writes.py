@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.patches.merge_patch import difference
 from controller.kube.resources import JOBS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.merge_patch import difference, replacement
+from controller.apimachinery.patches.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.job.attempt.cluster_changes import is_outdated

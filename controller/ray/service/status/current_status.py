@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, ConditionSet, find_condition, tells
 from controller.apimachinery.custom_object import mapping, status_of
-from controller.apimachinery.merge_patch import difference, replacement
+from controller.apimachinery.patches.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.service.condition_types import UPGRADE_IN_PROGRESS

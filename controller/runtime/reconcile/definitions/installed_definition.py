@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from controller.apimachinery.conditions import ConditionSet
-    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.kind import CacheReader

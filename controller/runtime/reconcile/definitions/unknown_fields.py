@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from controller.apimachinery.conditions import ConditionSet
-    from controller.apimachinery.object_schema import ObjectSchema
-    from controller.apimachinery.unknown_fields import UnknownField
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
+    from controller.apimachinery.schemas.unknown_fields import UnknownField
     from controller.kube.objects import KubeObject
     from controller.runtime.kind import CacheReader
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.patches.merge_patch import difference
 from controller.apimachinery.timestamps import without_times
 from controller.runtime.reconcile.status.changes import (
     changes_only_messages,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.apimachinery.ownership import OWNER_UID, is_owned_by, requested_owner
+from controller.apimachinery.patches.merge_patch import apply_merge_patch
 from controller.kube.errors import (
     AlreadyExists,
     Conflict,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.schema import (
+from controller.apimachinery.schemas.schema import (
     anything,
     array,
     boolean,
@@ -21,7 +21,7 @@ from controller.apimachinery.schema import (
 )
 
 if TYPE_CHECKING:
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 _QUALIFIED_NAME = (
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"

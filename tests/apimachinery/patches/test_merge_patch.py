@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.apimachinery.merge_patch import (
+from controller.apimachinery.patches.merge_patch import (
     apply_merge_patch,
     difference,
     holds_list,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from controller.apimachinery.schema import Schema
+    from controller.apimachinery.schemas.schema import Schema
 
 Definition: TypeAlias = dict[str, Any]
 Column: TypeAlias = tuple[str, str, str, int]

@@ -7,8 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.object_schema import GroupVersionKind, ObjectSchema, parse_schemas
-from controller.apimachinery.unknown_fields import unknown_fields
+from controller.apimachinery.schemas.object_schema import (
+    GroupVersionKind,
+    ObjectSchema,
+    parse_schemas,
+)
+from controller.apimachinery.schemas.unknown_fields import unknown_fields
 
 THING = GroupVersionKind("test.dev", "v1", "Thing")
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas
+from controller.apimachinery.schemas.object_schema import GroupVersionKind, parse_schemas
 from controller.kube.discovery import read_openapi_document
 from controller.kube.errors import UnexpectedResponse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
     from controller.kube.client import Client
     from controller.kube.resources import Resource
 

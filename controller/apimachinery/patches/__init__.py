@@ -1,0 +1,1 @@
+"""JSON patches and JSON merge patches, applied and found."""
