@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.ray.api.replica_budget import ReplicaBudget
+from controller.ray.api.fields.replica_budget import ReplicaBudget
 from controller.ray.cluster.upgrade.rolling import decision
 from controller.ray.rolling import Moves
 from tests.simulation.outcome import shortcomings

@@ -17,7 +17,7 @@ from controller.command.planning.snapshot import owner_uid
 from controller.command.planning.usage import Usage, usage_of
 from controller.kube.resources import PODS
 from controller.ray.api import labels
-from controller.ray.api.upgrade_strategy import (
+from controller.ray.api.fields.upgrade_strategy import (
     RayClusterUpgradeStrategy,
     RollingUpdate,
     strategy_in_force,

@@ -12,7 +12,7 @@ from controller.apimachinery.problem import Problem
 from controller.command.rollout.errors import RolloutError
 from controller.command.rollout.progress import GroupProgress, RolloutProgress
 from controller.ray.api import RAYCLUSTERS, labels
-from controller.ray.api.upgrade_strategy import (
+from controller.ray.api.fields.upgrade_strategy import (
     ROLLING_UPDATE,
     RayClusterUpgradeStrategy,
     RollingUpdate,

@@ -13,8 +13,8 @@ import msgspec
 from controller.apimachinery.custom_object import only, parse, read_conditions
 from controller.kube.objects import View
 from controller.kube.resources import Resource
+from controller.ray.api.fields.upgrade_strategy import RayClusterUpgradeStrategy
 from controller.ray.api.ray_object import RayObject
-from controller.ray.api.upgrade_strategy import RayClusterUpgradeStrategy
 
 LARGEST_INT32: Final = 2**31 - 1
 

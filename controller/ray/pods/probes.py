@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.ray.api.fields.version import HTTP_PROBES_SINCE, is_at_least
 from controller.ray.api.ports import AGENT_PORT, DASHBOARD_PORT
-from controller.ray.api.version import HTTP_PROBES_SINCE, is_at_least
 from controller.ray.pods.start_command import Role, port_of
 
 if TYPE_CHECKING:

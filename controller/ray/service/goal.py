@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.custom_object import dig, parse
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
+from controller.ray.api.fields.serve_config import read_serve_config
 from controller.ray.api.raycluster import ClusterSpec
-from controller.ray.api.serve_config import read_serve_config
 from controller.ray.api.validation.service import INVALID_SPEC_REASON, validate_service
 from controller.ray.head.service import serve_ports
 from controller.ray.head.stable_service import stable_head_service_name

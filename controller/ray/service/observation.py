@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
+    from controller.ray.api.fields.serve_config import ServeConfig
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService, RayServiceSpec
-    from controller.ray.api.serve_config import ServeConfig
     from controller.ray.children.child import Child
     from controller.ray.children.drift import ObservedChild
     from controller.ray.dashboard import CommandOutcome

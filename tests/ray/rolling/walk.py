@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from controller.ray.api.replica_budget import ReplicaBudget
+from controller.ray.api.fields.replica_budget import ReplicaBudget
 from controller.ray.rolling import Permission
 from tests.ray.rolling.world import Group, Member, Rules, Stage, moves_of, successors
 

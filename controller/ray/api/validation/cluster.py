@@ -22,15 +22,15 @@ from controller.apimachinery.template import (
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
+from controller.ray.api.fields.upgrade_strategy import strategy_in_force
+from controller.ray.api.fields.version import GROUP_PRIORITY_SINCE, is_at_least
 from controller.ray.api.names import MAX_CLUSTER_NAME
 from controller.ray.api.raycluster import parse_spec
-from controller.ray.api.upgrade_strategy import strategy_in_force
 from controller.ray.api.validation.cluster_options import option_problems
 from controller.ray.api.validation.context import AUTOSCALER_V2, ValidationContext
 from controller.ray.api.validation.object_name import NameRule
 from controller.ray.api.validation.read_spec import read_spec
 from controller.ray.api.validation.upgrade_strategy import strategy_problems
-from controller.ray.api.version import GROUP_PRIORITY_SINCE, is_at_least
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

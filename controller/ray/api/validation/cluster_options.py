@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.problem import Problem
+from controller.ray.api.fields.version import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
 from controller.ray.api.validation.fault_tolerance import fault_tolerance_problems
 from controller.ray.api.validation.protection import unbuilt_protection
-from controller.ray.api.version import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.problem import Problem
 from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.fields.replica_budget import budget_problems
 from controller.ray.api.names import MAX_FLEET_NAME
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, parse_fleet_spec
-from controller.ray.api.replica_budget import budget_problems
 from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
 from controller.ray.api.validation.object_name import NameRule
 from controller.ray.api.validation.read_spec import read_spec

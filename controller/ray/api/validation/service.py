@@ -12,10 +12,10 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import service_problem
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import INCREMENTAL_UPGRADE, FeatureGates
-from controller.ray.api.initializing_timeout import InvalidTimeout, initializing_timeout
+from controller.ray.api.fields.initializing_timeout import InvalidTimeout, initializing_timeout
+from controller.ray.api.fields.serve_config import InvalidServeConfig, read_serve_config
 from controller.ray.api.names import MAX_SERVICE_NAME
 from controller.ray.api.rayservice import UpgradeType, parse_service_spec
-from controller.ray.api.serve_config import InvalidServeConfig, read_serve_config
 from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
 from controller.ray.api.validation.object_name import NameRule
 from controller.ray.api.validation.read_spec import read_spec

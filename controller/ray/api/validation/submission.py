@@ -9,10 +9,13 @@ from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import read_template
 from controller.apimachinery.user_yaml import InvalidYaml
-from controller.ray.api.entrypoint_resources import InvalidResources, read_entrypoint_resources
+from controller.ray.api.fields.entrypoint_resources import (
+    InvalidResources,
+    read_entrypoint_resources,
+)
+from controller.ray.api.fields.runtime_env import read_runtime_env
+from controller.ray.api.fields.version import JOB_METADATA_SINCE, is_at_least
 from controller.ray.api.rayjob import SubmissionMode
-from controller.ray.api.runtime_env import read_runtime_env
-from controller.ray.api.version import JOB_METADATA_SINCE, is_at_least
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
-from controller.ray.api.replica_budget import budget_problems
-from controller.ray.api.upgrade_strategy import (
+from controller.ray.api.fields.replica_budget import budget_problems
+from controller.ray.api.fields.upgrade_strategy import (
     ANNOTATION,
     FIELD,
     ROLLING_UPDATE,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from controller.ray.api.fields.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.upgrade_strategy import FIELD, ROLLING_UPDATE, RollingUpdate
 from controller.ray.cluster.observed.pod_to_delete import DeletionCause
 from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader
 

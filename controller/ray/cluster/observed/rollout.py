@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from controller.kube.objects import Pod
-    from controller.ray.api.upgrade_strategy import RollingUpdate
+    from controller.ray.api.fields.upgrade_strategy import RollingUpdate
     from controller.ray.rolling import UnitGroup
 
 OUTDATED: Final = "it was made from an older template and is being replaced"

@@ -8,8 +8,8 @@ from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.cluster_condition_types import UPGRADING
+from controller.ray.api.fields.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.api.pod_state import is_ready
-from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.observed.rollout import AT_REST, STUCK, Verdict
 from controller.ray.cluster.upgrade.rolling.turns import set_turns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
+from controller.ray.api.fields.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.upgrade.outdated_pods import outdated_pods
 from controller.ray.cluster.upgrade.recreate import Recreate
 from controller.ray.cluster.upgrade.rolling.strategy import RollingStrategy

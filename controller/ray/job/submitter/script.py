@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.go_encoding import go_json, go_quote
-from controller.ray.api.runtime_env import read_runtime_env
+from controller.ray.api.fields.runtime_env import read_runtime_env
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.ray.api.entrypoint_resources import read_entrypoint_resources
-from controller.ray.api.runtime_env import read_runtime_env
+from controller.ray.api.fields.entrypoint_resources import read_entrypoint_resources
+from controller.ray.api.fields.runtime_env import read_runtime_env
 from controller.ray.dashboard import JobSubmission
 
 if TYPE_CHECKING:

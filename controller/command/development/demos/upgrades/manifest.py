@@ -11,12 +11,12 @@ import msgspec
 from controller.command.manifests import load_one
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.api.upgrade_strategy import RayClusterUpgradeStrategy
+from controller.ray.api.fields.upgrade_strategy import RayClusterUpgradeStrategy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from controller.ray.api.upgrade_strategy import RollingUpdate
+    from controller.ray.api.fields.upgrade_strategy import RollingUpdate
 
 Json = dict[str, Any]
 

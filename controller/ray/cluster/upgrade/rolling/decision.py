@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING, UPGRADING
+from controller.ray.api.fields.upgrade_strategy import RollingUpdate
 from controller.ray.api.pod_state import is_ready
-from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster.doubts.confirmation import confirming_command
 from controller.ray.cluster.doubts.doubt import doubts_groups
 from controller.ray.cluster.heads import live_head

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.objects import Pod
-    from controller.ray.api.upgrade_strategy import RollingUpdate
+    from controller.ray.api.fields.upgrade_strategy import RollingUpdate
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.cluster.observed.rollout import PodUnits
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.objects import Pod
+    from controller.ray.api.fields.upgrade_strategy import RollingUpdate
     from controller.ray.api.raycluster import WorkerGroup
-    from controller.ray.api.upgrade_strategy import RollingUpdate
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.cluster.observed.ray_view import RayView
 

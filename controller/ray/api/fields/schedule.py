@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from controller.ray.api.crontab import MINUTE, Crontab, InvalidSchedule
-from controller.ray.api.go_duration import InvalidDuration, read_duration
+from controller.ray.api.fields.crontab import MINUTE, Crontab, InvalidSchedule
+from controller.ray.api.fields.go_duration import InvalidDuration, read_duration
 
 if TYPE_CHECKING:
     from datetime import tzinfo

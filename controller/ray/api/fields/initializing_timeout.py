@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
-from controller.ray.api.go_duration import InvalidDuration, read_duration
+from controller.ray.api.fields.go_duration import InvalidDuration, read_duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import malformed
 from controller.kube.objects import View
 from controller.ray.api import labels
-from controller.ray.api.replica_budget import ReplicaBudget
+from controller.ray.api.fields.replica_budget import ReplicaBudget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.apimachinery.user_yaml import InvalidYaml
-from controller.ray.api.runtime_env import MOST_BYTES, read_runtime_env
+from controller.ray.api.fields.runtime_env import MOST_BYTES, read_runtime_env
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 8)}]\n"
