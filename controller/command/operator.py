@@ -9,9 +9,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import structlog
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
 from controller.command.clock import wall
+from controller.command.election import identity
 from controller.command.kinds import KindSettings, kinds_of, workspace_lookups
 from controller.command.other_operators import OtherOperators
 from controller.kube.client import Client
@@ -77,6 +79,7 @@ async def operator_for(
         registry: gets the metrics; None for a new one.
     """
     loop = asyncio.get_running_loop()
+    settings = replace(settings, identity=settings.identity or identity())
     disable_created_metrics()  # series that upstream does not have
     registry = registry or CollectorRegistry()
     transport = HttpTransport(credentials, user_agent=user_agent)
@@ -131,6 +134,9 @@ async def operator_for(
             own_pod=own_pod,
             lease_in=lease_in,
             workspaces=decided.workspace is not None,
+            instance=settings.identity,
+            reporters=operator.controllers,
+            leads_since=lambda: operator.expectations.reader.clock_steady_since,
             wall=wall,
             registry=registry,
         )

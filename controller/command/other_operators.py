@@ -1,9 +1,10 @@
 """Looks for other operators of the same clusters that no lease keeps apart.
 
 A cluster has no list of its operators, so this module looks for signs: pods with the labels of
-KubeRay's, Kaito's or Manta's chart, KubeRay's lease while it is being renewed, and the names of
-KubeRay and Kaito in the `managedFields` of objects written since this process started. Kaito's
-operator is looked for only if this one serves Workspaces.
+KubeRay's, Kaito's or Manta's chart, KubeRay's lease while it is being renewed, the names of
+KubeRay and Kaito in the `managedFields` of objects written since this process started, and events
+that another process reports while this one leads. Kaito's operator is looked for only if this one
+serves Workspaces.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from prometheus_client import Gauge
 
-from controller.apimachinery.timestamps import time_of
-from controller.kube.resources import PODS
+from controller.apimachinery.custom_object import dig
+from controller.apimachinery.timestamps import CLOCK_SKEW, time_of
+from controller.kube.errors import Forbidden
+from controller.kube.resources import EVENTS, PODS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.raycronjob import RAYCRONJOBS
 
@@ -36,6 +39,12 @@ MANTA: Final = "manta"
 _INTERVAL: Final = 300.0
 """Seconds between two searches."""
 
+_RECENT: Final = timedelta(seconds=2 * _INTERVAL)
+"""Age of the oldest events that say that another process is at work."""
+
+_ELECTS_NOBODY: Final = "--enable-leader-election=false"
+"""The argument, KubeRay's and Manta's, of an operator that heeds no lease."""
+
 _POD_SIGNS: Final = (
     ("app.kubernetes.io/component=kuberay-operator", KUBERAY, ""),
     ("app.kubernetes.io/name=kuberay-operator", KUBERAY, ""),
@@ -53,6 +62,9 @@ _MANAGERS: Final = {KUBERAY: "kuberay-operator", KAITO: "kaito-workspace"}
 _SAMPLE: Final = 20
 """Objects of a kind whose `managedFields` are read."""
 
+_EVENTS: Final = 500
+"""Events of a controller that are read."""
+
 _REMEDY: Final = (
     "only one operator may serve a namespace: stop the other one, limit both to different "
     "namespaces, or use `manta take-over` or `manta hand-back`"
@@ -69,8 +81,12 @@ class OtherOperators:
         namespaces: that this operator serves; none means all.
         own_pod: name of the pod that this process runs in; empty outside a cluster.
         lease_in: namespace of the lease that this process competes for, empty without one. The
-            lease keeps operators there apart, but not Kaito's, which has another.
+            lease keeps operators there apart, but not Kaito's, which has another, nor one that is
+            told to heed none.
         workspaces: whether this process serves Workspaces.
+        instance: `reportingInstance` of the events of this process.
+        reporters: `reportingController` of its events; KubeRay's have the same names.
+        leads_since: since when this process leads, None while it does not.
         wall: the time of day.
         registry: where the metric is registered.
     """
@@ -83,6 +99,9 @@ class OtherOperators:
         own_pod: str,
         lease_in: str = "",
         workspaces: bool = False,
+        instance: str = "",
+        reporters: Iterable[str] = (),
+        leads_since: Callable[[], datetime | None] = lambda: None,
         wall: Callable[[], datetime],
         registry: CollectorRegistry,
     ) -> None:
@@ -90,6 +109,9 @@ class OtherOperators:
         self._namespaces = tuple(namespaces) or ("",)
         self._own_pod = own_pod
         self._lease_in = lease_in
+        self._instance = instance
+        self._reporters = tuple(reporters)
+        self._leads_since = leads_since
         self._kinds = (KUBERAY, MANTA, KAITO) if workspaces else (KUBERAY, MANTA)
         self._written: dict[str, tuple[Resource[Any], ...]] = {
             KUBERAY: (RAYCLUSTERS, RAYJOBS, RAYSERVICES, RAYCRONJOBS),
@@ -143,6 +165,8 @@ class OtherOperators:
             if kind in self._kinds:
                 yield self._pods(namespace, selector, kind, image)
         yield self._leases(namespace)
+        for reporter in self._reporters:
+            yield self._events(namespace, reporter)
         for kind, resources in self._written.items():
             for resource in resources:
                 yield self._recent_writes(resource, namespace, kind)
@@ -150,14 +174,39 @@ class OtherOperators:
     async def _pods(
         self, namespace: str, selector: str, kind: str, image: str
     ) -> list[tuple[str, str]]:
-        pods = await self._client.list(PODS, namespace, label_selector=selector)
+        query = {"labelSelector": selector}
+        pods = await self._client.request_json("GET", PODS.path(namespace), query=query)
         return [
-            (kind, f"pod {pod.metadata.key}")
-            for pod in pods.items
-            if pod.status.phase in {"Pending", "Running"}
-            and pod.metadata.name != self._own_pod
-            and (kind == KAITO or pod.metadata.namespace != self._lease_in)
-            and any(image in container.image for container in pod.spec.containers)
+            (kind, f"pod {meta['namespace']}/{meta['name']}")
+            for pod in pods["items"]
+            if (meta := pod["metadata"])["name"] != self._own_pod
+            and pod.get("status", {}).get("phase") in {"Pending", "Running"}
+            and (kind == KAITO or not self._stands_by(pod))
+            and any(image in each.get("image", "") for each in pod["spec"]["containers"])
+        ]
+
+    def _stands_by(self, pod: dict[str, Any]) -> bool:
+        """Return whether the pod of an operator works only while it holds the lease."""
+        arguments = (word for each in pod["spec"]["containers"] for word in each.get("args") or ())
+        return pod["metadata"]["namespace"] == self._lease_in and _ELECTS_NOBODY not in arguments
+
+    async def _events(self, namespace: str, reporter: str) -> list[tuple[str, str]]:
+        """Return events that another process has reported since this one leads."""
+        since = self._leads_since()
+        if since is None:
+            return []
+        query = {"fieldSelector": f"reportingController={reporter}", "limit": str(_EVENTS)}
+        try:
+            listed = await self._client.request_json("GET", EVENTS.path(namespace), query=query)
+        except Forbidden:
+            self._reporters = ()  # KubeRay's role: it is not asked again
+            return []
+        start = max(since + CLOCK_SKEW, self._wall() - _RECENT)
+        return [
+            _reported_by(event)
+            for event in listed["items"]
+            if event.get("reportingInstance") != self._instance
+            and self._is_since(_last_time(event), start)
         ]
 
     async def _leases(self, namespace: str) -> list[tuple[str, str]]:
@@ -192,6 +241,19 @@ class OtherOperators:
     def _is_since(text: Any, start: datetime) -> bool:
         moment = time_of(text)
         return moment is not None and moment > start
+
+
+def _last_time(event: dict[str, Any]) -> Any:
+    """Return the time at which an event was reported last; KubeRay's have it in an old field."""
+    last = dig(event, "series", "lastObservedTime")
+    return last or event.get("eventTime") or event.get("deprecatedLastTimestamp")
+
+
+def _reported_by(event: dict[str, Any]) -> tuple[str, str]:
+    """Return the kind of the operator that has reported an event, and a sentence."""
+    if event.get("eventTime"):
+        return MANTA, f"events of another process, {event.get('reportingInstance')}"
+    return KUBERAY, f"events of {event['reportingController']}"
 
 
 def _of_kaito() -> tuple[Resource[Any], ...]:

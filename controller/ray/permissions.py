@@ -55,6 +55,7 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
 
 ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
     "pods/log": frozenset({"get"}),
+    "events.events.k8s.io": frozenset({"list"}),
     "controllerrevisions.apps": _WITHOUT_PATCH,
     "rayclusterfleets.manta.dev": _READ | {"patch"},
     "rayclusterfleets/status.manta.dev": frozenset({"patch"}),
@@ -62,7 +63,8 @@ ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Rights that Manta's own chart grants beyond that. No kind of KubeRay's depends on them: without
 `pods/log` a failed submitter's last words are missing, and the status says so; without
-`controllerrevisions` a rolling update has no history to undo it by."""
+`controllerrevisions` a rolling update has no history to undo it by, and without the list of events
+a second Manta outside the cluster is not noticed."""
 
 
 def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:

@@ -74,7 +74,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Format of the lines in `log_file`."""
 
     identity: str = ""
-    """Name of this process in events: the pod's name. Empty: `manta-operator`."""
+    """Name of this process in events. Empty: that of the pod or host, with a random part, so that a
+    second operator is noticed by its events."""
 
     leader_election: bool = False
     """True if this process works only while it holds the lease. `manta run` turns it on in a pod,

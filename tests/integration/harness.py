@@ -155,6 +155,7 @@ class World(worlds.World):
         kinds: Sequence[Kind[Any]] = (),
         registry: CollectorRegistry | None = None,
         namespaces: Sequence[str] | None = None,
+        identity: str = "",
         wall: Callable[[], datetime] | None = None,
     ) -> RunningOperator:
         """Run one for these kinds; for RayClusters if none is given.
@@ -166,6 +167,7 @@ class World(worlds.World):
             workers=workers,
             metrics_address="",
             health_address="",
+            identity=identity,
         )
         return self.run_operator(
             *(kinds or [kind or RayClusterKind()]),

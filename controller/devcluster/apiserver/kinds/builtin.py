@@ -110,8 +110,12 @@ _RENAMED = {
         "regarding.name": "involvedObject.name",
         "regarding.uid": "involvedObject.uid",
         "regarding.apiVersion": "involvedObject.apiVersion",
+        "reason": "reason",
+        "reportingController": "reportingComponent",
+        "type": "type",
     }.items()
 }
+"""The fields of an Event of events.k8s.io, by their names there."""
 
 
 def _core(plural: str, kind: str, strategy: Strategy, **rest: Any) -> ApiResource:
@@ -258,7 +262,7 @@ def _group_resources() -> list[ApiResource]:
             short_names=("ev",),
             to_stored=to_stored_event,
             from_stored=from_stored_event,
-            fields=_EVENT_FIELDS | _RENAMED,
+            fields=selectable() | _RENAMED,
         ),
         _kind(
             "networking.k8s.io",
