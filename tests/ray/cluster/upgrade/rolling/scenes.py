@@ -49,6 +49,10 @@ def rolling(*replicas: int, image: str = IMAGE, **settings: Any) -> dict[str, An
     return raw
 
 
+def without_rolling(*groups: int) -> dict[str, Any]:
+    return with_spec(rolling(*groups), upgradeStrategy={"type": "None"})
+
+
 def set_image(group: dict[str, Any], image: str) -> None:
     """The group with another image, sharing nothing with other groups."""
     group["template"] = {"spec": {"containers": [{"name": "ray", "image": image}]}}
@@ -78,6 +82,14 @@ def the_head(raw: dict[str, Any], *, outdated: bool = False, **more: Any) -> Pod
         made.spec, containers=(msgspec.structs.replace(container, image=IMAGE),)
     )
     return msgspec.structs.replace(made, spec=spec)
+
+
+def recorded(raw: dict[str, Any], *conditions: dict[str, Any], **numbers: Any) -> Any:
+    """The cluster with pods that were counted at a generation, and the status at another one."""
+    numbers = {"counted": 1, "observed": 1} | numbers
+    counted = {"type": "HeadPodReady", "observedGeneration": numbers["counted"]}
+    status = {"observedGeneration": numbers["observed"], "conditions": [counted, *conditions]}
+    return with_status(cluster(raw), status)
 
 
 def draining(seconds: float = 10) -> dict[str, str]:

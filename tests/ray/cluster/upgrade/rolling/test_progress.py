@@ -1,0 +1,152 @@
+"""What a rolling update waits for, and since when nothing has moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from controller.kube.objects import Condition
+from controller.ray.cluster.observed.pod_history import Losses, PodHistory
+from controller.ray.dashboard import CommandExpired, CommandRefused
+from controller.ray.head.identity import HEAD_SCOPE, worker_scope
+from tests.ray.cluster.support import NOW, pod
+from tests.ray.cluster.upgrade.rolling.scenes import (
+    answering,
+    decided,
+    draining,
+    new,
+    observed,
+    old,
+    rolling,
+    the_head,
+    upgrading,
+    with_spec,
+)
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
+
+STARTING: dict[str, Any] = {"phase": "Pending", "ready": False}
+
+
+def cause(*workers: Pod, raw: dict[str, Any] | None = None, **changes: Any) -> str:
+    raw = raw or rolling(2)
+    heads = changes.pop("heads", (the_head(raw),))
+    return decided(observed(raw, *heads, *workers, conditions=(upgrading(),), **changes)).cause
+
+
+def test_a_drain_is_named_with_what_becomes_of_actors():
+    assert cause(old("a", annotations=draining())).startswith("a is being drained; actors cannot")
+
+
+def test_the_first_new_pod_that_is_not_of_use_is_named():
+    raw = rolling(3)
+    starting = new(raw, "b", **STARTING)
+    assert cause(new(raw, "a"), starting, old("c"), raw=raw) == "waiting for b to be ready"
+    unknown = cause(new(raw, "a"), old("c"), raw=raw, ray=answering())
+    assert unknown == "waiting for a to be listed by Ray as alive"
+
+
+def test_a_pod_that_goes_is_named():
+    assert cause(old("a", terminating=True), raw=rolling(1)) == "waiting for a to be gone"
+
+
+def test_the_head_is_named_when_all_else_is_done():
+    raw = with_spec(rolling(1), gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
+    worker = new(raw, "a")
+    waits = "waiting for the head to be ready"
+    assert cause(worker, raw=raw, heads=(the_head(raw, outdated=True),)) == (
+        "the head is replaced last"
+    )
+    assert cause(worker, raw=raw, heads=(the_head(raw, outdated=True, ready=False),)) == waits
+    assert cause(worker, raw=raw, heads=()) == waits
+    short = rolling(2)
+    assert cause(new(short, "a"), raw=short) == ""
+
+
+def test_why_ray_could_not_drain_is_said_once():
+    drains = {
+        "c1": CommandRefused("no such command"),
+        "c2": CommandRefused("no such command"),
+        "c3": CommandExpired("no answer"),
+    }
+    said = cause(old("a", annotations=draining()), ray=answering(drains=drains))
+    assert said.endswith("; workers go without having been drained: no such command")
+    assert said.count("no such command") == 1
+
+
+def lost(rounds: int, scope: str) -> PodHistory:
+    losses = Losses(rounds, NOW, frozenset(), frozenset(), "", pod("x", phase="Failed"))
+    return PodHistory(losses={scope: losses})
+
+
+def test_pods_that_are_lost_again_and_again_are_named_before_what_else_is_waited_for():
+    scope = worker_scope("workers")
+    assert "lost 2 times in a row" in cause(old("a"), old("b"), history=lost(2, scope))
+    assert "lost" not in cause(old("a"), old("b"), history=lost(1, scope))
+    assert "lost" not in cause(old("a"), old("b"), history=lost(2, HEAD_SCOPE))
+    raw = rolling(1)
+    done = cause(new(raw, "a", ready=False), raw=raw, history=lost(2, scope))
+    assert "lost" not in done
+
+
+def seconds_left(
+    *workers: Pod, condition: dict[str, Any] | None, raw: dict[str, Any] | None = None
+) -> float | None:
+    raw = raw or rolling(2, progressDeadlineSeconds=600, drainTimeoutSeconds=300)
+    conditions = () if condition is None else (condition,)
+    seen = observed(raw, the_head(raw), *workers, conditions=conditions)
+    return decided(seen).seconds_left
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        (None, 600),
+        (upgrading(seconds=100), 500),
+        (upgrading(status="False", seconds=100), 600),
+        (upgrading("Paused", seconds=100), 600),
+        (upgrading() | {"lastTransitionTime": "yesterday"}, 600),
+        (upgrading(seconds=-50), 600),
+    ],
+    ids=["new", "under way", "complete before", "resumed", "odd", "from the future"],
+)
+def test_the_deadline_counts_from_the_beginning(condition: dict[str, Any] | None, left: float):
+    assert seconds_left(old("a"), condition=condition) == left
+
+
+def ready_since(worker: Pod, time: str) -> Pod:
+    ready = Condition(type="Ready", status="True", last_transition_time=time)
+    status = msgspec.structs.replace(worker.status, conditions=(ready,))
+    return msgspec.structs.replace(worker, status=status)
+
+
+def test_a_new_pod_is_progress_when_it_is_created_and_when_it_is_ready():
+    raw = rolling(2, progressDeadlineSeconds=600)
+    began = upgrading(seconds=500)
+    starting = new(raw, "b", created="2026-08-20T09:59:00Z", **STARTING)
+    assert seconds_left(old("a"), starting, condition=began, raw=raw) == 540
+    ready = ready_since(starting, "2026-08-20T09:59:30Z")
+    assert seconds_left(old("a"), ready, condition=began, raw=raw) == 570
+    outdated = ready_since(old("b"), "2026-08-20T09:59:30Z")
+    assert seconds_left(old("a"), outdated, condition=began, raw=raw) == 100
+    odd = new(raw, "b", created="yesterday", **STARTING)
+    assert seconds_left(old("a"), odd, condition=began, raw=raw) == 100
+
+
+def test_a_pod_that_begins_to_drain_is_progress():
+    raw = rolling(2, progressDeadlineSeconds=600, drainTimeoutSeconds=1000)
+    leaving = old("b", annotations=draining(30))
+    assert seconds_left(old("a"), leaving, condition=upgrading(seconds=500), raw=raw) == 570
+
+
+def test_the_end_of_a_drain_is_looked_at_and_one_that_has_ended_is_not():
+    raw = rolling(3, drainTimeoutSeconds=100)
+    leaving = old("a", annotations=draining(40)), old("b", annotations=draining(10))
+    assert seconds_left(*leaving, condition=upgrading(), raw=raw) == 60
+    ended = old("a", annotations=draining(100)), leaving[1]
+    assert seconds_left(*ended, condition=upgrading(), raw=raw) == 90
+    gone = old("a", annotations=draining(40), terminating=True), leaving[1]
+    assert seconds_left(*gone, condition=upgrading(), raw=raw) == 90
