@@ -86,7 +86,7 @@ def test_an_update_is_said_to_be_under_way_until_it_is_complete():
 
 
 def test_the_manual_says_what_each_reason_means():
-    manual = (Path(__file__).parents[3] / "docs" / "upgrades.md").read_text()
+    manual = (Path(__file__).parents[4] / "docs" / "upgrades.md").read_text()
     assert [each for each in Verdict if f"| `{each.value}` | " not in manual] == []
 
 
