@@ -32,6 +32,7 @@ from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings
 from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kube.errors import ConfigurationError
+from controller.kube.resources import CRDS
 from controller.ray.api import FeatureGates, custom_resource_definitions
 from controller.ray.api.feature_gates import WORKSPACE
 from controller.runtime.logs import configure_logging
@@ -98,7 +99,7 @@ async def dev(options: DevOptions) -> int:
     """
     level = options.log_level
     configure_logging(level=level, format="console" if sys.stderr.isatty() else "json")
-    definitions = load(options.crds) if options.crds else _definitions(options)
+    definitions = _definitions(options)
     stop = stop_on_signals()
     async with AsyncExitStack() as stack:
         run = stack.enter_context(closing(await asyncio.to_thread(_claim, options.name)))
@@ -128,7 +129,24 @@ async def dev(options: DevOptions) -> int:
     return status
 
 
+def _load_definitions(path: Path) -> list[dict[str, Any]]:
+    found = load(path)
+    for each in found:
+        if each["kind"] != CRDS.kind:
+            raise ConfigurationError(
+                f"--crds {path}: it holds a {each['kind']}, and may hold only {CRDS.kind}s"
+            )
+    return found
+
+
 def _definitions(options: DevOptions) -> list[dict[str, Any]]:
+    """Return the definitions to install.
+
+    Raises:
+        ConfigurationError: the file or folder cannot be read, or holds something else.
+    """
+    if options.crds:
+        return _load_definitions(options.crds)
     of_workspaces = kaito_definitions() if options.workspaces else []
     return [*custom_resource_definitions(), *of_workspaces]
 

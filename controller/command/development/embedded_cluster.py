@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import random
 import secrets
 import ssl
@@ -28,7 +29,7 @@ from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_node
 from controller.devcluster.nodes.workloads.stateful_sets import StatefulSetController
 from controller.kube.authentication.credentials import StaticCredentials
 from controller.kube.client import Client
-from controller.kube.errors import ConfigurationError
+from controller.kube.errors import ConfigurationError, StatusError
 from controller.kube.resources import CRDS
 
 if TYPE_CHECKING:
@@ -88,6 +89,18 @@ class EmbeddedCluster:
         return {"token": self.token}
 
 
+def _name_of(definition: Mapping[str, Any]) -> str:
+    metadata: dict[str, Any] = definition.get("metadata") or {}
+    return metadata.get("name", "without name")
+
+
+async def _install(client: Client, name: str, definition: Mapping[str, Any]) -> None:
+    try:
+        await client.create(CRDS, "", definition)
+    except StatusError as error:
+        raise ConfigurationError(f"the definition {name} cannot be installed: {error}") from error
+
+
 @asynccontextmanager
 async def embedded_cluster(
     *,
@@ -108,7 +121,7 @@ async def embedded_cluster(
         claims: what becomes of each NodeClaim; None for a cluster without a provisioner of nodes.
 
     Raises:
-        ConfigurationError: the port cannot be used; the message says why.
+        ConfigurationError: the port or a definition cannot be used; the message says why.
     """
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=wall, clock=loop, rng=random.Random())
@@ -123,15 +136,16 @@ async def embedded_cluster(
         http = await serve(server, "127.0.0.1", port, guard=guard, tls=certificate.context())
     except (OSError, OverflowError) as error:
         await server.aclose()
-        raise ConfigurationError(f"cannot listen on port {port}: {error}") from error
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
+        raise ConfigurationError(f"cannot listen on port {port}: {reason}") from error
     try:
         url = f"https://127.0.0.1:{http.port}"
         cluster = EmbeddedCluster(server, url, certificate.authority, token)
         installer = cluster.client("manta-dev")
         own = [*gateway_api_definitions(), *([node_claim_definition()] if claims else [])]
-        wanted = {crd["metadata"]["name"]: crd for crd in (*own, *crds)}
-        for crd in wanted.values():
-            await installer.create(CRDS, "", crd)
+        wanted = {_name_of(crd): crd for crd in (*own, *crds)}
+        for name, crd in wanted.items():
+            await _install(installer, name, crd)
         async with run_nodes(
             cluster.client("manta-nodes"),
             clock=loop,

@@ -53,7 +53,11 @@ class KubeconfigFile:
             self.existed = True
         except FileNotFoundError:
             text, self.existed = "", False
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot read the kubeconfig {path}: {error.strerror or error}"
+            ) from error
+        except UnicodeDecodeError as error:
             raise ConfigurationError(f"cannot read the kubeconfig {path}: {error}") from error
         self._root = self._parsed(text)
 
@@ -102,7 +106,7 @@ class KubeconfigFile:
             _replace(self._path.resolve(), text)
         except OSError as error:
             raise ConfigurationError(
-                f"cannot write the kubeconfig {self._path}: {error}"
+                f"cannot write the kubeconfig {self._path}: {error.strerror or error}"
             ) from error
 
     def _parsed(self, text: str) -> yaml.MappingNode:
@@ -176,7 +180,9 @@ def _create(lock: Path) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        raise ConfigurationError(f"cannot lock the kubeconfig: {error}") from error
+        raise ConfigurationError(
+            f"cannot create {lock}, which locks the kubeconfig: {error.strerror or error}"
+        ) from error
     return True
 
 
