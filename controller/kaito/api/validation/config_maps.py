@@ -13,7 +13,7 @@ from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_map
 from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from controller.kaito.presets import Model
 
@@ -60,11 +60,8 @@ def longest_context(data: Mapping[str, str]) -> int | None:
         options = read_options(data.get(INFERENCE_KEY, ""))
     except InvalidYaml:
         return None
-    value = mapping(options.get("vllm")).get("max-model-len")
-    text = str(value).strip()
-    if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
-        return None
-    return int(text) or None
+    text = _max_model_len(options.get("vllm"))
+    return int(text) or None if _is_number(text) and len(text) <= _MOST_DIGITS else None
 
 
 def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Iterator[FieldError]:
@@ -74,19 +71,14 @@ def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Ite
         data: of the ConfigMap.
         model: None if it is not known.
     """
-    text = data.get(INFERENCE_KEY)
-    if text is None:
-        yield missing_field(f"{INFERENCE_KEY} in ConfigMap")
-        return
-    try:
-        vllm = read_options(text).get("vllm")
-    except InvalidYaml as error:
-        yield _unparsable(f"it {error}")
+    vllm = _section_of(data, INFERENCE_KEY, "vllm", _unparsable)
+    if isinstance(vllm, FieldError):
+        yield vllm
         return
     if not _are_words(vllm):
         yield _unparsable("vllm must map names to words")
         return
-    length = str(mapping(vllm).get("max-model-len", "")).strip()
+    length = _max_model_len(vllm)
     if length and model is not None:
         yield from _length_errors(length, model.token_limit)
 
@@ -102,17 +94,12 @@ def training_config_errors(
         data: of the ConfigMap.
         method: `lora` or `qlora`, in any case.
     """
-    text = data.get(TRAINING_KEY)
-    if text is None:
-        yield missing_field(f"{TRAINING_KEY} in ConfigMap")
-        return
-    try:
-        sections = read_options(text).get("training_config")
-    except InvalidYaml as error:
-        yield invalid_value(f"it {error}", TRAINING_KEY)
+    sections = _section_of(data, TRAINING_KEY, "training_config", _invalid)
+    if isinstance(sections, FieldError):
+        yield sections
         return
     if not isinstance(sections, dict):
-        yield invalid_value("Expected 'training_config' key to contain a map", TRAINING_KEY)
+        yield _invalid("Expected 'training_config' key to contain a map")
         return
     sections = cast("dict[str, Any]", sections)
     yield from _section_errors(sections)
@@ -122,10 +109,23 @@ def training_config_errors(
     yield from _output_errors(mapping(sections.get("TrainingArguments")), where)
 
 
+def _section_of(
+    data: Mapping[str, str], key: str, section: str, refuse: Callable[[str], FieldError]
+) -> Any:
+    """Return one section of the options under a key, or the error why there is none."""
+    text = data.get(key)
+    if text is None:
+        return missing_field(f"{key} in ConfigMap")
+    try:
+        return read_options(text).get(section)
+    except InvalidYaml as error:
+        return refuse(f"it {error}")
+
+
 def _section_errors(sections: Mapping[str, Any]) -> Iterator[FieldError]:
     for section in sections:
         if section not in _SECTIONS:
-            yield invalid_value(f"Unrecognized section: {section}", TRAINING_KEY)
+            yield _invalid(f"Unrecognized section: {section}")
 
 
 def _quantization_errors(
@@ -173,7 +173,7 @@ def _output_errors(section: Mapping[str, Any], where: str) -> Iterator[FieldErro
 
 def _length_errors(length: str, limit: int) -> Iterator[FieldError]:
     digits = length.removeprefix("-").removeprefix("+")
-    if not (digits.isascii() and digits.isdigit()):
+    if not _is_number(digits):
         yield invalid_value(
             f'max-model-len must be an integer: strconv.Atoi: parsing "{length}": invalid syntax',
             "max-model-len",
@@ -184,6 +184,18 @@ def _length_errors(length: str, limit: int) -> Iterator[FieldError]:
             "(ModelTokenLimit)",
             "max-model-len",
         )
+
+
+def _max_model_len(vllm: Any) -> str:
+    return str(mapping(vllm).get("max-model-len", "")).strip()
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _invalid(why: str) -> FieldError:
+    return invalid_value(why, TRAINING_KEY)
 
 
 def _unparsable(why: str) -> FieldError:
