@@ -40,6 +40,10 @@ _USER_TIMEOUT = 60_000
 _CLOSE_TIMEOUT = 1.0
 """Seconds for the TLS shutdown of closed connections before the loop ends."""
 
+KEPT_IDLE: Final = 45.0
+"""Seconds for which an unused connection is kept: longer than from one look for optional resources
+to the next, as a new one costs a TLS handshake, and shorter than servers and load balancers do."""
+
 READ_BUFFER: Final = 32 * 1024
 """Bytes that a TLS connection reads at a time: two records."""
 
@@ -207,7 +211,9 @@ def _session(
     open_socket: Callable[[tuple[Any, ...]], socket.socket],
 ) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, socket_factory=open_socket),
+        connector=aiohttp.TCPConnector(
+            limit=0, keepalive_timeout=KEPT_IDLE, socket_factory=open_socket
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"accept-encoding": "identity"},
         skip_auto_headers=("user-agent", "content-type"),

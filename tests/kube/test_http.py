@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import ssl
+import time
 from asyncio import sslproto
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -17,10 +18,18 @@ from controller.kube import errors, http
 from controller.kube.authentication.credentials import ServerEndpoint, StaticCredentials
 from controller.kube.authentication.tls import ClientCertificate, client_context
 from controller.kube.client import Client
-from controller.kube.http import READ_BUFFER, HttpTransport, Timeouts, _socket, limit_read_buffers
+from controller.kube.http import (
+    KEPT_IDLE,
+    READ_BUFFER,
+    HttpTransport,
+    Timeouts,
+    _socket,
+    limit_read_buffers,
+)
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
 from controller.kube.transport import Request
+from controller.runtime.caches.optional import ASK
 from informers import Disconnected, SourceError
 from informers.decoding.lines import LineSplitter
 from tests.fakes.clean_up import ends_in_a_cancelled_task
@@ -220,6 +229,23 @@ async def test_a_connection_that_breaks_after_sending_is_unknown_and_sent_once(o
             await transport.request(Request(method, "/second", body=b"{}"))
         assert [target for _, target, _ in server.requests] == ["/first", "/second"]
         assert server.connections == 1
+
+
+async def test_an_unused_connection_outlasts_the_time_to_the_next_look_for_optional_resources(
+    opened, monkeypatch
+):
+    assert KEPT_IDLE > ASK
+    passed = 0.0
+    monkeypatch.setattr("aiohttp.connector.monotonic", lambda: time.monotonic() + passed)
+    async with RawServer(answer_pod) as server:
+        transport = opened(server.url)
+        await all_of(transport, "GET", "/first")
+        passed += KEPT_IDLE - 1
+        await all_of(transport, "GET", "/second")
+        assert server.connections == 1
+        passed += KEPT_IDLE + 1
+        await all_of(transport, "GET", "/third")
+        assert server.connections == 2
 
 
 async def test_a_body_that_is_cut_short_is_unknown(opened):
