@@ -103,3 +103,7 @@ def test_against_a_cluster_it_shows_what_an_edit_would_do(tmp_path: Path):
             "  the operator would",
             "    + create 1 Pod of group workers: example-workers-worker-*",
         ]
+        where = ("-n", "elsewhere", "--kubeconfig", str(kubectl.kubeconfig))
+        done = manta_once("plan", "--all", *where)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert "there is no object to plan for in namespace elsewhere" in done.stderr

@@ -94,6 +94,9 @@ async def plan(
         sys.stdout.write(f"{text.decode()}\n")
     else:
         write_text(plans, sys.stdout)
+    if not plans:
+        where = f"in namespace {request.namespace}" if request.namespace else "in the cluster"
+        sys.stderr.write(f"manta plan: there is no object to plan for {where}\n")
     if any(each.problem or each.refusals for each in plans):
         return 1
     broken = sorted(action for action in forbidden if any(each.begins(action) for each in plans))
