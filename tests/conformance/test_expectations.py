@@ -20,7 +20,8 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
-from controller.runtime.reconcile.executor import BATCH, Executor, PlanExecution, Result
+from controller.runtime.reconcile.execution import PlanExecution, Result
+from controller.runtime.reconcile.executor import BATCH, Executor
 from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.writes.writer import WriteOutcome, Writer
 from informers import Store

@@ -22,7 +22,8 @@ from controller.runtime.expectations.owners import Owner
 from controller.runtime.kind import Observation
 from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile.error_condition import error_status
-from controller.runtime.reconcile.executor import FAILED_READ, PlanExecution, PlanOutcome, Result
+from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.reconcile.executor import FAILED_READ
 from controller.runtime.reconcile.status.echoes import StatusEchoes
 from workqueue import LOW_PRIORITY, Backoff, Workers, WorkQueue
 

@@ -8,9 +8,7 @@ width that the last one reached.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +23,8 @@ from controller.runtime.plan import (
     subresource_of,
     verb_of,
 )
+from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.reconcile.execution_state import ExecutionState
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.repairs.contested import CONTESTED_REASON, with_contested
 from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repair, Repairs
@@ -37,12 +37,10 @@ from controller.runtime.reconcile.writes.writer import WriteOutcome, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.owners import Owner
-    from controller.runtime.plan import Failure, PhaseDuration, Plan, Write
+    from controller.runtime.plan import Failure, Write
     from controller.runtime.reconcile.writes.slow_start import SlowStartGroup
     from controller.runtime.reconcile.writes.writer import Writer
 
@@ -51,71 +49,6 @@ BATCH = 64
 
 FAILED_READ = "FailedRead"
 """Reason of the event and the condition when a plan's live read failed."""
-
-
-class Result(Enum):
-    """The controller's action on the key after a plan was carried out."""
-
-    DONE = "done"  # nothing, or requeue after `requeue_after`
-    MORE = "more"  # requeue at once: lookups answered, or more than one batch
-    AGAIN = "again"  # requeue soon, without an error: a precondition failed, a name was taken
-    WAIT = "wait"  # requeue with back-off, unless the resolver learns something before
-    FAILED = "failed"  # requeue with back-off
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOutcome:
-    """The outcome of a plan.
-
-    Attributes:
-        result: what to do with the key.
-        requeue_after: seconds until the key must be reconciled again, None if only after an event.
-        writes: mutating requests, by verb.
-        failures: writes that did not succeed, the first cause first.
-        error: a sentence about the live read that failed, so that nothing was done; else empty.
-        report: revision of the object after a status write that only reports; empty if there was
-            none, or if the next plan may depend on it.
-    """
-
-    result: Result
-    requeue_after: float | None = None
-    writes: Mapping[str, int] = field(default_factory=dict[str, int])
-    failures: tuple[Failure, ...] = ()
-    error: str = ""
-    report: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanExecution:
-    """One plan to carry out.
-
-    Attributes:
-        owner: on whose behalf.
-        resource: resource of the primary object.
-        primary: the primary object as it was observed.
-        plan: what to do.
-        status_after: the status to write when these writes failed.
-        emit: records an event about the primary object.
-        wall: the time of day, UTC.
-        submit: passes on the plan's commands.
-        failing: whether the plan only reports an error.
-        overdue: returns the writes of earlier plans whose outcome is still unknown.
-        first_write: called before the first write is sent, if there is one.
-        measure: records a phase that ended.
-    """
-
-    owner: Owner
-    resource: Resource[Any]
-    primary: KubeObject
-    plan: Plan
-    status_after: Callable[[tuple[Failure, ...]], StatusPatch | None]
-    emit: Callable[[Event], None]
-    wall: Callable[[], datetime]
-    submit: Callable[[], None] = lambda: None
-    failing: bool = False
-    overdue: Callable[[], tuple[Failure, ...]] = lambda: ()
-    first_write: Callable[[], None] = lambda: None
-    measure: Callable[[PhaseDuration], None] = lambda _phase: None
 
 
 class Executor:
@@ -147,7 +80,7 @@ class Executor:
         uid, generation = execution.owner.uid, execution.primary.metadata.generation
         failed_groups = self._failed_groups.pop(uid, None) or FailedGroups(generation)
         failed_groups.begin(execution.plan, generation)
-        run = _ExecutionState(execution, SlowStart(self._widths.pop(uid, {})), failed_groups)
+        run = ExecutionState(execution, SlowStart(self._widths.pop(uid, {})), failed_groups)
         for event in execution.plan.events:
             execution.emit(event)
         try:
@@ -203,7 +136,7 @@ class Executor:
             return PlanOutcome(Result.FAILED, execution.plan.requeue_after, error=notes[0])
         return PlanOutcome(Result.MORE)
 
-    async def _commit(self, run: _ExecutionState) -> bool:
+    async def _commit(self, run: ExecutionState) -> bool:
         """Write the commit; return whether the stages may follow."""
         commit = run.execution.plan.commit
         if commit is None:
@@ -219,7 +152,7 @@ class Executor:
             run.has_committed_status = True
         return result.outcome is WriteOutcome.DONE
 
-    async def _stages(self, run: _ExecutionState) -> None:
+    async def _stages(self, run: ExecutionState) -> None:
         for stage in run.execution.plan.stages:
             stage = self._due(run, stage)  # noqa: PLW2901  what need not wait
             capacity = BATCH - run.count
@@ -234,11 +167,11 @@ class Executor:
             if run.more or run.stopped:
                 return
 
-    def _due(self, run: _ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
+    def _due(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
         """Return the writes without repairs that would be repeated too soon."""
         return tuple(write for write in writes if not self._must_wait(run, write))
 
-    async def _probe(self, run: _ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
+    async def _probe(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
         """Try a group that has failed before by one write; return the writes that may follow."""
         probe = run.failed_groups.probe(writes)
         if probe is not None:
@@ -252,12 +185,12 @@ class Executor:
                 left.append(write)
         return tuple(run.failed_groups.in_order(left))
 
-    async def _concurrently(self, run: _ExecutionState, writes: Sequence[Write]) -> None:
+    async def _concurrently(self, run: ExecutionState, writes: Sequence[Write]) -> None:
         async with asyncio.TaskGroup() as group:
             for write in writes:
                 group.create_task(self._perform(run, write))
 
-    async def _perform(self, run: _ExecutionState, write: Write) -> WriteResult:
+    async def _perform(self, run: ExecutionState, write: Write) -> WriteResult:
         if self._writer.is_repeated(run.execution.owner, write):
             result = WriteResult(write, WriteOutcome.UNKNOWN)
             run.write_ended(result)
@@ -279,7 +212,7 @@ class Executor:
             run.write_undone(repairs.undone(write))
         return result
 
-    def _on_silence(self, run: _ExecutionState, failure: Failure) -> None:
+    def _on_silence(self, run: ExecutionState, failure: Failure) -> None:
         """Report a write without a response at once: it may never get one."""
         if _is_primary(run, failure.write):
             self._report_unwritable(run, failure)
@@ -288,7 +221,7 @@ class Executor:
         if run.report_of_silence is None:
             run.report_of_silence = asyncio.create_task(self._status(run), name="silence")
 
-    def _must_wait(self, run: _ExecutionState, write: Write) -> bool:
+    def _must_wait(self, run: ExecutionState, write: Write) -> bool:
         """Return whether the write repeats an undone repair and must not be sent yet."""
         repairs = self._repairs.get(run.execution.owner.uid)
         wait = repairs.wait(write, self._now()) if repairs is not None else 0.0
@@ -304,7 +237,7 @@ class Executor:
         repairs = self._repairs.get(execution.owner.uid)
         return repairs.contested(self._now()) if repairs is not None else []
 
-    async def _write_primary(self, run: _ExecutionState, write: Write) -> WriteResult:
+    async def _write_primary(self, run: ExecutionState, write: Write) -> WriteResult:
         """Write the object itself; report a refusal with an event."""
         result, uid = await self._perform(run, write), run.primary.metadata.uid
         if result.outcome is WriteOutcome.DONE:
@@ -315,12 +248,12 @@ class Executor:
                 self._report_unwritable(run, failure)
         return result
 
-    def _report_unwritable(self, run: _ExecutionState, failure: Failure) -> None:
+    def _report_unwritable(self, run: ExecutionState, failure: Failure) -> None:
         event = self._unwritable.refused(run.primary.metadata.uid, failure)
         if event is not None:
             run.execution.emit(event)
 
-    async def _status(self, run: _ExecutionState) -> float | None:
+    async def _status(self, run: ExecutionState) -> float | None:
         """Write the status if it differs; return the seconds until the next reconcile is due.
 
         A status that reports failures follows from the observation and would undo what a commit
@@ -353,7 +286,7 @@ class Executor:
 
     async def _store_status(
         self,
-        run: _ExecutionState,
+        run: ExecutionState,
         status: StatusPatch,
         write: MergePatch,
         wanted: Mapping[str, Any],
@@ -374,142 +307,9 @@ class Executor:
                 run.execution.emit(replace(event, quotes=quotes))
 
 
-class _ExecutionState:
-    """The results so far of one execution."""
-
-    def __init__(
-        self, execution: PlanExecution, slow_start: SlowStart, failed_groups: FailedGroups
-    ) -> None:
-        self.execution = execution
-        self.slow_start = slow_start
-        self.failed_groups = failed_groups
-        self.primary = execution.primary
-        self.ended = False
-        self.has_committed_status = False
-        self.more = False
-        self.count = 0
-        self.report = ""
-        self.repairs_wait: float | None = None  # seconds
-        self.lacks_object = False  # that is not created yet because others keep deleting it
-        self.failures: list[Failure] = []
-        self.silent: dict[int, Failure] = {}  # writes without an answer so far, by their id
-        self.report_of_silence: asyncio.Task[float | None] | None = None
-        self.events: list[Event] = []  # of its writes
-        self._verbs: Counter[str] = Counter()
-        self._outcomes: set[WriteOutcome] = set()
-
-    @property
-    def stopped(self) -> bool:
-        """True if no further stage may begin."""
-        return self.lacks_object or bool(self._outcomes - {WriteOutcome.DONE})
-
-    @property
-    def failing(self) -> bool:
-        """True if the status reports a failure."""
-        return self.execution.failing or bool(self.failures_to_report)
-
-    @property
-    def names_failure(self) -> bool:
-        """True if the status names a failure, and not just one that may resolve in a moment."""
-        return self.execution.failing or any(
-            not failure.may_resolve for failure in self.failures_to_report
-        )
-
-    @property
-    def failures_to_report(self) -> tuple[Failure, ...]:
-        """The failures of this execution, and earlier ones whose outcome is still unknown."""
-        overdue = {failure.write.target: failure for failure in self.execution.overdue()}
-        own = tuple(
-            overdue.pop(failure.write.target, failure) if failure.unknown else failure
-            for failure in self.failures_in_order
-        )
-        return (*own, *overdue.values())
-
-    @property
-    def reasons_of_others(self) -> frozenset[str]:
-        """The reasons of the failures of all writes but the status."""
-        return frozenset(
-            failure.reason
-            for failure in self.failures_to_report
-            if subresource_of(failure.write) != "status"
-        )
-
-    @property
-    def failures_in_order(self) -> tuple[Failure, ...]:
-        """The failures in the order of the plan, so that the first is the same each time."""
-        plan = self.execution.plan
-        planned = [*(write for stage in plan.stages for write in stage), *plan.independent]
-        order = {id(write): number for number, write in enumerate(planned)}
-        failures = [*self.failures, *self.silent.values()]
-        return tuple(sorted(failures, key=lambda failure: order.get(id(failure.write), -1)))
-
-    def write_started(self, write: Write) -> None:
-        if not self.count:
-            self.execution.first_write()
-        self.count += 1
-        self._verbs[_verb(write)] += 1
-
-    def write_ended(self, result: WriteResult) -> None:
-        self._outcomes.add(result.outcome)
-        self.silent.pop(id(result.write), None)
-        if result.outcome is not WriteOutcome.DONE:
-            self.slow_start.record_failure(result.write)
-        failure = result.failure
-        if failure is not None:
-            self.failures.append(failure)
-            if not failure.unknown or verb_of(failure.write) == "update":
-                self.failed_groups.failed(failure)
-        elif result.outcome is WriteOutcome.DONE:
-            self.failed_groups.succeeded(result.write)
-        if result.obj is not None and result.obj.metadata.uid == self.primary.metadata.uid:
-            self.primary = result.obj
-
-    def write_held(self, failure: Failure) -> None:
-        """Record a write that is not tried this time, because it has failed before."""
-        self._outcomes.add(WriteOutcome.FAILED)
-        self.slow_start.record_failure(failure.write)
-        self.failures.append(failure)
-
-    def write_undone(self, failure: Failure | None) -> None:
-        """Report a create that was carried out, and whose object others keep deleting."""
-        if failure is not None:
-            self.failures.append(failure)
-
-    def outcome(self, requeue_after: float | None) -> PlanOutcome:
-        return PlanOutcome(
-            self._next(),
-            requeue_after,
-            dict(self._verbs),
-            self.failures_in_order,
-            report=self.report,
-        )
-
-    def _next(self) -> Result:
-        if WriteOutcome.FAILED in self._outcomes:
-            return Result.FAILED
-        if self._outcomes & {WriteOutcome.CONFLICT, WriteOutcome.NAME_CONFLICT}:
-            return Result.AGAIN
-        if WriteOutcome.UNKNOWN in self._outcomes:
-            return Result.WAIT
-        if WriteOutcome.NAMESPACE_TERMINATING in self._outcomes:
-            # An object that a deleted owner waits for will never exist.
-            return Result.AGAIN if self.execution.primary.metadata.terminating else Result.DONE
-        if self.more:
-            return Result.MORE
-        return Result.DONE
-
-
-def _is_primary(run: _ExecutionState, write: Write) -> bool:
+def _is_primary(run: ExecutionState, write: Write) -> bool:
     target, meta = write.target, run.primary.metadata
     return target.resource is run.execution.resource and target.key == meta.key
-
-
-def _verb(write: Write) -> str:
-    """Return the verb for metrics: updates are divided into those of the status and others."""
-    verb = verb_of(write)
-    if verb != "update":
-        return verb
-    return subresource_of(write) or "patch"
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

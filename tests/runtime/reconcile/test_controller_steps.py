@@ -24,13 +24,13 @@ from controller.runtime.metrics import RuntimeMetrics
 from controller.runtime.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
 from controller.runtime.reconcile import controller as module
 from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller
-from controller.runtime.reconcile.executor import PlanOutcome, Result
+from controller.runtime.reconcile.execution import PlanOutcome, Result
 from tests.runtime.kit import NOW, create
 from tests.runtime.widgets import WIDGETS, Widget
 from workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.executor import PlanExecution
+    from controller.runtime.reconcile.execution import PlanExecution
 
 KEY = "default/f"
 META = ObjectMeta(name="f", namespace="default", uid="uid-f", resource_version="5")

@@ -26,7 +26,8 @@ from controller.runtime.plan import (
     StatusPatch,
     Target,
 )
-from controller.runtime.reconcile.executor import Executor, PlanExecution, PlanOutcome, Result
+from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.writes.writer import WriteOutcome, Writer
 from tests.runtime.fences import SwitchableFence

@@ -22,13 +22,8 @@ from controller.runtime.plan import (
     StatusPatch,
     Target,
 )
-from controller.runtime.reconcile.executor import (
-    BATCH,
-    Executor,
-    PlanExecution,
-    PlanOutcome,
-    Result,
-)
+from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.reconcile.executor import BATCH, Executor
 from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repairs
 from controller.runtime.reconcile.status.decision import MESSAGE_INTERVAL, UNWRITTEN_INTERVAL
 from controller.runtime.reconcile.writes.unwritable import FAILED_UPDATE
