@@ -21,7 +21,7 @@ _LIMITS: Final = Limits(bytes=32 * 1024 * 1024, values=2_000_000, levels=150)
 
 
 def load(path: Path) -> list[Json]:
-    """All objects of a YAML or JSON file, of every such file in a folder, or of standard input.
+    """Return all objects of a YAML or JSON file, of such files in a folder, or of standard input.
 
     Lists are taken apart.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    """A parser whose result has `start`, which runs the subcommand and returns the exit status."""
+    """Return a parser; `start` of its result runs the subcommand and returns the exit status."""
     manta = CommandParser(
         prog="manta",
         description="Manta, a Kubernetes operator for Ray.",

@@ -68,7 +68,7 @@ class EmbeddedCluster:
     token: str
 
     def client(self, user_agent: str) -> Client:
-        """A client in the same process; the server counts its requests under `user_agent`."""
+        """Return a client in this process; the server counts its requests by `user_agent`."""
         return Client(self.server, user_agent=user_agent, clock=asyncio.get_running_loop())
 
     def credentials(self) -> StaticCredentials:

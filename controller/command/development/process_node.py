@@ -88,7 +88,7 @@ class ProcessNode:
     def component_factory(
         self, server: ApiServer, port: int, authority: bytes
     ) -> Callable[[ComponentContext], ComponentGroup]:
-        """A factory of the node's component; also attaches logs and proxies to the API server.
+        """Return a factory of the node's component; attach logs and proxies to the API server.
 
         Args:
             server: asks for logs, and forwards requests to pods and services.

@@ -28,7 +28,7 @@ def truth(text: str) -> bool:
 def parse(
     arguments: Sequence[str], flags: Mapping[str, Callable[[str], object]]
 ) -> dict[str, object]:
-    """The values of the flags that are given, by name; of a repeated flag the last one counts.
+    """Return the values of the given flags by name; of a repeated flag the last one counts.
 
     Args:
         arguments: the words of the command line.

@@ -57,7 +57,7 @@ async def list_objects(client: Client, resource: Resource[Any], namespace: str) 
 async def dry_run_apply(
     client: Client, resource: Resource[Any], namespace: str, manifest: Json, now: Json | None
 ) -> Json:
-    """The object as it would be after `kubectl apply` of the manifest, in the resource's version.
+    """Return the object as `kubectl apply` of the manifest would leave it.
 
     Raises:
         StatusError: the API server would refuse it, in its own words.
@@ -104,7 +104,7 @@ async def list_children(
 
 
 def three_way_patch(now: Json, manifest: Json) -> Json:
-    """The merge patch that `kubectl apply` sends: sets what the file has, removes what it had."""
+    """Return the merge patch of `kubectl apply`: it sets what the file has, removes what it had."""
     annotations: Mapping[str, str] = now["metadata"].get("annotations") or {}
     last = annotations.get(_LAST_APPLIED)
     wanted = manifest

@@ -93,7 +93,7 @@ class Snapshot:
         """A dry run takes no time."""
 
     def contents(self) -> dict[Resource[Any], dict[str, Json]]:
-        """All objects as they are now, by key; later writes do not change what is returned."""
+        """Return all objects as they are now, by key; later writes do not change the result."""
         return {resource: dict(self._raw[str(resource)]) for resource in self._resources}
 
     def raw(self, resource: Resource[Any], key: str) -> Json | None:

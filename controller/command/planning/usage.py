@@ -47,7 +47,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def usage_of(pod: Json) -> Usage:
-    """The resources that one pod asks for: requests, or limits where there are no requests."""
+    """Return the resources that a pod asks for: requests, or limits where it has none."""
     cpus, gpus = ZERO, ZERO
     for container in pod["spec"]["containers"]:
         resources = mapping(container.get("resources"))

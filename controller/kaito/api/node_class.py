@@ -101,12 +101,12 @@ class NodeClassSettings:
         return tuple(each.name for each in self.classes)
 
     def chosen_name(self, annotations: Mapping[str, str]) -> str:
-        """The name of the class of a Workspace with these annotations; empty without a default."""
+        """Return the name of a Workspace's class by its annotations; empty without a default."""
         default = (each.name for each in self.classes if each.default)
         return annotations.get(labels.NODE_CLASS_NAME) or next(default, "")
 
     def body(self, name: str) -> dict[str, Any] | None:
-        """The object to be created under a name; None if its specification is not configured."""
+        """Return the object to create under a name; None if no specification is configured."""
         found = next((each for each in self.classes if each.name == name), None)
         if found is None or found.spec is None:
             return None

@@ -116,7 +116,7 @@ def _missing(
     batch: int,
     reads: CacheReader,
 ) -> MissingReplicas:
-    """The replicas that one plan creates; of those that it leaves for later nothing is read."""
+    """Return the replicas that one plan creates; later ones are not read."""
     room = min(wanted - len(workspaces), batch)
     if room <= 0:
         return MissingReplicas()
@@ -141,7 +141,7 @@ def _missing(
 
 
 def _conflict(meta: ObjectMeta, name: str, reads: CacheReader) -> str:
-    """The end of a sentence about the object of others that has the name; empty if it is free."""
+    """Return the end of a sentence about the other owner of a name; empty if it is free."""
     key = f"{meta.namespace}/{name}"
     present = reads.get(WORKSPACES, key)
     if present is not None:

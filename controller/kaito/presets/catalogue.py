@@ -27,7 +27,7 @@ def is_deprecated(preset: str) -> bool:
 
 
 def model_id(preset: str) -> str:
-    """The model's id on Hugging Face in lower case; the name itself if it is no short name."""
+    """Return the model's id on Hugging Face in lower case; a name that is not short is one."""
     name = preset.lower()
     return _names().aliases.get(name, name).lower()
 

@@ -134,7 +134,7 @@ def slice_profiles() -> tuple[str, ...]:
 
 
 def _difference(name: str, gpus: NodeGPUs, first: NodeGPUs) -> str:
-    """The difference between the GPUs of a node and those of the first; empty if there is none."""
+    """Return how the GPUs of a node differ from those of the first; empty if they do not."""
     if gpus.product != first.product:
         return (
             f"Non-uniform GPU product: node {name} has {gpus.product} GPUs, but previous node has "

@@ -158,7 +158,7 @@ def _weights(files: Iterable[WeightFile]) -> tuple[list[WeightFile], bool]:
 
 
 def _merged(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with that of the language model, which multimodal models keep apart."""
+    """Return the configuration, merged with that of a multimodal model's language model."""
     nested = next(
         (found for key in _NESTED if (found := mapping(config.get(key)))), dict[str, Any]()
     )

@@ -97,7 +97,7 @@ def observed_claim(claim: NodeClaim) -> ObservedClaim:
 
 
 def claim_state(claim: NodeClaim) -> ClaimState:
-    """The state. A claim without the condition Ready is ready when it has a node, as in Kaito."""
+    """Return the state. Without the condition Ready, a claim with a node is ready, as in Kaito."""
     if claim.metadata.terminating:
         return ClaimState.TERMINATING
     ready = claim.status.condition(_READY)
@@ -109,7 +109,7 @@ def claim_state(claim: NodeClaim) -> ClaimState:
 
 
 def first_cause(claim: NodeClaim) -> Condition | None:
-    """The condition of the earliest stage that is not reached; errors before mere waiting."""
+    """Return the condition of the earliest stage not reached; errors come before waits."""
     conditions = [found for stage in _STAGES if (found := claim.status.condition(stage))]
     open_ = [each for each in conditions if each.status != "True" and each.message]
     errors = [each for each in open_ if each.reason != _BENIGN]

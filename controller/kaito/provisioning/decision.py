@@ -155,7 +155,7 @@ def decide_claims(
 
 
 def _first(facts: ClaimFacts) -> Commitment:
-    """The first set: nodes and claims that are there already, and as many more as are needed."""
+    """Return the first set: existing nodes and claims, and as many more as are needed."""
     nodes = sorted(facts.ready_nodes)[: facts.target]
     needed = facts.target - len(nodes)
     found = sorted(facts.claims.values(), key=_by_age)
@@ -189,7 +189,7 @@ def _with_specification(commitment: Commitment, facts: ClaimFacts) -> Commitment
 
 
 def _shrunk(commitment: Commitment, facts: ClaimFacts, surplus: int) -> Commitment:
-    """The set with fewer claims: first without those that were never there or are not ready."""
+    """Return the set with fewer claims; those never created or not ready are dropped first."""
     surplus = min(surplus, len(commitment.slots))
     by_worth = sorted(commitment.slots, key=lambda slot: (_worth(slot, facts), -slot.place))
     dropped = {slot.name for slot in by_worth[:surplus]}

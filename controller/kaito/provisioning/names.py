@@ -24,7 +24,7 @@ def claim_name(uid: str, place: int, generation: int, attempt: int) -> str:
 
 
 def node_pool_name(namespace: str, name: str) -> str:
-    """The name of a Workspace's NodePool, Kaito's. Two Workspaces may have one name (KAI-9)."""
+    """Return Kaito's name of a Workspace's NodePool. Two Workspaces may share one (KAI-9)."""
     full = f"{namespace}-{name}"
     if len(full) <= _LONGEST_POOL_NAME:
         return full

@@ -67,7 +67,7 @@ def node_request(
     annotations: Mapping[str, str],
     options: KaitoOptions,
 ) -> NodeRequest:
-    """The request, with the type's name as the cloud and therefore its nodes write it (KAI-7).
+    """Return the request, with the type's name as the cloud and its nodes write it (KAI-7).
 
     Args:
         instance_type: as the user wrote it.

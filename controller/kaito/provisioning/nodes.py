@@ -67,7 +67,7 @@ class NodeReadiness:
 
 
 def own_nodes(nodes: Iterable[NodeFacts], instance_type: str) -> tuple[NodeFacts, ...]:
-    """The nodes that need no claim: they were there before. Any machine if no type is named."""
+    """Return the nodes that existed before and need no claim; of any type if none is named."""
     return tuple(
         node
         for node in nodes

@@ -272,7 +272,7 @@ def _with_pool(commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool)
 def _claims_wait(
     commitment: PoolCommitment, facts: PoolFacts, pool: ObservedPool
 ) -> PoolWait | None:
-    """The wait for claims, with the first cause on which somebody can act; None if all are ready.
+    """Return the wait for claims, with the first cause for a person; None if all are ready.
 
     Karpenter replaces claims that fail. As many must be ready as are committed.
     """
@@ -298,7 +298,7 @@ def _causes(facts: PoolFacts, pool: ObservedPool) -> Iterator[tuple[str, str]]:
 def _waiting(
     commitment: PoolCommitment, facts: PoolFacts, wait: PoolWait, *, create_class: bool = False
 ) -> PoolDecision:
-    """A decision that does nothing about the pool; a first size is decided again next time."""
+    """Return a decision that leaves the pool as it is; a first size is decided again later."""
     is_due = facts.commitment is not None
     return PoolDecision(commitment, is_due=is_due, create_class=create_class, wait=wait)
 

@@ -52,7 +52,7 @@ def selectable_by(node: GpuNode) -> tuple[str, ...]:
 
 
 def looked_up_by(workspace: Workspace) -> tuple[str, ...]:
-    """The text under which the nodes of a Workspace are looked up; the object may be invalid."""
+    """Return the text by which a Workspace's nodes are looked up; it may be invalid."""
     selector = mapping(mapping(workspace.resource).get("labelSelector"))
     return (lookup_text(mapping(selector.get("matchLabels"))),)
 
@@ -74,7 +74,7 @@ def usable_by(node: GpuNode) -> tuple[str, ...]:
 
 
 def node_text(name: str) -> str:
-    """The text under which the Workspaces are found that count a node; no label looks like it."""
+    """Return the text by which Workspaces that count a node are found; no label equals it."""
     return f"node/{name}"
 
 

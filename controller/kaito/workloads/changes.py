@@ -106,7 +106,7 @@ def is_on_local_disk(present: StatefulSet) -> bool:
 
 
 def _template(present: StatefulSet, desired: Body) -> Body:
-    """The desired template with the labels that the StatefulSet selects, which never change."""
+    """Return the desired template with the StatefulSet's selected labels, which never change."""
     template: Body = desired["spec"]["template"]
     selected = present.spec.selector.match_labels or {}
     metadata: Body = template["metadata"]

@@ -137,7 +137,7 @@ def _system_disk(server: Server) -> PodParts:
 
 
 def _cuda_toolkit(server: Server) -> PodParts:
-    """The compiler that some models need, installed on the node by the first pod that needs it."""
+    """Return the parts that install a compiler for some models on the node, once for all pods."""
     if not needs_cuda_toolkit(server.serving.model):
         return PodParts()
     mount = {"name": _CUDA_VOLUME, "mountPath": _CUDA_HOME}

@@ -69,7 +69,7 @@ def _with_remedy(problem: Problem, revision: WorkspaceRevision) -> Problem:
 
 
 def _unjudged_problem(seen: WorkspaceObservation) -> Problem | None:
-    """The problem of a specification that asks for other nodes than there are, and may be edited.
+    """Return the problem of a specification that asks for other nodes and may be an edit.
 
     One that asks for the same nodes is followed, and its revision is stored.
     """
@@ -86,7 +86,7 @@ def _unjudged_problem(seen: WorkspaceObservation) -> Problem | None:
 
 
 def _template_of_nodes(seen: WorkspaceObservation) -> str:
-    """The machine and the labels for which there are requests for nodes; empty if there are none.
+    """Return the machine and the labels of existing requests for nodes; empty without any.
 
     Requests that are not certain to be gone count.
     """

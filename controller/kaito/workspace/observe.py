@@ -153,7 +153,7 @@ def _claims(workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader
 def _own_claims(
     workspace: ObjectMeta, committed: frozenset[str], reads: CacheReader
 ) -> Iterator[NodeClaim]:
-    """The claims that labels name as the Workspace's, and those committed that have lost a label.
+    """Yield the claims with the Workspace's labels, and committed ones that have lost a label.
 
     A claim without the label of the watch is seen only after a look-up of its name.
     """

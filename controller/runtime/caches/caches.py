@@ -394,7 +394,7 @@ class Caches:
         return owner.metadata.uid if owner is not None else None
 
     def _referring(self, resource: Resource[Any], index: str, key: str) -> Sequence[KubeObject]:
-        """The primaries that refer to that key; none if the API server lacks the resource."""
+        """Return the primaries that refer to a key; none if the API server lacks the resource."""
         reads = self._expectations.reader
         return reads.by_index(resource, index, key) if reads.serves(resource) else ()
 

@@ -19,7 +19,7 @@ MAX_JOINED = 4
 
 
 def aggregate_events(events: Iterable[Event]) -> Iterator[Event]:
-    """The events of one reconcile in order; similar ones become one, with all notes or a count."""
+    """Yield the events of one reconcile; similar ones become one, with all notes or a count."""
     like: dict[Event, list[Event]] = {}
     for event in events:
         kind = replace(event, note="") if event.aggregate_note else event

@@ -161,7 +161,7 @@ class Overlay(Generic[T]):
         return self.cache_of(reference.namespace).get(reference.key)
 
     def state_of(self, key: str) -> StoreState:
-        """The state of an object in the store, nothing if it is not known to be its latest one."""
+        """Return the state of an object in the store, empty if a newer one is expected."""
         namespace = key.rpartition("/")[0]
         if not self.covers(namespace) or any(key in odd for odd in self._quarantined):
             return StoreState()

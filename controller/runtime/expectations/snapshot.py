@@ -41,7 +41,7 @@ class ExpectationSnapshot:
 def oldest(
     expectations: Iterable[Expectation[Any]], owners: OwnerIndex, now: float, limit: int
 ) -> list[ExpectationSnapshot]:
-    """The oldest expectations at `now`, clock time in seconds; those that await something first."""
+    """Return the oldest expectations at `now` (clock time), those that await something first."""
     found = nsmallest(limit, expectations, key=lambda each: (not each.pending, _since(each)))
     return [_snapshot(each, owners, now) for each in found]
 

@@ -57,7 +57,10 @@ class ThreadedElection:
         self._thread: threading.Thread | None = None
 
     def standby_problem(self) -> str | None:
-        """A readiness check: why this process could not take over, None if it could, or leads."""
+        """Return why this process could not take over, None if it could, or leads.
+
+        It is a readiness check.
+        """
         if self._elector is None or self._elector.is_leader():
             return None
         return self._elector.problem or None

@@ -26,7 +26,7 @@ def informer_for(
     *saw: Callable[[str, T | None], None],
     namespace: str = "default",
 ) -> SharedInformer[Any]:
-    """An informer that calls each of `saw` with the key and the state of every changed object."""
+    """Return an informer that calls each of `saw` with the key and state of a changed object."""
     informer = SharedInformer(
         f"demo-{resource.plural}",
         ResourceSource(user, resource, namespace),

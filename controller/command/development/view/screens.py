@@ -94,7 +94,7 @@ class LiveScreen:
 
 
 def screen_for(elapsed: Callable[[], float]) -> Screen:
-    """A live screen on a terminal, plain lines elsewhere, with `NO_COLOR`, or without `rich`."""
+    """Return a live screen on a terminal, else (or with `NO_COLOR`, without `rich`) lines."""
     if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
         try:
             return LiveScreen(elapsed)

@@ -42,7 +42,7 @@ def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
 
 
 def _part_errors(source: DataSource) -> Iterator[FieldError]:
-    """The error of a name with which no pod can be created, and which Kaito admits (KAI-10)."""
+    """Yield the error of a name that Kaito admits and no pod can have (KAI-10)."""
     if source.image and source.image_pull_secrets:
         problem = derived_problem(source.name, f"docker-config-{source.name}-tuning-input")
         if problem:

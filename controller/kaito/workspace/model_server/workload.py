@@ -128,7 +128,7 @@ def _inference(
 
 
 def _end_of_deployment(seen: WorkspaceObservation) -> Iterator[Delete]:
-    """The deletion of a server of Kaito before 0.8, whose pods hold the GPUs while they exist."""
+    """Yield the deletion of a server of Kaito before 0.8, whose pods hold the GPUs."""
     found = seen.workload.deployment
     if found is None or found.metadata.terminating:
         return

@@ -67,7 +67,7 @@ def observe_pool(
 
 
 def _claims(workspace: ObjectMeta, reads: CacheReader) -> Mapping[str, ObservedClaim]:
-    """The claims of the pool, without those of an earlier Workspace of this name (KAI-20)."""
+    """Return the claims of the pool, except an earlier Workspace's of this name (KAI-20)."""
     found = reads.by_index(POOL_CLAIMS, BY_POOL_WORKSPACE, workspace.key)
     own = (each for each in found if owner_uid(each.metadata) in {"", workspace.uid})
     return {claim.metadata.name: observed_claim(claim) for claim in own}

@@ -66,7 +66,7 @@ def delete_pool(pool: ObservedPool, why: str) -> Delete:
 
 
 def _grow(pool: ObservedPool, replicas: int) -> MergePatch:
-    """The patch that gives a pool more nodes; it never takes any, whoever else changes it."""
+    """Return the patch that gives a pool more nodes; it never removes any."""
     note = f"NodePool {pool.name} gets {replicas} nodes instead of {pool.replicas}"
     return MergePatch(
         pool_target(pool.name),

@@ -148,7 +148,7 @@ def _conditions(
     step: WorkloadStep,
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """The present conditions with these parts; those that nobody sets any more are removed."""
+    """Return the present conditions with these parts, without those that are no longer set."""
     conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
     conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
     types: set[str] = set()
@@ -206,7 +206,7 @@ def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterat
 
 
 def _event_reason(failure: Failure) -> str:
-    """The reason of an event about a failed write; empty if no condition says which it is."""
+    """Return the reason of an event about a failed write; empty if no condition names it."""
     target = failure.write.target
     if isinstance(failure.write, Create) and target.resource in _CREATION_FAILED:
         return _CREATION_FAILED[target.resource]

@@ -98,7 +98,7 @@ class InstalledDefinition:
             conditions.set_if(DEFINITION_COMPLETE, "False", "FieldsMissing", self.problem)
 
     def events(self, conditions: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
-        """The event about missing fields, unless the stored condition has the same message."""
+        """Return the event about missing fields, unless the stored condition has its message."""
         known = find_condition(conditions, DEFINITION_COMPLETE) or {}
         if not self.missing or known.get("message") == stored_message(self.problem):
             return ()

@@ -49,7 +49,7 @@ class ServeManifest:
         return {each["name"]: each["route_prefix"] for each in self.config["applications"]}
 
     def new_version(self, version: str) -> Json:
-        """The specification with another image label, and another version of all applications."""
+        """Return the specification with another image label and version of all applications."""
         spec = copy.deepcopy(self.service["spec"])
         for container in _containers(spec):
             container["image"] += f"-{version}"
