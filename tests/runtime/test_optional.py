@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -115,6 +116,31 @@ async def test_the_question_is_repeated_until_there_is_an_answer(widgets: Widget
     await widgets.counted(1)
     assert server.asked == 4
     assert "rarities.rare.dev" in watched(operator)
+
+
+async def test_a_server_that_is_slow_to_tell_is_asked_for_all_of_them_at_once(
+    widgets: WidgetWorld,
+):
+    class Slow:
+        async def request(self, request: Request) -> RawResponse:
+            if request.path in {ROOT, "/apis/scarce.dev/v1"}:
+                await asyncio.sleep(10)
+            return await widgets.server.request(request)
+
+    scarce = Owned(
+        Resource("scarce.dev", "v1", "scarcities", "Scarcity", KubeObject), optional=True
+    )
+
+    class TwiceCollectorKind(CollectorKind):
+        @property
+        def owned(self) -> tuple[Owned[Any], ...]:
+            return (*super().owned, scarce)
+
+    began = widgets.loop.time()
+    widgets.start(kind=TwiceCollectorKind(), server=Slow())
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    assert 10 < widgets.loop.time() - began < 15
 
 
 async def test_who_may_not_ask_does_without(widgets: WidgetWorld):

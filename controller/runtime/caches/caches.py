@@ -211,9 +211,17 @@ class Caches:
         await self._watch_installed()
 
     async def _watch_optional(self) -> None:
-        """Watch those of the optional resources that the server has."""
-        for resource, watch in list(self._optional.items()):
-            if await wait_until_known(self._client, resource, self._to_be_listed(resource)):
+        """Watch those of the optional resources that the server has; all are asked for at once."""
+        optional = list(self._optional.items())
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(
+                    wait_until_known(self._client, resource, self._to_be_listed(resource))
+                )
+                for resource, _ in optional
+            ]
+        for (resource, watch), answer in zip(optional, asked, strict=True):
+            if answer.result():
                 del self._optional[resource]
                 for cache in self._watch(resource, watch):
                     self._publish(cache, watch)
