@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import yaml
 
-from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_mapping
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _KIND: Final = ("config.ray.io/v1alpha1", "Configuration")
+
+_LIMITS: Final = Limits(bytes=1 << 20)
+"""No ConfigMap can hold more."""
 
 
 class Configuration(msgspec.Struct, frozen=True, rename="camel"):
@@ -56,12 +58,13 @@ def read_configuration(path: Path) -> Configuration:
         ValueError: it cannot be read; the message names the file and, where known, the field.
     """
     try:
-        document = yaml.safe_load(path.read_text())
+        found = read_yaml_mapping(path.read_text(), _LIMITS)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+    except InvalidYaml as error:
+        raise ValueError(f"the configuration in {path} {error}") from error
+    except UnicodeDecodeError as error:
         raise ValueError(f"{path}: {error}") from error
-    found = mapping(document)
     if (found.get("apiVersion"), found.get("kind")) != _KIND:
         raise ValueError(f"{path}: apiVersion and kind must be {' and '.join(_KIND)}")
     given = {key: value for key, value in found.items() if value is not None}

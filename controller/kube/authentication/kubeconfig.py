@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 
 DEFAULT_PATH = Path("~/.kube/config")
+
+_NO_YAML: Final = (yaml.YAMLError, AttributeError, LookupError, RecursionError, ValueError)
+"""Errors of the YAML library, for values that do not fit their form too."""
 
 
 class KubeconfigCredentials:
@@ -170,7 +173,7 @@ def _parse(path: Path) -> Mapping[str, Any]:
         raise ConfigurationError(
             f"Cannot read the kubeconfig {path}: {error.strerror}. Check its permissions."
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except _NO_YAML as error:
         reason = " ".join(str(error).split())
         raise ConfigurationError(
             f"The kubeconfig {path} is not valid YAML: {reason}. Correct or recreate it."

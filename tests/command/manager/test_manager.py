@@ -105,27 +105,40 @@ def test_sidecars_and_defaults_of_pods_come_from_the_file(tmp_path: Path):
         HEAD + "headSidecarContainers: [{name: h, image: i}]\n"
         "workerSidecarContainers: [{name: w, image: i}]\n"
         "defaultContainerEnvs: [{name: A, value: b}]\n"
-        "defaultPodAnnotations: {x: y}\ndefaultPodLabels: {k: v}\n",
+        "defaultPodAnnotations: {x: z}\ndefaultPodLabels: {k: v}\n",
     )
     cluster = kind_settings_of(read_options([file])).cluster
     assert cluster.head_sidecars == ({"name": "h", "image": "i"},)
     assert cluster.worker_sidecars == ({"name": "w", "image": "i"},)
     assert cluster.container_env == ({"name": "A", "value": "b"},)
-    assert cluster.pod_annotations == {"x": "y"}
+    assert cluster.pod_annotations == {"x": "z"}
     assert cluster.pod_labels == {"k": "v"}
+
+
+def growing(form: str) -> str:
+    """A few lines that stand for a thousand million values."""
+    return "a0: &a0 {x: 1}\n" + "".join(
+        f"a{number}: &a{number} {form.format(f'*a{number - 1}, ' * 10)}\n"
+        for number in range(1, 10)
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "apiVersion and kind must be"),
+        ("[]", "must be a mapping"),
         ("kind: Configuration\n", "apiVersion and kind must be"),
         (HEAD + "qps: many\n", "qps"),
         (HEAD + "enableLeaderElection: 3\n", "enableLeaderElection"),
         (HEAD + "headSidecarContainers: [1]\n", "headSidecarContainers"),
         (HEAD + "batchScheduler: volcano\n", "batch schedulers are not supported"),
-        (HEAD + "a: [\n", "while parsing"),
-        ("a: " + "[" * 5000, "config.yaml"),
+        (HEAD + "a: [\n", "is not YAML"),
+        (HEAD + "a: !!int b\n", "is not YAML"),
+        (HEAD + "qps: .nan\n", "has the number nan"),
+        ("a: " + "[" * 5000, "nested more than 64 levels"),
+        (HEAD + growing("[{}]"), "has more than 20000 values"),
+        (HEAD + growing("{{<<: [{}]}}"), "has more than 20000 values"),
+        (HEAD + "a: " + "b" * (1 << 20), "has more than 1048576 bytes"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_the_reason(

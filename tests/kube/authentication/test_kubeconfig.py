@@ -165,6 +165,10 @@ async def test_name_and_password_are_basic_authentication(tmp_path: Path):
 
 BAD: dict[str, tuple[Any, str]] = {
     "malformed": ("a: [", r"is not valid YAML: .* line \d"),
+    "deep": ("a: " + "[" * 2000, "is not valid YAML: maximum recursion depth exceeded"),
+    "no day": ("a: 2026-99-99", "is not valid YAML: month must be"),
+    "no time": ("a: !!timestamp b", "is not valid YAML"),
+    "no boolean": ("a: !!bool b", "is not valid YAML"),
     "no mapping": ("- a", "is not a mapping"),
     "empty": ("", "kubeconfig is empty"),
     "no current context": (
