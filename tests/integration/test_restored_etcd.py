@@ -12,6 +12,7 @@ import pytest
 
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
+from tests.integration.fleets import OLD, Fleets
 from tests.integration.harness import World, real_world
 from tests.integration.real import free_ports, real_cluster
 from tests.integration.test_restored import agrees, ready_workers
@@ -35,6 +36,19 @@ class ControlPlane:
     async def stop(self) -> None:
         await asyncio.to_thread(self._running.close)
 
+    async def copy(self) -> None:
+        """Keep a copy of the database."""
+        await self.stop()
+        shutil.copytree(self.folder / "etcd", self.folder / "copy")
+        await self.start()
+
+    async def restore(self) -> None:
+        """Put the copy back."""
+        await self.stop()
+        shutil.rmtree(self.folder / "etcd")
+        (self.folder / "copy").rename(self.folder / "etcd")
+        await self.start()
+
 
 async def test_EXP45_the_operator_follows_an_etcd_that_is_restored(tmp_path: Path):
     plane = ControlPlane(tmp_path)
@@ -43,6 +57,39 @@ async def test_EXP45_the_operator_follows_an_etcd_that_is_restored(tmp_path: Pat
             await _restore(world, plane)
     finally:
         await plane.stop()
+
+
+async def test_EXP45_a_fleet_is_followed_into_an_earlier_state_of_etcd(tmp_path: Path):
+    plane = ControlPlane(tmp_path)
+    try:
+        async with real_world(str(await plane.start()), cleanup=False) as world:
+            await _restore_fleet(world, plane)
+    finally:
+        await plane.stop()
+
+
+async def _restore_fleet(world: World, plane: ControlPlane) -> None:
+    fleets = Fleets(world)
+    operator = fleets.start_operator()
+    await fleets.create(replicas=1)
+    await fleets.completes(OLD, 1, seconds=120)
+    await plane.copy()
+    await fleets.scale(3)
+    await fleets.completes(OLD, 3, seconds=180)
+    await world.settle(100)  # a bookmark on every watch
+    assert await agrees(world, operator)
+
+    await plane.restore()
+    assert not await agrees(world, operator)
+    await world.eventually(lambda: agrees(world, operator), seconds=240, pause=1)
+    assert len(await fleets.clusters()) == 1
+    await fleets.scale(2)
+
+    async def has_two() -> bool:
+        return len(await fleets.clusters()) == 2
+
+    await world.eventually(has_two, seconds=60)
+    assert operator.operator.caches.unready() is None
 
 
 async def _has_workers(world: World, count: int) -> bool:
@@ -56,9 +103,7 @@ async def _restore(world: World, plane: ControlPlane) -> None:
     operator = world.start_operator()
     await world.create_cluster(replicas=2)
     await world.eventually(world.is_ready)
-    await plane.stop()
-    shutil.copytree(plane.folder / "etcd", plane.folder / "copy")
-    await plane.start()
+    await plane.copy()
     await world.scale(4)
     await world.eventually(lambda: ready_workers(world, 4), seconds=120)
     for number in range(100):
@@ -67,10 +112,7 @@ async def _restore(world: World, plane: ControlPlane) -> None:
     await world.settle(100)  # a bookmark on every watch
     assert await agrees(world, operator)
 
-    await plane.stop()
-    shutil.rmtree(plane.folder / "etcd")
-    (plane.folder / "copy").rename(plane.folder / "etcd")
-    await plane.start()
+    await plane.restore()
     assert not await agrees(world, operator)
     await world.eventually(lambda: agrees(world, operator), seconds=240, pause=1)
     assert (await world.cluster()).spec["workerGroupSpecs"][0]["replicas"] == 2
