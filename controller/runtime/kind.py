@@ -272,6 +272,14 @@ class Kind(Protocol[Observation]):
         """The external system that plans of this kind use, None if there is none."""
         ...
 
+    @property
+    def unready_reason(self) -> str:
+        """The first reason of `Ready` if the API of the kind defines its reasons, else empty.
+
+        A fault of the operator itself is then told in the message, and changes no more than that.
+        """
+        ...
+
     def observe(self, key: str, reads: CacheReader) -> Observation | None:
         """Everything that the plan depends on, None if the object does not exist. No I/O."""
         ...

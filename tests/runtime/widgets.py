@@ -127,6 +127,7 @@ class WidgetKind:
     primary: Resource[Any] = WIDGETS
     optional: bool = False
     external_source: ExternalSource | None = None
+    unready_reason = ""
     seen: list[Seen] = field(default_factory=list)
 
     @property

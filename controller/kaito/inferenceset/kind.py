@@ -43,6 +43,7 @@ class InferenceSetKind:
     owned: tuple[Owned[Any], ...] = (Owned(WORKSPACES, optional=True), Owned(STATEFUL_SETS))
     creates: tuple[Resource[Any], ...] = (WORKSPACES,)
     external_source = None
+    unready_reason = ""
     optional = True
 
     def __init__(self, settings: InferenceSetSettings | None = None) -> None:

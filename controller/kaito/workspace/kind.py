@@ -43,6 +43,7 @@ class WorkspaceKind:
     name = "workspace-controller"
     primary: Resource[Any] = WORKSPACES
     creates: tuple[Resource[Any], ...] = ()
+    unready_reason = ""
     optional = True
 
     def __init__(

@@ -81,6 +81,7 @@ class RayClusterKind:
     )
     optional = False
     creates: tuple[Resource[Any], ...] = ()
+    unready_reason = ""
 
     def __init__(
         self,

@@ -48,6 +48,7 @@ class RayCronJobKind:
     )
     creates: tuple[Resource[Any], ...] = (RAYJOBS,)
     external_source = None
+    unready_reason = ""
     optional = True
 
     def __init__(self, settings: CronJobSettings | None = None) -> None:

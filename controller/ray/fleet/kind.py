@@ -42,6 +42,7 @@ class RayClusterFleetKind:
     owned: tuple[Owned[Any], ...] = (Owned(RAYCLUSTERS),)
     creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
     external_source = None
+    unready_reason = ""
     optional = True
 
     def __init__(self, settings: FleetSettings | None = None) -> None:

@@ -46,6 +46,7 @@ class RayJobKind:
     name = "rayjob-controller"
     primary: Resource[Any] = RAYJOBS
     creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
+    unready_reason = ""
     owned = WATCHES
     optional = True  # a cluster may have the definition of RayClusters only
 

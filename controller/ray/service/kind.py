@@ -48,6 +48,7 @@ class RayServiceKind:
     primary: Resource[Any] = RAYSERVICES
     creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
     owned = WATCHES
+    unready_reason = "Initializing"
     optional = True  # a cluster may have the definition of RayClusters only
 
     def __init__(

@@ -401,7 +401,8 @@ class Controller(Generic[Observation]):
         self, key: str, primary: KubeObject, reason: str, line: _ReconcileLog
     ) -> None:
         """Report a persistent error in a condition; if that fails, only the event reports it."""
-        status = error_status(primary, reason, line.error, self._wall())
+        shared = self._kind.unready_reason
+        status = error_status(primary, reason, line.error, self._wall(), shared)
         execution = PlanExecution(
             owner=Owner(primary.metadata.uid, key, self.name),
             resource=self._kind.primary,

@@ -91,6 +91,7 @@ class Bench:
     executing: float = 0.0
     pending: tuple[Any, ...] = ()
     unknown_writes: bool = False
+    unready_reason: str = ""
     executions: list[PlanExecution] = field(default_factory=list[Any])
     edits: list[Any] = field(default_factory=list[Any])
     planned: list[Any] = field(default_factory=list[Any])
@@ -122,6 +123,7 @@ class Bench:
             name="widgets",
             primary=WIDGETS,
             external_source=self.external,
+            unready_reason=self.unready_reason,
             observe=self._observe,
             plan=self._plan,
             status_after=lambda *arguments: ("status after", *arguments),
@@ -485,6 +487,16 @@ async def test_CTL4_an_exception_that_persists_is_said_in_a_condition():
     assert bench.recorder.calls == [error_event("ReconcileError", "KeyError: 'a'")]
     assert report(bench).plan.status == status
     assert line["writes"] == {"status": 1}
+
+
+async def test_an_exception_is_said_under_the_reason_of_another_api_if_that_has_its_own():
+    outcomes = [KeyError("a"), PlanOutcome(Result.DONE, writes={"status": 1})]
+    bench = Bench(outcomes, unready_reason="Initializing")
+    bench.queue.requeues = 1
+    await bench.reconcile()
+    message = "ReconcileError: KeyError: 'a'"
+    status = StatusPatch({"conditions": [ready("Initializing", message)]})
+    assert report(bench).plan.status == status
 
 
 async def test_CTL10_a_terminal_error_is_said_at_once_and_not_retried():

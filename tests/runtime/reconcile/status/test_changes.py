@@ -144,6 +144,26 @@ def test_an_error_is_said_in_ready_and_all_else_stays_as_it_was():
     )
 
 
+@pytest.mark.parametrize(
+    ("present", "verdict", "generation"),
+    [
+        (condition("Ready", "True", "Serves") | {"observedGeneration": 6}, ("True", "Serves"), 6),
+        (condition("Ready", "False", "Waits"), ("False", "Waits"), 7),
+        ({"type": "Ready"}, ("False", "Initializing"), 7),
+        (condition(), ("False", "Initializing"), 7),
+    ],
+)
+def test_an_error_is_said_in_the_message_where_the_reasons_are_of_another_api(
+    present: dict[str, Any], verdict: tuple[str, str], generation: int
+):
+    widget: Any = Widget(metadata=META, status={"conditions": [present]})
+    status = error_status(widget, "ReconcileError", "KeyError: 'a'", NOW, "Initializing")
+    (ready,) = [each for each in status.wanted["conditions"] if each["type"] == "Ready"]
+    assert (ready["status"], ready["reason"]) == verdict
+    assert ready["message"] == "ReconcileError: KeyError: 'a'"
+    assert ready["observedGeneration"] == generation
+
+
 def test_a_message_that_is_cut_elsewhere_because_a_number_is_longer_says_the_same():
     text = "request {} failed: the server said no; it says so at length. "
     before, after = ((text * 100).replace("{}", number)[:4096] for number in ("7", "1234567"))
