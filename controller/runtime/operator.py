@@ -5,7 +5,6 @@ The caller passes in clocks, randomness and a registry; nothing below creates it
 
 from __future__ import annotations
 
-import asyncio
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +40,14 @@ from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.writes.resolver import ExpectationResolver
 from controller.runtime.reconcile.writes.writer import Writer
+from controller.runtime.runnables import Recording, Writers
 from controller.runtime.settings import parse_address
 from controller.runtime.time_of_day import TimeOfDay
 from informers.prometheus import InformerCollector, InformerLabels
 from workqueue.prometheus import QueueCollector
 
 if TYPE_CHECKING:
+    import asyncio
     import random
     from collections.abc import Callable, Sequence
     from datetime import datetime
@@ -109,15 +110,14 @@ class Operator:
         self._clock = clock
         self._registry = registry
         self._metrics = RuntimeMetrics(registry, version=controller.__version__)
-        self._time_of_day = time_of_day = TimeOfDay(wall, clock=clock, on_jump=self._clock_jumped)
-        self.expectations = Expectations(now=clock.time, wall=time_of_day)
+        self._time_of_day = TimeOfDay(wall, clock=clock, on_jump=self._clock_jumped)
+        self.expectations = Expectations(now=clock.time, wall=self._time_of_day)
         registry.register(ExpectationCollector(self.expectations.statistics))
         registry.register(ClientCollector(lambda: client))
         ProcessCollector(registry=registry)
         leads = AlwaysLeader() if election is None else election
         self._alone = election is None
         writer = Writer(client, self.expectations, fence=leads)
-        lookups = LookupReader(client, self.expectations)
         self._resolver = ExpectationResolver(
             self.expectations, writer, client, clock=clock, rng=rng
         )
@@ -125,64 +125,20 @@ class Operator:
             client,
             instance=settings.identity or "manta-operator",
             clock=clock,
-            wall=time_of_day,
+            wall=self._time_of_day,
             rng=rng,
             fence=leads,
         )
         registry.register(EventCollector(lambda: self.recorder.statistics))
-        queues = QueueCollector(registry)
-        self.controllers: dict[str, Controller[Any]] = {
-            kind.name: Controller(
-                kind,
-                expectations=self.expectations,
-                executor=Executor(writer, lookups, now=clock.time),
-                recorder=self.recorder,
-                metrics=self._metrics.controller(kind.name, settings.workers),
-                workers=settings.workers,
-                slow_reconciles=settings.slow_reconciles,
-                clock=clock,
-                wall=time_of_day,
-                rng=rng,
-                queue_metrics=queues,
-                timeout=settings.reconcile_timeout_seconds,
-                on_edit=self._edited,
-            )
-            for kind in kinds
-        }
-        self.expectations.enqueue = self._enqueue
-        self.expectations.retry = self._retry
-        self.caches = Caches(
-            client,
-            kinds,
-            expectations=self.expectations,
-            namespaces=settings.namespaces,
-            clock=clock,
-            rng=rng,
-            sync_timeout=settings.sync_timeout_seconds,
-            metrics=_informer_metrics(registry, clock),
-            on_synced=on_synced,
-            on_quarantine=self._quarantined,
-            on_watch=self._watch_begins,
-            on_available=self._available,
-        )
-        self.schemas = InstalledSchemas(
-            client,
-            {PODS, *(kind.primary for kind in kinds)},
-            on_change=self._schema_changed,
-            on_verified=self._verified,
-            reread=self.caches.reread,
-        )
-        self.expectations.reader.installed_schemas = self.schemas.found
-        self.expectations.reader.unverified = self.schemas.unverified
-        for kind in kinds:
-            self.caches.serve(self.controllers[kind.name], kind)
+        self.controllers = self._new_controllers(writer, client, rng)
+        self.caches = self._new_caches(client, rng, on_synced)
+        self.schemas = self._new_schemas(client)
         self._manager = Manager(clock=clock, grace=settings.grace_seconds, election=leads)
         self.health = Health()
-        self.health.add_readiness("caches", self.caches.unready)
-        self.health.add_readiness("stopping", self._stopping)
         self._started = False
-        self._monitor = Monitor(self._metrics, clock=clock, time_of_day=time_of_day)
+        self._monitor = Monitor(self._metrics, clock=clock, time_of_day=self._time_of_day)
         self.debug = DebugPage()
+        self._connect()
         self._describe(clock, wall)
 
     def add_writer(self, writer: Runnable) -> None:
@@ -206,11 +162,11 @@ class Operator:
         if self._settings.debug_port:
             self._manager.add(Group.HTTP, DebugServer(self._settings.debug_port, self.debug))
         self._manager.add(Group.CACHES, self.caches)
-        self._manager.add(Group.ALWAYS, _Recording(self.recorder))
+        self._manager.add(Group.ALWAYS, Recording(self.recorder))
         self._manager.add(Group.ALWAYS, self._monitor)
         self._manager.add(Group.ALWAYS, self.schemas)
         controllers = list(self.controllers.values())
-        writers = _Writers(self.caches, controllers, self._resolver, self._begin_to_lead)
+        writers = Writers(self.caches, controllers, self._resolver, self._begin_to_lead)
         self._manager.add(Group.ELECTED, writers)
         try:
             await self._manager.run(stop)
@@ -222,6 +178,68 @@ class Operator:
                 )
             return 1
         return 0
+
+    def _new_controllers(
+        self, writer: Writer, client: Client, rng: random.Random
+    ) -> dict[str, Controller[Any]]:
+        settings, lookups = self._settings, LookupReader(client, self.expectations)
+        queues = QueueCollector(self._registry)
+        return {
+            kind.name: Controller(
+                kind,
+                expectations=self.expectations,
+                executor=Executor(writer, lookups, now=self._clock.time),
+                recorder=self.recorder,
+                metrics=self._metrics.controller(kind.name, settings.workers),
+                workers=settings.workers,
+                slow_reconciles=settings.slow_reconciles,
+                clock=self._clock,
+                wall=self._time_of_day,
+                rng=rng,
+                queue_metrics=queues,
+                timeout=settings.reconcile_timeout_seconds,
+                on_edit=self._edited,
+            )
+            for kind in self._kinds
+        }
+
+    def _new_caches(
+        self, client: Client, rng: random.Random, on_synced: Callable[[], None] | None
+    ) -> Caches:
+        return Caches(
+            client,
+            self._kinds,
+            expectations=self.expectations,
+            namespaces=self._settings.namespaces,
+            clock=self._clock,
+            rng=rng,
+            sync_timeout=self._settings.sync_timeout_seconds,
+            metrics=_informer_metrics(self._registry, self._clock),
+            on_synced=on_synced,
+            on_quarantine=self._quarantined,
+            on_watch=self._watch_begins,
+            on_available=self._available,
+        )
+
+    def _new_schemas(self, client: Client) -> InstalledSchemas:
+        return InstalledSchemas(
+            client,
+            {PODS, *(kind.primary for kind in self._kinds)},
+            on_change=self._schema_changed,
+            on_verified=self._verified,
+            reread=self.caches.reread,
+        )
+
+    def _connect(self) -> None:
+        """Let the parts that were made find each other."""
+        self.expectations.enqueue = self._enqueue
+        self.expectations.retry = self._retry
+        self.expectations.reader.installed_schemas = self.schemas.found
+        self.expectations.reader.unverified = self.schemas.unverified
+        for kind in self._kinds:
+            self.caches.serve(self.controllers[kind.name], kind)
+        self.health.add_readiness("caches", self.caches.unready)
+        self.health.add_readiness("stopping", self._stopping)
 
     def _describe(self, clock: Clock, wall: Callable[[], datetime]) -> None:
         """Fill the debug page with what belongs to the runtime."""
@@ -306,84 +324,9 @@ class Operator:
         return servers
 
 
-class _Writers:
-    """Everything that writes: controllers and the resolver, once the caches are confirmed.
-
-    Args:
-        caches: to be confirmed.
-        controllers: to be run.
-        resolver: to be run.
-        leads_since: called as soon as this process leads; returns since when.
-    """
-
-    name = "controllers"
-
-    def __init__(
-        self,
-        caches: Caches,
-        controllers: Sequence[Controller[Any]],
-        resolver: ExpectationResolver,
-        leads_since: Callable[[], float],
-    ) -> None:
-        self._caches = caches
-        self._leads_since = leads_since
-        self._controllers = controllers
-        self._resolver = resolver
-        self._stopped = asyncio.Event()
-
-    async def run(self, ready: Callable[[], None]) -> None:
-        if not await self._confirmed():
-            return
-        ready()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._resolver.run(), name=self._resolver.name)
-            for each in self._controllers:
-                group.create_task(each.run(), name=each.name)
-
-    def stop(self) -> None:
-        self._stopped.set()
-        for each in self._controllers:
-            each.close()
-        self._resolver.close()
-
-    async def _confirmed(self) -> bool:
-        """Confirm the caches; False if a stop came first."""
-        confirming = asyncio.create_task(self._caches.confirm(self._leads_since()))
-        stopped = asyncio.create_task(self._stopped.wait())
-        try:
-            await asyncio.wait({confirming, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if confirming.done():
-                confirming.result()
-            return not self._stopped.is_set()
-        finally:
-            confirming.cancel()
-            stopped.cancel()
-            await asyncio.wait({confirming, stopped})
-
-
 def _always() -> float:
     """Return minus infinity: a process without an election has always led."""
     return -math.inf
-
-
-class _Recording:
-    """The event recorder, which flushes when it is stopped."""
-
-    name = "event recorder"
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._stopped = asyncio.Event()
-
-    async def run(self, ready: Callable[[], None]) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._recorder.run())
-            ready()
-            await self._stopped.wait()
-            await self._recorder.flush()
-
-    def stop(self) -> None:
-        self._stopped.set()
 
 
 def _informer_metrics(
