@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import time
+from pathlib import Path
 
 import pytest
 
 from benchmarks.side_by_side import LABELS
-from tests.docs.tree import ROOT
+from tests.docs.tree import ROOT, commands_of
+from tests.integration.real import PROGRAMS
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-PAGE = (ROOT / "docs" / "performance.md").read_text()
+PATH = ROOT / "docs" / "performance.md"
+PAGE = PATH.read_text()
+ASSETS = Path(os.environ.get("KUBEBUILDER_ASSETS") or "/nonexistent")
 ROWS = {
     cells[0]: cells[1:4]
     for line in PAGE.split("<!-- side by side -->")[1].split("<!-- end -->")[0].splitlines()
@@ -65,3 +70,49 @@ def test_a_flame_graph_has_a_box_for_each_function_as_wide_as_its_share(tmp_path
 
 def test_the_flame_graph_names_no_file_of_a_machine():
     assert not re.search(r"\(/", (ROOT / "docs" / "flame-graph.svg").read_text())
+
+
+def command_with(word: str) -> list[str]:
+    """The words of the one command of the page with this word, without variables before it."""
+    [command] = [each for each in commands_of(PATH) if word in each]
+    return [word for word in shlex.split(command) if not re.match("[A-Z_]+=", word)]
+
+
+@pytest.mark.slow
+@pytest.mark.rare
+@pytest.mark.real_time
+@pytest.mark.timeout(400)
+@pytest.mark.skipif(
+    not all(os.access(ASSETS / name, os.X_OK) for name in PROGRAMS),
+    reason="SKIP: KUBEBUILDER_ASSETS names no folder with an API server",
+)
+def test_the_benchmark_of_the_page_prints_all_figures_of_three_clusters():
+    _, *arguments, number = command_with("benchmarks.side_by_side")
+    assert number.isdecimal()
+    command = [sys.executable, *arguments, "3"]
+    printed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    names, *rows = printed.splitlines()
+    assert names.split()[0] == "Manta"
+    assert [row[:34].strip() for row in rows] == list(LABELS.values())
+    assert all(float(row[34:].split()[0]) > 0 for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.real_time
+@pytest.mark.skipif(
+    not shutil.which("py-spy") or os.geteuid() != 0,
+    reason="SKIP: no py-spy on this machine, or nobody who may look into processes",
+)
+def test_a_flame_graph_is_drawn_from_what_py_spy_has_recorded(tmp_path: Path):
+    command = command_with("py-spy")
+    with subprocess.Popen([sys.executable, "-c", "while True: sum(range(1000))"]) as busy:
+        try:
+            given = [str(busy.pid) if word == "PID" else word for word in command]
+            with subprocess.Popen(given, cwd=tmp_path) as recording:
+                time.sleep(3)
+                recording.send_signal(signal.SIGINT)
+            assert recording.returncode == 0
+        finally:
+            busy.kill()
+    recorded = (tmp_path / "stacks").read_text()
+    assert re.search(r"^<module> \(<string>:1\).* \d+$", recorded, re.MULTILINE)

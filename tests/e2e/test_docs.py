@@ -47,9 +47,11 @@ RUN_ELSEWHERE = {
     "docker build -t manta-operator .": "test_image.py reads what it builds from",
     "KUBEBUILDER_ASSETS=~/envtest KUBERAY_OPERATOR=~/kuberay/ray-operator/manager "
     "python -m benchmarks.side_by_side --clusters 1000": (
-        "needs KubeRay's operator and minutes; test_side_by_side.py runs its parts"
+        "the test of the page, test_performance_page.py, for three clusters"
     ),
-    "py-spy record --rate 200 --format raw --output stacks --pid PID": "somebody else's program",
+    "py-spy record --rate 200 --format raw --output stacks --pid PID": (
+        "the test of the page, test_performance_page.py, of a small program"
+    ),
     "scripts/draw-flame-graph stacks": "the test of the page, test_performance_page.py",
     "python -m examples.kinds.widget.operator": "test_widget_operator.py",
     "manta plan --all": "test_takeover.py, in the command",
