@@ -354,7 +354,15 @@ async def test_LE14_a_leader_that_cannot_renew_stops_before_anybody_may_take_its
         assert world.loop.time() - stopped > 2, "a margin for clocks that run at other rates"
 
 
-@pytest.mark.parametrize("fault", [LostResponse(), DelayedResponse(7.0), ErrorResponse(500)])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        LostResponse(),
+        DelayedResponse(7.0),
+        ErrorResponse(500),
+        ErrorResponse(429, "TooManyRequests", retry_after=1),
+    ],
+)
 async def test_LE3_a_renewal_is_tried_again_until_the_time_is_up(fault: Any):
     async with ballot() as world:
         a, b = world.candidate("a"), world.candidate("b")
@@ -393,6 +401,44 @@ async def test_a_lease_that_was_deleted_is_made_anew_by_its_leader():
         await asyncio.sleep(10)
         assert (await world.record())["holderIdentity"] == "a"
         assert a.elector.is_leader()
+
+
+async def test_a_lease_that_was_deleted_is_made_anew_by_nobody_else_while_its_leader_may_write():
+    async with ballot() as world:
+        a, b = world.candidate("a"), world.candidate("b")
+        await a.elector.acquire()
+        waiting = asyncio.create_task(b.elector.acquire())
+        for _ in range(10):
+            await asyncio.sleep(2.3)
+            await world.observer.delete(LEASES, NAMESPACE, NAME)
+            await asyncio.sleep(5)
+            assert (await world.record())["holderIdentity"] == "a"
+        assert not waiting.done()
+        waiting.cancel()
+
+
+async def test_a_lease_that_was_deleted_after_its_leader_died_is_made_anew_when_it_would_expire():
+    async with ballot() as world:
+        a, b = world.candidate("a"), world.candidate("b")
+        await a.elector.acquire()
+        waiting = asyncio.create_task(seconds_until_acquired(b))
+        await asyncio.sleep(1.5)
+        await a.elector.aclose()
+        await world.observer.delete(LEASES, NAMESPACE, NAME)
+        assert 14 < await waiting < 15 + 1.2
+
+
+async def test_a_released_lease_that_was_deleted_is_made_anew_at_once():
+    async with ballot() as world:
+        a, b = world.candidate("a"), world.candidate("b")
+        await a.elector.acquire()
+        waiting = asyncio.create_task(b.elector.acquire())
+        await asyncio.sleep(1)
+        b.suffers(Rule(ErrorResponse(503), LEASE, frozenset({"update"})))
+        await a.elector.release()
+        await asyncio.sleep(2)
+        await world.observer.delete(LEASES, NAMESPACE, NAME)
+        await asyncio.wait_for(waiting, 2)
 
 
 async def test_only_one_of_many_candidates_ever_leads():

@@ -185,26 +185,31 @@ class Elector:
         return True
 
     async def _renew_read(self) -> bool:
-        """Read the lease, and write it if it is ours or free."""
+        """Read the lease, and write it if it is ours or free.
+
+        One that was deleted is its holder's until it would have expired: the holder may write, and
+        renews it.
+        """
         lease = await self._lock.read()
         sent = self._now()
-        if lease is None:
-            seconds = self._timing.lease_seconds
-            body = new_lease(
-                self._lock.namespace, self._lock.name, self._identity, seconds, self._wall()
-            )
-            self._hold(await self._lock.create(body), sent)
-            return True
-        self._observe(lease)
-        if lease.holder not in {"", self._identity} and (self._acquired.is_set() or not self._free):
+        if lease is not None:
+            self._observe(lease)
+        if self.holder not in {"", self._identity} and (self._acquired.is_set() or not self._free):
             self._displaced = self._acquired.is_set()
             return False
-        self._hold(await self._lock.replace(self._ours(lease)), sent)
+        if lease is None:
+            self._hold(await self._lock.create(self._new()), sent)
+        else:
+            self._hold(await self._lock.replace(self._ours(lease)), sent)
         return True
 
     @property
     def _free(self) -> bool:
         return self._now() >= self._expires
+
+    def _new(self) -> dict[str, Any]:
+        lock, seconds = self._lock, self._timing.lease_seconds
+        return new_lease(lock.namespace, lock.name, self._identity, seconds, self._wall())
 
     def _ours(self, lease: Lease) -> dict[str, Any]:
         return lease.held_by(self._identity, self._timing.lease_seconds, self._wall())
