@@ -5,7 +5,7 @@ than the last write of the previous leader. A store that was filled by a quorum 
 with another one if that read began when this process already led. For any other a list returns the
 current revision. If that list fits into one page, contents are compared at once. A large store that
 is busy reaches the revision with its next event; a quiet one would wait for a bookmark for up to a
-minute, so after a second its contents are compared too. A store that equals that list advances to
+minute, so after a moment its contents are compared too. A store that equals that list advances to
 its revision, because the older events that its watch has yet to send would replay objects that have
 come and gone. Only metadata is read, so that an object that does not fit its type does not prevent
 the start.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from informers import SharedInformer
 
-REVISION_TIMEOUT = 1.0
+REVISION_TIMEOUT = 0.25
 """Seconds to wait for a large store to reach the revision before contents are compared."""
 
 PAGE_SIZE = 500

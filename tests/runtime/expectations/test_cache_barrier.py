@@ -212,13 +212,13 @@ async def test_the_server_is_asked_for_what_the_informer_watches():
     ]
 
 
-async def test_contents_of_a_large_store_are_compared_after_a_second():
+async def test_contents_of_a_large_store_are_compared_after_a_quarter_of_a_second():
     objects = [child(f"a{n}", n + 1) for n in range(3)]
     server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
     async with confirming(server, cache) as task:
-        await asyncio.sleep(0.9)
+        await asyncio.sleep(0.2)
         assert server.limits == [500]
-        await asyncio.wait_for(task, 0.2)
+        await asyncio.wait_for(task, 0.1)
         assert server.limits == [500, 500, 500]
 
 
