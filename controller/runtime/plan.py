@@ -221,7 +221,8 @@ class StatusPatch:
     stored transition is reported once, also across restarts. The status is valid for `valid_for`
     seconds; None if only an event can change it. `stamps` are fields such as the time of the last
     write: written with a change, never alone. `phases` ended with a transition in the status: they
-    are measured once it is stored.
+    are measured once it is stored. `settles` is the number of seconds for which a change is held
+    back, so that what follows soon is written with it: for a status that goes to and fro.
     """
 
     wanted: Mapping[str, Any]
@@ -231,6 +232,7 @@ class StatusPatch:
     valid_for: float | None = None
     stamps: Mapping[str, Any] = field(default_factory=dict[str, Any])
     phases: tuple[PhaseDuration, ...] = ()
+    settles: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.operator import collect_orphans
 from controller.devcluster.karpenter.definitions import node_claim_definition
+from controller.devcluster.karpenter.provisioner import node_name
 from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.labels import WORKSPACE_NAMESPACE
+from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups import WorkspaceLookups
 from controller.kube.errors import AlreadyExists, KubeError, NotFound
@@ -72,6 +75,8 @@ class Tenant:
         self.ray.nodes = Services(world).nodes
         self.ray.pods = RayNodesOfWorld(world)
         self.alter: list[Callable[[Manifest], None]] = []
+        self._foreign: set[str] = set()
+        self.server.on_write.append(self._record_foreign)
 
     @property
     def server(self) -> ApiServer:
@@ -230,7 +235,7 @@ class Tenant:
     def requests(self, since: int = 0) -> Counter[tuple[str, str]]:
         """The operator's requests about this namespace, by verb and resource.
 
-        Those about objects without a namespace count as well, also the few of the other tenant.
+        Those about objects without a namespace count as well, but for those of the other tenant.
         """
         unshared = self.column.unshared
         return Counter(
@@ -238,10 +243,20 @@ class Tenant:
             for entry in self.street.operator.transport.journal.entries[since:]
             if (
                 entry.attributes.namespace == self.namespace
-                or entry.attributes.resource in unshared
+                or (
+                    entry.attributes.resource in unshared
+                    and entry.attributes.name not in self._foreign
+                )
             )
             and entry.attributes.verb not in READS_OF_CACHES
         )
+
+    def _record_foreign(self, event: StoredEvent) -> None:
+        """Record the names of claims, and of their nodes, that belong to the other tenant."""
+        if event.table == str(NODE_CLAIMS) and event.type == "ADDED":
+            meta = event.current.object["metadata"]
+            if meta["labels"].get(WORKSPACE_NAMESPACE) != self.namespace:
+                self._foreign |= {meta["name"], node_name(meta["name"])}
 
     def texts(self, kinds: frozenset[str]) -> list[str]:
         """What conditions, status and events of these kinds say."""

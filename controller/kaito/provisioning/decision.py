@@ -124,6 +124,7 @@ class ClaimDecision:
         waits: what else is waited for.
         wake_at: when to decide again if nothing happens, None for never.
         unexpected: claims that belong to no set; they count and are left alone.
+        again: whether claims are lost again and again: the last ones were not ready for long.
     """
 
     commitment: Commitment
@@ -133,6 +134,7 @@ class ClaimDecision:
     waits: tuple[ClaimWait, ...] = ()
     wake_at: datetime | None = None
     unexpected: tuple[str, ...] = ()
+    again: bool = False
 
 
 def decide_claims(
@@ -151,7 +153,8 @@ def decide_claims(
         held_until = None
     gone = {name for name in commitment.discarded if name in facts.absent - facts.claims.keys()}
     left = tuple(name for name in commitment.discarded if name not in gone)
-    return _steps(replace(commitment, discarded=left), facts, now, held_until)
+    again = any(slot.failures_when(now, settings.longest_retry) > 1 for slot in commitment.slots)
+    return _steps(replace(commitment, discarded=left), facts, now, held_until, again=again)
 
 
 def _first(facts: ClaimFacts) -> Commitment:
@@ -316,7 +319,12 @@ def _given_back(
 
 
 def _steps(
-    commitment: Commitment, facts: ClaimFacts, now: datetime, held_until: datetime | None
+    commitment: Commitment,
+    facts: ClaimFacts,
+    now: datetime,
+    held_until: datetime | None,
+    *,
+    again: bool,
 ) -> ClaimDecision:
     """Return the decision that the set leads to."""
     claims = facts.claims
@@ -336,6 +344,7 @@ def _steps(
         waits=(*_waits(commitment, facts), *_held_back(due[room:]), *_backing_off(backing_off)),
         wake_at=min(wakes, default=None),
         unexpected=tuple(sorted(claims.keys() - known)),
+        again=again,
     )
 
 

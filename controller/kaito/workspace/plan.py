@@ -102,13 +102,14 @@ def _creates(seen: WorkspaceObservation, progress: NodeProgress) -> tuple[Create
     if claims is None or request is None:
         return ()
     cloud = seen.settings.options.cloud
-    return tuple(create_claims(claims.create, request, seen.workspace.metadata, cloud))
+    return tuple(create_claims(claims, request, seen.workspace.metadata, cloud))
 
 
 def _changes(seen: WorkspaceObservation, progress: NodeProgress) -> Iterator[Write]:
     """Changes of the requests for nodes."""
     if progress.claims is not None:
-        yield from delete_claims(progress.claims.delete, "it is no longer wanted")
+        claims = progress.claims
+        yield from delete_claims(claims.delete, "it is no longer wanted", again=claims.again)
     if progress.pool is not None and seen.pool is not None:
         yield from change_pool(seen, seen.pool, progress.pool)
 

@@ -195,7 +195,9 @@ def test_a_claim_that_was_ready_for_long_ends_the_back_off():
     found.settle()
     (slot,) = found.commitment().slots
     assert (slot.failures, slot.reason, slot.retry_at) == (3, "", "")
+    assert found.settle().again
     found.now += timedelta(minutes=10)
+    assert not found.settle().again
     found.remove(slot.name)
     found.settle()
     (slot,) = found.commitment().slots

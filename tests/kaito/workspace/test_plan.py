@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from controller.kaito.api import labels
 from controller.kaito.api.field_errors import INVALID
 from controller.kaito.api.node import NODES
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.nodeclaim import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revision import revision_name
 from controller.kaito.api.stored_revision import WorkspaceRevision
@@ -21,6 +21,7 @@ from controller.kaito.presets import Cloud
 from controller.kaito.provisioning.commitment import (
     MOST_NODES,
     Commitment,
+    Slot,
     read_commitment,
     write_commitment,
 )
@@ -617,3 +618,27 @@ def test_no_two_processes_mark_claims_alike():
     marks = {Given().observe().process for _ in range(2)}
     assert len(marks) == 2
     assert "" not in marks
+
+
+def told_after(failures: int, *present: NodeClaim, discarded: tuple[str, ...] = ()) -> set[str]:
+    """What events tell of claims once so many were lost, one after the other."""
+    slots = (Slot(place=0, name="wsbbbbbbbbb", failures=failures),)
+    template = f"{INSTANCE} apps=phi"
+    found = Commitment(target=1, template=template, slots=slots, discarded=discarded)
+    given = Given(workspace(annotations={labels.NODE_CLAIMS: write_commitment(found)}))
+    for each in present:
+        given.reads.add(NODE_CLAIMS, each)
+    plan = given.plan()
+    assert plan.status is not None
+    assert (plan.status.settles > 0) is bool(failures)
+    of_claims = (each for each in writes(plan) if each.target.resource is NODE_CLAIMS)
+    return {each.on_success.note for each in of_claims if each.on_success is not None}
+
+
+def test_claims_that_are_lost_again_are_told_of_in_equal_words_and_in_a_status_that_settles():
+    assert told_after(0) == {f"created NodeClaim wsbbbbbbbbb for {INSTANCE}"}
+    assert told_after(1) == {f"created another NodeClaim for {INSTANCE}"}
+    going = ("wsaaaaaaaaa",)
+    unwanted = "it is no longer wanted"
+    assert told_after(0, claim(), discarded=going) == {f"deleted NodeClaim {going[0]}: {unwanted}"}
+    assert told_after(1, claim(), discarded=going) == {f"deleted another NodeClaim: {unwanted}"}

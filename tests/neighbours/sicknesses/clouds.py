@@ -34,13 +34,16 @@ AT_THE_END = 620.0
 
 LONGEST_BACK_OFF = 600.0
 
-LIVES_OF_A_CLAIM = 53
-"""Requests for each key where claims fail again and again: with back-off a Workspace has six of
-them in ten minutes, each with a creation, a deletion, two events and four changes of the Workspace.
-"""
+REPLACED = 5
+"""Claims that a Workspace creates in ten minutes, with back-off, for those that were lost."""
 
-LIVES_OF_A_READY_CLAIM = 84
-"""Twelve for each of seven claims: made, seen, ready, gone, and what the status says of each."""
+EACH_REPLACED = 9
+"""Requests for each of them: its creation, four that store what was decided and seen, before and
+after that, the label of its node, live reads that say that both are gone, and one status. A claim
+costs money: none may be forgotten, and none made twice."""
+
+LOST_WHEN_READY = EACH_REPLACED * REPLACED + 6
+"""The rest is what is told of the first one that is lost."""
 
 
 def claims_that(behaviour: ClaimBehaviour) -> Course:
@@ -205,7 +208,6 @@ SICKNESSES = tuple(
             course=claims_that(ClaimBehaviour(node_after=2, stock_out=True)),
             named="InsufficientCapacity.*unavailable during launch",
             lingers=LONGEST_BACK_OFF,
-            requests=LIVES_OF_A_CLAIM,
             slow=True,
         ),
         Sickness(
@@ -213,7 +215,6 @@ SICKNESSES = tuple(
             course=claims_that(ClaimBehaviour(node_after=2, stock_out=True, gives_up_after=4)),
             named="InsufficientCapacity.*unavailable during launch",
             lingers=LONGEST_BACK_OFF,
-            requests=LIVES_OF_A_CLAIM,
             slow=True,
         ),
         Sickness(
@@ -221,7 +222,7 @@ SICKNESSES = tuple(
             course=claims_that(ClaimBehaviour(lost_after=8)),
             named="NodeClaim",
             lingers=LONGEST_BACK_OFF,
-            requests=LIVES_OF_A_READY_CLAIM,
+            requests=LOST_WHEN_READY,
             slow=True,
         ),
         Sickness(
@@ -253,7 +254,7 @@ SICKNESSES = tuple(
             late=True,
             named="NodeClaim",
             lingers=LONGEST_BACK_OFF,
-            requests=LIVES_OF_A_READY_CLAIM,
+            requests=LOST_WHEN_READY,
             slow=True,
         ),
         Sickness(

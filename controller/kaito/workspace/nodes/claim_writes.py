@@ -1,4 +1,7 @@
-"""Writes to the NodeClaims and nodes of a Workspace."""
+"""Writes to the NodeClaims and nodes of a Workspace.
+
+Where claims are lost again and again, events do not name them, so that equal ones are one series.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from controller.kaito.presets import Cloud
     from controller.kaito.provisioning.claims import ObservedClaim
+    from controller.kaito.provisioning.decision import ClaimDecision
     from controller.kaito.provisioning.node_claim import NodeRequest
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kube.objects import ObjectMeta
@@ -32,11 +36,12 @@ def claim_target(name: str) -> Target:
 
 
 def create_claims(
-    names: Iterable[str], request: NodeRequest, workspace: ObjectMeta, cloud: Cloud
+    decision: ClaimDecision, request: NodeRequest, workspace: ObjectMeta, cloud: Cloud
 ) -> Iterator[Create]:
-    """Creates of the claims of these names."""
-    for name in names:
-        note = f"created NodeClaim {name} for {request.instance_type}"
+    """Creates of the claims that are due."""
+    for name in decision.create:
+        what = "another NodeClaim" if decision.again else f"NodeClaim {name}"
+        note = f"created {what} for {request.instance_type}"
         yield Create(
             claim_target(name),
             node_claim_body(name, request, workspace, cloud),
@@ -44,10 +49,13 @@ def create_claims(
         )
 
 
-def delete_claims(claims: Iterable[ObservedClaim], why: str) -> Iterator[Delete]:
-    """Deletes of these claims."""
+def delete_claims(
+    claims: Iterable[ObservedClaim], why: str, *, again: bool = False
+) -> Iterator[Delete]:
+    """Deletes of these claims; `again` if claims are lost again and again."""
     for claim in claims:
-        note = f"deleted NodeClaim {claim.name}: {claim.message or why}"
+        what = "another NodeClaim" if again else f"NodeClaim {claim.name}"
+        note = f"deleted {what}: {claim.message or why}"
         event = Event("Normal", "NodeClaimDeleted", "Delete", note)
         yield Delete(claim_target(claim.name), claim.uid, on_success=event)
 

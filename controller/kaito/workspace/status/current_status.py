@@ -57,6 +57,10 @@ if TYPE_CHECKING:
 
 Status = dict[str, Any]
 
+_SETTLES: Final = 15.0
+"""Seconds for which a status is held back where claims are lost again and again: what becomes of
+one within that time is told of once."""
+
 _CREATION_FAILED: Final = {
     NODE_CLAIMS: "NodeClaimCreationFailed",
     NODE_POOLS: "NodePoolCreationFailed",
@@ -81,7 +85,9 @@ def current_status(
             seen, (*resources, *_outcome(seen, step, failures, has_nodes=has_nodes)), step, now
         ),
     }
-    return _patch(seen, wanted, failures)
+    patch = _patch(seen, wanted, failures)
+    loses_claims = progress.claims is not None and progress.claims.again
+    return replace(patch, settles=_SETTLES if loses_claims else 0.0)
 
 
 def _outcome(

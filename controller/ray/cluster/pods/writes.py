@@ -2,6 +2,7 @@
 
 The names of events are KubeRay's: `CreatedHeadPod`, `DeletedWorkerPod`. Failures are told with the
 status that they lead to (`announcement`): one event for a cause, not one for each pod and attempt.
+Where pods are lost again and again, events do not name them, so that equal ones are one series.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ def scope_of(pod: Pod) -> str:
     return HEAD_SCOPE if is_head(pod) else worker_scope(group_of(pod))
 
 
+def is_lost_again(seen: ClusterObservation, scope: str) -> bool:
+    """Return whether the replacements of lost pods of this scope were lost too."""
+    losses = seen.history.losses.get(scope) if seen.history is not None else None
+    return losses is not None and losses.repeated
+
+
 def create_pod(
     seen: ClusterObservation,
     body: Mapping[str, Any],
@@ -50,7 +57,9 @@ def create_pod(
             "Normal",
             f"Created{what}",
             "Create",
-            f"Created pod {name}",
+            "Created a pod in place of one that was lost again"
+            if is_lost_again(seen, scope)
+            else f"Created pod {name}",
             aggregate_note="Created {count} pods",
         ),
     )
@@ -58,15 +67,16 @@ def create_pod(
 
 def delete_pod(seen: ClusterObservation, pod: Pod, *, what: str, reason: str) -> Delete:
     """Delete a pod; `what` is `HeadPod`, `WorkerPod` or `Pod`, `reason` a clause."""
-    name = pod.metadata.name
+    name, scope = pod.metadata.name, scope_of(pod)
+    deleted = "a pod that was lost again" if is_lost_again(seen, scope) else f"pod {name}"
     return Delete(
-        pod_target(seen, name, scope_of(pod)),
+        pod_target(seen, name, scope),
         pod.metadata.uid,
         on_success=Event(
             "Normal",
             f"Deleted{what}",
             "Delete",
-            f"Deleted pod {name} because {reason}",
+            f"Deleted {deleted} because {reason}",
             aggregate_note=f"Deleted {{count}} pods because {reason}",
         ),
     )

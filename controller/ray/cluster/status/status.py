@@ -78,6 +78,10 @@ _COUNTERS: Final = frozenset({
     "desiredGPU",
     "desiredTPU",
 })  # fmt: skip
+_SETTLES: Final = 5.0
+"""Seconds for which a status is held back where pods are lost again and again: a replacement that
+is lost at once is created, scheduled, started and lost in less, and is told of once."""
+
 _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
 
@@ -127,7 +131,12 @@ def cluster_status(
     events += unknown_field_events(seen.conditions, seen.unknown_fields)
     patch = _patch(present, wanted, now, events)
     phases = provisioning_phases(seen, wanted["conditions"], now)
-    return replace(patch, valid_for=seconds_until_slow(seen, pod_causes, now), phases=phases)
+    return replace(
+        patch,
+        valid_for=seconds_until_slow(seen, pod_causes, now),
+        phases=phases,
+        settles=_SETTLES if _loses_pods(seen) else 0.0,
+    )
 
 
 def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) -> StatusPatch:
@@ -160,6 +169,11 @@ def waiting_status(
         conditions.set_deletion_held(held)
     wanted: Status = {"conditions": conditions.as_list()}
     return _patch(status_of(seen.cluster), wanted, now, _held_events(seen, held))
+
+
+def _loses_pods(seen: ClusterObservation) -> bool:
+    """Return whether pods are lost again and again, so that the status goes to and fro."""
+    return seen.history is not None and any(each.repeated for each in seen.history.losses.values())
 
 
 def _state(

@@ -37,6 +37,9 @@ Status = dict[str, Any]
 _LONGEST_MESSAGE: Final = 256
 """Characters of what is told about one copy; there may be many."""
 
+_SETTLES: Final = 1.0
+"""Seconds for which other words are held back: all copies often change at the same time."""
+
 
 def current_status(
     seen: FleetObservation, now: datetime, failures: tuple[Failure, ...] = ()
@@ -63,7 +66,8 @@ def current_status(
     events = tuple(_events(seen, cause, held, wanted))
     changed = difference(seen.status, wanted).keys() - {"clusters", "conditions"}
     urgent = bool(events or changed) or _verdicts(seen.status) != _verdicts(wanted)
-    return StatusPatch(wanted, urgent=urgent, events=events)
+    settles = 0.0 if urgent else _SETTLES
+    return StatusPatch(wanted, urgent=urgent, events=events, settles=settles)
 
 
 def _counts(seen: FleetObservation) -> Status:

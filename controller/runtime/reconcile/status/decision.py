@@ -50,6 +50,7 @@ class _StatusHistory:
     Attributes:
         written_at: monotonic seconds of the last one.
         named_failure_at: monotonic seconds of the last one that named a failure.
+        changed_at: monotonic seconds since when a change has been held back.
         refused_at: monotonic seconds of the last attempt, if it failed.
         reasons: the failures of other writes at that time.
         pruned: the fields of the last one that the server did not keep.
@@ -57,6 +58,7 @@ class _StatusHistory:
 
     written_at: float = -math.inf
     named_failure_at: float = -math.inf
+    changed_at: float = math.inf
     refused_at: float = -math.inf
     reasons: frozenset[str] = frozenset()
     pruned: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -80,7 +82,7 @@ class StatusDecisions:
 
         Args:
             obj: the object with its present status.
-            status: the plan's patch; `interval` and `urgent` count.
+            status: the plan's patch; `interval`, `urgent` and `settles` count.
             wanted: what is to be written, with the conditions that the runtime adds.
             failing: whether the status reports a failure; then new messages alone are written
                 only after `MESSAGE_INTERVAL`.
@@ -89,12 +91,15 @@ class StatusDecisions:
         wanted = keep_messages(present, wanted) if failing else wanted
         patch = difference(present, wanted)
         if not patch or without_times(patch) == history.pruned:
+            history.changed_at = math.inf
             return StatusDecision()
+        history.changed_at = min(history.changed_at, self._now())
         if failing and changes_only_messages(present, patch):
             if history.named_failure_at + MESSAGE_INTERVAL > self._now():
                 return StatusDecision()
-        elif not status.urgent:
-            rest = history.written_at + status.interval - self._now()
+        else:
+            due = -math.inf if status.urgent else history.written_at + status.interval
+            rest = max(due, history.changed_at + status.settles) - self._now()
             if rest > 0:
                 return StatusDecision(wait=rest)
         return StatusDecision(patch, wanted=wanted)
@@ -128,7 +133,7 @@ class StatusDecisions:
             names_failure: whether the status names a failure that will not resolve in a moment.
         """
         history = self._history(stored.metadata.uid)
-        history.written_at = self._now()
+        history.written_at, history.changed_at = self._now(), math.inf
         if names_failure:
             history.named_failure_at = self._now()
         history.pruned = without_times(difference(stored_status(stored), wanted))

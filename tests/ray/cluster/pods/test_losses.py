@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.kube.resources import PODS
 from controller.ray.cluster import RayClusterKind
 from tests.ray.cluster.support import (
     NOW,
@@ -24,7 +25,7 @@ from tests.ray.cluster.support import (
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
-    from controller.runtime.plan import Plan
+    from controller.runtime.plan import Plan, StatusPatch
 
 EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
 
@@ -73,10 +74,23 @@ class Life:
 
     @property
     def ready(self) -> tuple[str, str]:
+        listed = self.status.wanted["conditions"]
+        return next((c["reason"], c["message"]) for c in listed if c["type"] == "Ready")
+
+    @property
+    def status(self) -> StatusPatch:
         assert self.last is not None
         assert self.last.status is not None
-        listed = self.last.status.wanted["conditions"]
-        return next((c["reason"], c["message"]) for c in listed if c["type"] == "Ready")
+        return self.last.status
+
+    @property
+    def note(self) -> str:
+        """What is told of the one write about a pod."""
+        assert self.last is not None
+        of_pods = (w for stage in self.last.stages for w in stage if w.target.resource is PODS)
+        (event,) = (write.on_success for write in of_pods)
+        assert event is not None
+        return event.note
 
     def lose(self, seconds: float, name: str, **more: Any) -> list[str]:
         """See a worker that was just made, then that it has ended; what follows at once."""
@@ -308,3 +322,25 @@ def test_deletions_are_named_with_whoever_is_known(reason: str, words: str):
     name, message = life.ready
     assert name == "PodDeleted"
     assert re.search(words, message), message
+
+
+def test_pods_that_are_lost_again_are_told_of_in_equal_words_and_in_a_status_that_settles():
+    life, told = Life(group(1)), list[tuple[str, str, float]]()
+    seconds = 0.0
+    for number in range(4):
+        made, status = life.lose(seconds, f"a{number}"), life.status
+        seconds += 1 + (life.wait or 0.0)
+        if not made:
+            ended = worker(f"a{number}", created=made_at(seconds), **EVICTED)
+            life.plan(seconds, head(), ended)
+        deleted = life.note
+        life.plan(seconds + 0.1, head())
+        told.append((deleted, life.note, status.settles))
+        seconds += 0.2
+    (first_deleted, first_created, at_once), *again = told
+    assert "example-workers-worker-a0" in first_deleted
+    assert "example-workers-worker-" in first_created
+    assert at_once == 0.0
+    assert len(set(again)) == 1
+    assert "example-workers" not in str(again)
+    assert again[0][2] > 0.0

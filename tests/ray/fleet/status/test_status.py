@@ -251,9 +251,11 @@ def test_a_message_that_changes_is_not_urgent():
     made = plan(obj, member(0, ready=False, message="other words"), member(1), member(2))
     assert made.status is not None
     assert not made.status.urgent
+    assert made.status.settles > 0, "those of other copies follow soon"
     made = plan(obj, *three())
     assert made.status is not None
     assert made.status.urgent
+    assert made.status.settles == 0
 
 
 @pytest.mark.parametrize("paused", [False, True])

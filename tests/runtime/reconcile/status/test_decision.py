@@ -111,3 +111,22 @@ def test_a_written_status_ends_the_wait_and_so_does_the_end_of_the_object():
     assert not bench.decisions.stays_unwritten("u", REFUSED)
     bench.decisions.forget("u")
     assert bench.decide({"children": 3}, interval=10, urgent=False).patch
+
+
+def test_a_status_that_goes_to_and_fro_is_written_once_it_has_differed_for_a_while():
+    bench = Bench()
+    assert bench.decide({"children": 3}, settles=5).wait == 5
+    bench.now += 4
+    assert bench.decide({"children": 4}, settles=5).wait == 1, "what follows is written with it"
+    bench.now += 1
+    assert bench.decide({"children": 4}, settles=5).patch == {"children": 4}
+    bench.write({"children": 4}, stored=4)
+    assert bench.decide({"children": 5}, settles=5).wait == 5
+
+
+def test_a_status_that_is_again_as_it_was_settles_anew():
+    bench = Bench()
+    bench.decide({"children": 3}, settles=5)
+    bench.now += 4
+    assert bench.decide({"children": 2}, settles=5) == StatusDecision()
+    assert bench.decide({"children": 3}, settles=5).wait == 5
