@@ -54,7 +54,10 @@ if TYPE_CHECKING:
     from workqueue import Clock
 
 MOST_UNSENT = 1000
-"""Series that may wait to be sent; further events are dropped and counted."""
+"""Series that may wait to be sent; further events are dropped and counted, but for warnings."""
+
+MOST_UNSENT_WITH_WARNINGS = 2 * MOST_UNSENT
+"""The same for warnings: however much good news waits, what goes wrong is told."""
 
 MOST_REMEMBERED = 4096
 """Series kept; the oldest is discarded first."""
@@ -150,7 +153,7 @@ class Recorder:
             series.count += 1
             series.last_seen = self._clock.time()
             series.last_time = rfc3339_micro(self._wall())
-        elif self.statistics.unsent >= MOST_UNSENT:
+        elif self.statistics.unsent >= _most_unsent(event):
             self.statistics.overflow += 1
             return
         else:
@@ -280,6 +283,10 @@ class Recorder:
         series = self._series.pop(key, None)
         if series is not None and series.sent == 0:
             self.statistics.unsent -= 1
+
+
+def _most_unsent(event: Event) -> int:
+    return MOST_UNSENT_WITH_WARNINGS if event.type == "Warning" else MOST_UNSENT
 
 
 def clip(text: str, limit: int) -> str:

@@ -17,7 +17,14 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, PODS
 from controller.runtime.events import recorder as module
-from controller.runtime.events.recorder import PATIENCE, SENDERS, TRIES, Recorder
+from controller.runtime.events.recorder import (
+    MOST_UNSENT,
+    MOST_UNSENT_WITH_WARNINGS,
+    PATIENCE,
+    SENDERS,
+    TRIES,
+    Recorder,
+)
 from controller.runtime.events.series import REFRESH, SILENCE
 from controller.runtime.events.spam_filter import BURST, RESERVED
 from tests.runtime.events.kit import META, Sink, event, recording
@@ -262,6 +269,19 @@ async def test_the_number_of_unsent_series_is_known_at_any_time():
         assert recorder.statistics.unsent == 3
         await asyncio.sleep(6)
         assert recorder.statistics.unsent == 0
+
+
+async def test_good_news_that_waits_takes_no_room_from_warnings():
+    warning = replace(event(), type="Warning")
+    async with recording(Sink(seconds=1000.0)) as (recorder, _):
+        for number in range(MOST_UNSENT + 1):
+            recorder.record(PODS, about(f"good-{number}"), event())
+        assert recorder.statistics.overflow == 1
+        for number in range(MOST_UNSENT_WITH_WARNINGS - MOST_UNSENT):
+            recorder.record(PODS, about(f"bad-{number}"), warning)
+        assert recorder.statistics.overflow == 1
+        recorder.record(PODS, about("one-too-many"), warning)
+        assert recorder.statistics.overflow == 2
 
 
 async def test_slow_requests_hold_up_others_for_moments_only():
