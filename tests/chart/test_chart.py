@@ -264,6 +264,9 @@ def test_an_account_that_exists_must_be_named():
         ("image.repo=a", "repo"),
         ("reconcileConcurrency=0", "reconcileConcurrency"),
         ("logging.stdoutEncoder=text", "stdoutEncoder"),
+        ("watchNamespace=team", "watchNamespace"),
+        ("featureGates.RayCronJob=true", "featureGates"),
+        ("service.port=70000", "service/port"),
         ("batchScheduler.name=volcano", "batch schedulers are not supported yet"),
     ],
 )
