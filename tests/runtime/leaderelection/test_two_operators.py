@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
 from controller.runtime.leaderelection.lease import LEASES
+from tests.faults.faulty_transport import DelayedResponse, Rule
 from tests.runtime.widgets import WidgetWorld, widget_world
 
 if TYPE_CHECKING:
@@ -82,11 +83,16 @@ async def test_a_standby_has_its_caches_and_is_ready(pair: Pair):
 
 
 async def test_a_standby_finishes_what_a_killed_leader_began_and_makes_nothing_twice(pair: Pair):
+    slow = Rule(DelayedResponse(1.0), "configmaps", frozenset({"create"}), skip=100)
+    pair.operators[0].transport.rules.append(slow)
     for number in range(100):
         await pair.world.create(f"w{number}", size=3)
     await pair.world.eventually(lambda: len(pair.world.created) > 100)
     await pair.kill_leader()
-    died = pair.world.loop.time()
+    died, begun = pair.world.loop.time(), len(pair.world.created)
+    assert begun < 300
+    await pair.world.eventually(lambda: len(pair.world.created) > begun, seconds=20, pause=0.01)
+    assert 13 < pair.world.loop.time() - died < 15 + 1.2 + 0.2, "the lease, and one look at it"
     for number in range(100):
         await pair.world.counted(3, f"w{number}", seconds=20)
     assert pair.world.loop.time() - died < 20
