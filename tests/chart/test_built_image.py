@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
-from tests.chart.dockerfile import build, images_can_be_built
+from tests.chart.dockerfile import ROOT, build, images_can_be_built
 from tests.integration.deployed import site
 from tests.integration.harness import example_cluster
 
@@ -81,6 +83,24 @@ def test_a_second_build_is_the_same_byte_for_byte(
     again = build(tmp_path_factory.mktemp("again"))
     before, after = contents(image), contents(again)
     assert {name for name in before | after if before.get(name) != after.get(name)} == set()
+
+
+@pytest.mark.rare
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_what_is_pinned_needs_no_compiler_on_any_architecture(machine: str, tmp_path: Path):
+    lock = ROOT / "requirements.lock"
+    base = re.search(r"python:([\d.]+)-slim", (ROOT / "Dockerfile").read_text())
+    assert base
+    command = [
+        *(sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet"),
+        *("--no-deps", "--require-hashes", "--only-binary=:all:", f"--requirement={lock}"),
+        *(f"--platform={glibc}_{machine}" for glibc in ("manylinux2014", "manylinux_2_28")),
+        *(f"--python-version={base[1]}", f"--dest={tmp_path}"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    pinned = re.findall(r"^[\w.-]+==", lock.read_text(), re.MULTILINE)
+    assert len(list(tmp_path.glob("*.whl"))) == len(pinned)
 
 
 async def test_it_serves_a_cluster_as_an_unknown_user_who_can_write_nowhere(
