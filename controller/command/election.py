@@ -45,7 +45,7 @@ def lease_namespace(asked: str, folder: Path = SERVICE_ACCOUNT) -> str:
     """Return the namespace of the lease: the one asked for, or that of this process's pod.
 
     Raises:
-        ConfigurationError: nobody asked for one, and this process does not run in a pod.
+        ConfigurationError: none is given, and this process does not run in a pod.
     """
     if asked:
         return asked

@@ -26,7 +26,7 @@ def port(text: str) -> int:
     """Read the number of a port.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: it is not a port.
     """
     if text.isascii() and text.isdigit() and 0 < int(text) < 2**16:
         return int(text)

@@ -43,7 +43,7 @@ class _Deleted:
 
     Args:
         obj: as it was before.
-        why: of its deletion; empty if nobody gave a reason.
+        why: reason of its deletion; may be empty.
         under_way: see `net_changes`.
     """
 

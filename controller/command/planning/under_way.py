@@ -37,7 +37,7 @@ def replaced_objects(service: Json, clusters: Iterable[Json], objects: Iterable[
 def _replaced_clusters(service: Json, clusters: Iterable[Json]) -> set[str]:
     """Uids of those that the status no longer names, and of the one that hands everything over.
 
-    None if the active cluster is gone: then nobody knows which cluster serves.
+    Empty if the active cluster is gone: then it is unknown which cluster serves.
     """
     status = mapping(service.get("status"))
     active, pending = (mapping(status.get(role)).get("rayClusterName", "") for role in _ROLES)

@@ -36,7 +36,7 @@ async def change(client: Client, workload: Workload, edit: Callable[[Json], Json
     """Replace the object by `edit` of it; returns what is stored.
 
     Raises:
-        RolloutError: it does not exist, or is changed all the time by somebody else.
+        RolloutError: it does not exist, or others change it all the time.
     """
     for _ in range(_ATTEMPTS):
         wanted = edit(await read(client, workload))

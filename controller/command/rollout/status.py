@@ -31,7 +31,7 @@ _PASSING: Final = (
     ServerTimeout,
     ServerError,
 )
-"""Errors that say nothing about the object, as while the API server starts anew."""
+"""Errors that do not concern the object, such as while the API server restarts."""
 
 
 async def follow(

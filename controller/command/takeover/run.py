@@ -83,7 +83,7 @@ async def take_over_with(options: ChangeOptions, tools: Tools) -> None:
     async with _put_back(tools.client, theirs, theirs.spec.replicas):
         await scale(tools.client, theirs, 0, before=theirs.spec.replicas)
         await wait_until_gone(tools.client, theirs, options.timeout)
-        _say("4. The same question as in 1, now that nobody else writes")
+        _say("4. The same question as in 1, now that no other operator writes")
         await _require_plan(tools)
         if options.chart:
             _say("5. Install Manta (the definitions that are there stay)")

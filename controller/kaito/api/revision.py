@@ -25,7 +25,7 @@ def revision_hash(workspace: Workspace) -> str:
     """Return the hash that present versions of Kaito store.
 
     Raises:
-        controller.apimachinery.quantity.InvalidQuantity: a quantity is none; never raised for a
+        controller.apimachinery.quantity.InvalidQuantity: a quantity is malformed; not raised for a
             valid specification.
     """
     return _hash(_parts(workspace, kaito_writer()))

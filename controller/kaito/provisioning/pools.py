@@ -20,7 +20,7 @@ class PoolOwner(Enum):
 
     THIS = "this Workspace"
     EARLIER = "an earlier Workspace of this name"
-    OTHER = "somebody else"
+    OTHER = "another owner"
 
 
 @dataclass(frozen=True, slots=True)

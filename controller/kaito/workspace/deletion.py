@@ -78,7 +78,7 @@ def _unseen(seen: WorkspaceObservation, claims: SeenClaims) -> list[str]:
 
 
 def _pool_removal(seen: WorkspaceObservation) -> PoolRemoval:
-    """Return the removal of the pool; that of somebody else is left alone (KAI-9)."""
+    """Return the removal of the pool; one of another owner is left alone (KAI-9)."""
     pool = seen.pool
     if pool is None:
         return PoolRemoval()

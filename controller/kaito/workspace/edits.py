@@ -99,7 +99,7 @@ def _template_of_nodes(seen: WorkspaceObservation) -> str:
 
 
 def _template_of_pool(pool: SeenPool) -> str:
-    """Return the same of a NodePool; one of somebody else is not deleted (KAI-9)."""
+    """Return the same of a NodePool; one of another owner is not deleted (KAI-9)."""
     found = pool.found
     own = found if found is not None and found.owner is PoolOwner.THIS else None
     if own is not None and own.template:

@@ -5,7 +5,7 @@ whenever a watch begins. It is small, and its URLs change with the documents; a 
 only if its URL has changed. Every authenticated client may read both.
 
 A schema is current if it was read since the objects' watch began. Objects of a watch that ended
-before are read again: their definition may have been another one, which nobody has seen.
+before are read again: their definition may have been another one.
 
 For a moment after a definition has changed, the watches that are open still bring edits that it has
 read. So the index is read after an edit too, and until then the edited object is unverified.

@@ -1,4 +1,4 @@
-"""Reads the debug page from all parts of the process, only when somebody asks for it."""
+"""Reads the debug page from all parts of the process, only when it is requested."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class OverlayReader:
         return self._overlays.get(resource).unreadable(namespace)
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
-        """Return the published schema of a resource, without a schema if nobody reads it."""
+        """Return the published schema of a resource, empty if it is not read."""
         return self.installed_schemas.get(resource, InstalledSchema())
 
     def is_verified(self, resource: Resource[Any], key: str) -> bool:

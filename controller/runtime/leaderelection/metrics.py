@@ -27,7 +27,7 @@ class ElectionMetrics:
         ).labels(name)
         self._slow = Counter(
             "leader_election_slowpath",
-            "Renewals that had to read the lease first, because somebody else had written it",
+            "Renewals that had to read the lease first, because another client had written it",
             ("name",),
             registry=registry,
         ).labels(name)

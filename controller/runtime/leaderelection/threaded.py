@@ -33,7 +33,7 @@ _JOIN: Final = 5.0
 
 
 def awake_or_not() -> float:
-    """Monotonic seconds that go on while the machine sleeps, where the system counts them."""
+    """Return monotonic seconds, including the machine's sleep where the system counts it."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -133,7 +133,7 @@ class ThreadedElection:
         except BaseException as error:  # noqa: BLE001  whatever it is, `acquire` raises it
             self._failure = error
         finally:
-            with suppress(RuntimeError):  # the caller's loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the caller's loop is closed
                 caller.call_soon_threadsafe(self._acquired.set)
                 caller.call_soon_threadsafe(self._ended.set)
 

@@ -124,7 +124,7 @@ def test_a_pool_of_somebody_else_says_whose_it_is():
     assert observed_pool(pool(metadata={"labels": ANOTHER}), meta).owner_text == (
         "Workspace other/phi"
     )
-    assert observed_pool(pool(), meta).owner_text == "somebody else"
+    assert observed_pool(pool(), meta).owner_text == "another owner"
 
 
 def test_what_is_read_of_a_pool():

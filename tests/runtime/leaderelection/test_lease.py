@@ -15,7 +15,7 @@ from tests.fakes.worlds import World, embedded_server, virtual_wall
 EARLIER = "2025-12-31T23:00:00.000000Z"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TIME = "2026-01-01T00:00:00.000000Z"
-SLOW_PATH = "Renewals that had to read the lease first, because somebody else had written it"
+SLOW_PATH = "Renewals that had to read the lease first, because another client had written it"
 HELD = {
     "holderIdentity": "a",
     "leaseDurationSeconds": 15,

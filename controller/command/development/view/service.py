@@ -94,7 +94,7 @@ class ServiceView(ClustersView):
         self._redraw()
 
     def refresh(self) -> None:
-        """Draw the lines anew; waiting tasks look again."""
+        """Redraw the lines; waiting tasks check again."""
         self._redraw()
 
     def _cluster(self, role: str) -> str:

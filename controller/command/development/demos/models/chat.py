@@ -60,7 +60,7 @@ class ChatClient:
         """Names of the models that are served, as soon as the service leads to a ready pod.
 
         Raises:
-            ChatFailed: the answer is none.
+            ChatFailed: the answer is not a list of models.
         """
         while True:
             try:

@@ -45,7 +45,7 @@ async def ask(host: str, port: int, path: str) -> tuple[str, str, str, str]:
     Raises:
         OSError: there was no connection, or it ended early.
         TimeoutError: there was no answer in time.
-        ValueError: the answer has another status, or is none of such an application.
+        ValueError: the answer has another status, or is not that of such an application.
     """
     async with asyncio.timeout(TIMEOUT):
         reader, writer = await asyncio.open_connection(host, port)
