@@ -166,14 +166,14 @@ CASES: dict[str, Case] = {
     "RayClusterUpgradeStuck": Case(
         {series("manta_upgrade_in_progress", UID, **DEADLINE): "1x120"},
         {series("manta_upgrade_in_progress", UID, reason="Rolling"): "1x120"},
-        UID | DEADLINE,
+        OBJECT,
     ),
     "RayClusterFleetUpgradeStuck": Case(
         {series("manta_fleet_upgrade", UID, **DEADLINE): "1x120"},
         {series("manta_fleet_upgrade", UID, reason="Rolling"): "1x120"},
-        UID | DEADLINE,
+        OBJECT,
     ),
-    "RayClusterFleetNotReady": Case(fleet("2x120"), fleet("2x100 3x20"), UID),
+    "RayClusterFleetNotReady": Case(fleet("2x120"), fleet("2x100 3x20"), OBJECT),
     "RayJobNotStarted": Case(
         {
             series("kuberay_job_deployment_status", UID, deployment_status="Initializing"): "1x99",
@@ -184,10 +184,10 @@ CASES: dict[str, Case] = {
     ),
     "RayServiceNotReady": Case(
         *gauge("manta_service_state", of=UID, bad="1", good="_", state="not_ready"),
-        UID | {"state": "not_ready"},
+        OBJECT,
     ),
     "RayServiceUpgradeStuck": Case(
-        *gauge("manta_service_upgrade_seconds", of=UID, bad="3601", good="_"), UID
+        *gauge("manta_service_upgrade_seconds", of=UID, bad="3601", good="_"), OBJECT
     ),
 }
 ALERTS = alerts()
@@ -227,6 +227,14 @@ def test_every_alert_has_a_paragraph_in_the_runbook_under_its_name():
     paragraphs = re.findall(r"^### (\w+)\n\n(\w+)\. .+", page, re.MULTILINE)
     severities = {name: rule["labels"]["severity"] for name, rule in ALERTS.items()}
     assert {name: severity.lower() for name, severity in paragraphs} == severities
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_does_not_fire_for_each_replica(name: str):
+    """All of them know of every object; `instance` and `pod` would tell them apart."""
+    series = re.findall(r"(\w+)\{", ALERTS[name]["expr"])
+    together = re.findall(r"\b(?:max|min|sum) by \(|\babsent\(", ALERTS[name]["expr"])
+    assert len(together) == len(series)
 
 
 @pytest.mark.slow
