@@ -542,5 +542,28 @@ BAD_LUCK = {
         ),
         drains=Fate("stuck", 1.0, 2.0),
     ),
+    "a worker drains to its end although the update was given up, before another one is ready": (
+        Scenario(
+            Surroundings(
+                seed=228, start=0.1, ready=4.0, termination=12.0, past=20, streaming=False
+            ),
+            (
+                Cluster(
+                    (Group(0, 3, 1, 7), Group(1, 3, 0, 6, hosts=2)),
+                    rolling=Rolling(surge=0, unavailable=2),
+                ),
+            ),
+            (
+                Step(15.0, EditPods(0, -2, 2, "gpu")),
+                Step(4.5, ChangeRolling(0, None)),
+                Step(6.0, Fault("lag", "pods", seconds=15.0, lasts=2.0)),
+                Step(0.0, Restart("before")),
+                Step(15.3, EditPods(0, -1, 2, "own")),
+                Step(1.6, Fault("lag", "pods", seconds=31.0, lasts=10.0)),
+                Step(0.0, Restart("after", 1.0)),
+            ),
+            drains=Fate("SUCCEEDED", 0.0, 2.0),
+        )
+    ),
 }
 """By the sentence that says what happens."""

@@ -418,7 +418,7 @@ class Referee:
             if going and any(self._stays(pod) for pod in replica if pod not in going):
                 self._blame(f"only {[p.metadata.name for p in going]} of a replica are to go")
             whole = len(replica) == hosts and all(is_ready(pod) for pod in replica)
-            asked = any(pod.metadata.name in named for pod in replica)
+            asked = any(pod.metadata.name in named or _drains(pod) for pod in replica)
             if going and whole and not asked and unready:
                 self._blame(f"{going[0].metadata.name} is ready and goes before {unready}")
 
@@ -462,6 +462,10 @@ def _is_ray(pod: dict[str, Any]) -> bool:
 def _writes_to_pods(plan: Plan) -> Iterator[Write]:
     for stage in plan.stages:
         yield from (write for write in stage if write.target.resource is PODS)
+
+
+def _drains(pod: Pod) -> bool:
+    return DRAINING in (pod.metadata.annotations or {})
 
 
 def _begun_drains(writes: Iterable[Write]) -> Iterator[str]:
