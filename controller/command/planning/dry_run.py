@@ -80,20 +80,30 @@ class DryRun:
         self._begin = self._now = now
         self._recorder = recorder
         self._requeue_after: float | None = None
+        self._idle: dict[tuple[str, str], tuple[int, datetime, Plan]] = {}
 
     def reconcile(self, kind: Kind[Any], key: str) -> bool:
         """Execute plans for one object until one has no writes; returns whether any had.
+
+        A plan without writes is not made again before anything has changed.
 
         Raises:
             NeverSettlesError: there was still something to write after `MOST_ROUNDS` plans.
         """
         for done in range(MOST_ROUNDS):
-            seen = kind.observe(key, self.snapshot)
-            plan = NOTHING if seen is None else kind.plan(seen, self._now)
+            plan = self._plan(kind, key)
             self._requeue_after = plan.requeue_after
             if not self._execute(plan, kind, key):
+                self._idle[kind.primary.kind, key] = self.snapshot.changes, self._now, plan
                 return done > 0
         raise NeverSettlesError(f"{kind.primary.kind} {key} still changes at plan {MOST_ROUNDS}")
+
+    def _plan(self, kind: Kind[Any], key: str) -> Plan:
+        changes, time, plan = self._idle.get((kind.primary.kind, key), (-1, self._now, NOTHING))
+        if (changes, time) == (self.snapshot.changes, self._now):
+            return plan
+        seen = kind.observe(key, self.snapshot)
+        return NOTHING if seen is None else kind.plan(seen, self._now)
 
     def reconcile_with_created(
         self, kinds: Sequence[Kind[Any]], key: str, *, patience: timedelta = timedelta(0)

@@ -46,6 +46,9 @@ class Snapshot:
         kinds: their primary and owned resources are held.
         now: creation time of the objects that writes create.
         schemas: published schemas.
+
+    Attributes:
+        changes: number of changes so far: what is observed stays the same between two of them.
     """
 
     def __init__(
@@ -59,12 +62,12 @@ class Snapshot:
         self._now = rfc3339(now)
         self._resources: list[Resource[Any]] = []
         self._raw: dict[str, dict[str, Json]] = {}
-        self._views: dict[tuple[str, str], KubeObject | Undecodable] = {}
+        self._views: dict[str, dict[str, KubeObject | Undecodable]] = {}
         self._codecs: dict[str, Codec[Any]] = {}
         self._indexes: dict[str, _Index] = {}
         self._absent: set[tuple[str, str]] = set()
         self._served: set[str] = set()
-        self._writes = 0
+        self._writes = self.changes = 0
         for kind in kinds:
             for owned in (Owned(kind.primary), *kind.owned):
                 self._hold(owned)
@@ -109,14 +112,12 @@ class Snapshot:
 
     def _decoded(self, resource: Resource[Any], key: str) -> KubeObject | Undecodable | None:
         """Return the object as the operator decodes it."""
-        raw = self._raw[str(resource)].get(key)
-        if raw is None:
-            return None
-        identity = str(resource), key
-        found = self._views.get(identity)
-        if found is None:
-            codec = self._codecs.setdefault(str(resource), Codec(resource.view))
-            found = self._views[identity] = codec.item(msgspec.json.encode(raw))
+        name = str(resource)
+        views = self._views[name]
+        found = views.get(key)
+        if found is None and key in self._raw[name]:
+            codec = self._codecs.setdefault(name, Codec(resource.view))
+            found = views[key] = codec.item(msgspec.json.encode(self._raw[name][key]))
         return found
 
     def serves(self, resource: Resource[Any]) -> bool:
@@ -214,6 +215,7 @@ class Snapshot:
         target = lookup.target
         if target.key not in self._raw[str(target.resource)]:
             self._absent.add((str(target.resource), target.key))
+            self.changes += 1
 
     def execute(self, write: Write) -> list[Json]:
         """Execute one write; preconditions hold, because nothing else writes here.
@@ -235,6 +237,7 @@ class Snapshot:
                 operations = [dict(operation) for operation in write.operations]
                 self._change(target, lambda raw: json_patch(copy.deepcopy(raw), operations))
         self._writes += 1
+        self.changes += 1
         return removed
 
     def _hold(self, owned: Owned[Any]) -> None:
@@ -242,6 +245,7 @@ class Snapshot:
         if name not in self._raw:
             self._resources.append(owned.resource)
             self._raw[name] = {}
+            self._views[name] = {}
             self._indexes[name] = {OWNER_INDEX: index_by_owner}
         self._indexes[name] |= owned.indexes
 
@@ -257,7 +261,7 @@ class Snapshot:
     def _remove(self, resource: str, key: str) -> list[Json]:
         """Remove an object and what it owns, as the garbage collector does."""
         removed = self._raw[resource].pop(key, None)
-        self._views.pop((resource, key), None)
+        self._views[resource].pop(key, None)
         if removed is None:
             return []
         uid = removed["metadata"].get("uid")
@@ -277,8 +281,9 @@ class Snapshot:
             self._put(target.resource, target.key, changed)
 
     def _put(self, resource: Resource[Any], key: str, obj: Json) -> None:
+        self.changes += 1
         self._raw[str(resource)][key] = obj
-        self._views.pop((str(resource), key), None)
+        self._views[str(resource)].pop(key, None)
 
 
 def owner_uid(obj: Json) -> str:

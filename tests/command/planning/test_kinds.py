@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,12 +39,14 @@ class ToyKind:
     creates: tuple[Resource[Any], ...] = ()
     endless: bool = False
     name: str = "toy-controller"
+    observed: list[str] = field(default_factory=list[str], compare=False)
 
     @property
     def owned(self) -> tuple[Owned[Any], ...]:
         return tuple(Owned(each) for each in self.creates)
 
     def observe(self, key: str, reads: Any) -> Any:
+        self.observed.append(key)
         toy = reads.get(self.primary, key)
         if toy is None:
             return None
@@ -123,6 +125,30 @@ def test_what_is_created_for_a_new_object_is_reconciled_over_every_path():
         "app-frontend-database-volume",
         "app-frontend-volume",
     ]
+
+
+def test_an_object_is_not_planned_again_before_anything_has_changed():
+    kinds: list[Any] = [ToyKind(APPS, creates=(VOLUMES,)), ToyKind(VOLUMES)]
+    dry_run_of(kinds).reconcile_with_created(kinds, "n/app")
+    assert kinds[0].observed == ["n/app"] * 2
+    assert kinds[1].observed == ["n/app-volume"]
+
+
+@dataclass(frozen=True)
+class PatientKind(ToyKind):
+    """Creates its objects ten seconds after the first plan."""
+
+    def plan(self, observation: Any, now: datetime) -> Plan:
+        if now < NOW + timedelta(seconds=10):
+            return Plan(requeue_after=10.0)
+        return super().plan(observation, now)
+
+
+def test_an_object_is_planned_again_when_its_time_has_come():
+    kinds: list[Any] = [PatientKind(APPS, creates=(VOLUMES,)), ToyKind(VOLUMES)]
+    dry_run = dry_run_of(kinds)
+    dry_run.reconcile_with_created(kinds, "n/app", patience=timedelta(minutes=1))
+    assert [write.target.name for write in dry_run.writes] == ["app-volume"]
 
 
 def test_a_kind_that_never_settles_is_an_error():
