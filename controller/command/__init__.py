@@ -3,3 +3,7 @@
 `run`, `crds` and `planning` are the production commands. `development` holds `manta dev` and
 `manta demo`; the production image leaves it and `controller.devcluster` out.
 """
+
+from controller.command.first_process import end_on_sigterm
+
+end_on_sigterm()  # before the other modules are loaded
