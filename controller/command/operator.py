@@ -78,7 +78,6 @@ async def operator_for(
         lease_in: namespace of the lease; operators there stand by for each other.
         registry: gets the metrics; None for a new one.
     """
-    loop = asyncio.get_running_loop()
     settings = replace(settings, identity=settings.identity or identity())
     disable_created_metrics()  # series that upstream does not have
     registry = registry or CollectorRegistry()
@@ -87,7 +86,7 @@ async def operator_for(
     client = Client(
         FencedTransport(transport, election),
         user_agent=user_agent,
-        clock=loop,
+        clock=asyncio.get_running_loop(),
         concurrency=settings.client_concurrency,
         qps=settings.qps,
         burst=settings.burst,
@@ -96,36 +95,10 @@ async def operator_for(
     decided = kind_settings or KindSettings.from_environment()
     report_gates(decided.cluster.feature_gates, registry)
     connector = Connector(client, proxied=use_proxy, cluster_domain=decided.cluster.cluster_domain)
-    dashboards = DashboardActors(
-        connector,
-        clock=loop,
-        wall=wall,
-        rng=random.Random(),
-        fence=election,
-        metrics=DashboardMetrics(registry),
+    dashboards = _dashboards(connector, election, registry)
+    operator = _operator(
+        client, decided, settings, dashboards=dashboards, election=election, registry=registry
     )
-    registry.register(DashboardCollector(dashboards.statistics))
-    operator = Operator(
-        client,
-        kinds_of(decided, dashboards, workspace_lookups(decided, client, loop)),
-        settings,
-        clock=loop,
-        wall=wall,
-        rng=random.Random(),
-        registry=registry,
-        election=None if elect is None else election,
-        on_synced=_freeze,
-    )
-    if decided.workspace is not None:
-        collect_orphans(operator, client, settings.namespaces)
-    operator.debug.add("leader", lambda: leader_section(election.snapshot()))
-    operator.debug.add("probes", dashboards.snapshot)
-    if isinstance(election, ThreadedElection):
-        operator.health.add_readiness("leader election", election.standby_problem)
-    registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
-    registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
-    registry.register(ServiceCollector(lambda: _cached(operator, RAYSERVICES), wall))
-    registry.register(FleetCollector(lambda: _cached(operator, RAYCLUSTERFLEETS)))
     looking: list[asyncio.Task[None]] = []
     if own_pod is not None:
         others = OtherOperators(
@@ -150,6 +123,56 @@ async def operator_for(
         await dashboards.aclose()
         await connector.aclose()
         await transport.aclose()
+
+
+def _dashboards(
+    connector: Connector, election: ThreadedElection | AlwaysLeader, registry: CollectorRegistry
+) -> DashboardActors:
+    dashboards = DashboardActors(
+        connector,
+        clock=asyncio.get_running_loop(),
+        wall=wall,
+        rng=random.Random(),
+        fence=election,
+        metrics=DashboardMetrics(registry),
+    )
+    registry.register(DashboardCollector(dashboards.statistics))
+    return dashboards
+
+
+def _operator(
+    client: Client,
+    decided: KindSettings,
+    settings: Settings,
+    *,
+    dashboards: DashboardActors,
+    election: ThreadedElection | AlwaysLeader,
+    registry: CollectorRegistry,
+) -> Operator:
+    """Return the operator with its kinds, checks, sections of the debug page and metrics."""
+    loop = asyncio.get_running_loop()
+    operator = Operator(
+        client,
+        kinds_of(decided, dashboards, workspace_lookups(decided, client, loop)),
+        settings,
+        clock=loop,
+        wall=wall,
+        rng=random.Random(),
+        registry=registry,
+        election=election if isinstance(election, ThreadedElection) else None,
+        on_synced=_freeze,
+    )
+    if decided.workspace is not None:
+        collect_orphans(operator, client, settings.namespaces)
+    operator.debug.add("leader", lambda: leader_section(election.snapshot()))
+    operator.debug.add("probes", dashboards.snapshot)
+    if isinstance(election, ThreadedElection):
+        operator.health.add_readiness("leader election", election.standby_problem)
+    registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
+    registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
+    registry.register(ServiceCollector(lambda: _cached(operator, RAYSERVICES), wall))
+    registry.register(FleetCollector(lambda: _cached(operator, RAYCLUSTERFLEETS)))
+    return operator
 
 
 def collect_orphans(operator: Operator, client: Client, namespaces: Sequence[str]) -> None:

@@ -155,31 +155,10 @@ class ObjectWriter:
                 check_body_of_missing(resource, namespace, name, change({}), options)
             raise not_found(resource.name, name)
         old = stored.object
-        shown = stored.fresh()
-        if resource.from_stored:
-            shown = resource.from_stored(shown)
-        shown["apiVersion"] = resource.api_version
-        new = accept(resource, namespace, change(shown))
-        new["apiVersion"] = old["apiVersion"]
-        decode(resource, new, options, patched=patched)
+        new = self._wanted(resource, stored, change, options, patched=patched)
         check_identity(resource, name, new, old, patched=patched or applied)
         options.check(resource, new, old)
-        causes = validate_metadata_update(new["metadata"], old["metadata"])
-        keep_system_fields(new, old)
-        if subresource == "status":
-            resource.strategy.prepare_status_update(new, old)
-        else:
-            resource.strategy.prepare_update(new, old)
-        resource.strategy.default(new)
-        writer = self._owners.owner(resource, options, "Update", subresource)
-        if not applied:
-            track_update(new, old, writer, resource.strategy.structure(resource.kind))
-        self._count_generation(resource, new, old)
-        causes += resource.strategy.validate(new, old)
-        if causes:
-            raise invalid(resource.name, name, causes)
-        options.warnings.extend(resource.strategy.warnings(new, old))
-        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        self._prepare_update(resource, new, old, options, subresource, applied=applied)
         if same_json(new, old):
             return Written(stored)
         if options.dry_run:
@@ -230,6 +209,53 @@ class ObjectWriter:
             subresource=subresource,
             applied=True,
         )
+
+    def _wanted(
+        self,
+        resource: ApiResource,
+        stored: Stored,
+        change: Callable[[Json], Json],
+        options: WriteOptions,
+        *,
+        patched: bool,
+    ) -> Json:
+        """Return what a change makes of the version that is shown, as it is to be stored."""
+        shown = stored.fresh()
+        if resource.from_stored:
+            shown = resource.from_stored(shown)
+        shown["apiVersion"] = resource.api_version
+        new = accept(resource, stored.object["metadata"].get("namespace", ""), change(shown))
+        new["apiVersion"] = stored.object["apiVersion"]
+        decode(resource, new, options, patched=patched)
+        return new
+
+    def _prepare_update(
+        self,
+        resource: ApiResource,
+        new: Json,
+        old: Json,
+        options: WriteOptions,
+        subresource: str,
+        *,
+        applied: bool,
+    ) -> None:
+        """Set what the server sets, keep what it keeps, and check the rest."""
+        causes = validate_metadata_update(new["metadata"], old["metadata"])
+        keep_system_fields(new, old)
+        if subresource == "status":
+            resource.strategy.prepare_status_update(new, old)
+        else:
+            resource.strategy.prepare_update(new, old)
+        resource.strategy.default(new)
+        writer = self._owners.owner(resource, options, "Update", subresource)
+        if not applied:
+            track_update(new, old, writer, resource.strategy.structure(resource.kind))
+        self._count_generation(resource, new, old)
+        causes += resource.strategy.validate(new, old)
+        if causes:
+            raise invalid(resource.name, old["metadata"]["name"], causes)
+        options.warnings.extend(resource.strategy.warnings(new, old))
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
 
     def _prepare_create(
         self, resource: ApiResource, namespace: str, object_: Json, options: WriteOptions
