@@ -545,7 +545,7 @@ BAD_LUCK = {
     "a worker drains to its end although the update was given up, before another one is ready": (
         Scenario(
             Surroundings(
-                seed=228, start=0.1, ready=4.0, termination=12.0, past=20, streaming=False
+                seed=228, ready=4.0, termination=12.0, collector_lag=3.0, past=20, streaming=False
             ),
             (
                 Cluster(
@@ -563,6 +563,7 @@ BAD_LUCK = {
                 Step(0.0, Restart("after", 1.0)),
             ),
             drains=Fate("SUCCEEDED", 0.0, 2.0),
+            work=10.0,
         )
     ),
 }
