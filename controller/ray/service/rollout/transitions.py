@@ -32,7 +32,7 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Transition:
+class RolloutTransition:
     """One row: in `phase`, if `when` holds, do `then`."""
 
     phase: Phase
@@ -40,33 +40,33 @@ class Transition:
     then: Change | RolloutWait | Callable[[RolloutFacts], RolloutStep]
 
 
-TABLE: Final[tuple[Transition, ...]] = (
+TABLE: Final[tuple[RolloutTransition, ...]] = (
     # No cluster: the first one is prepared whatever the strategy.
-    Transition(Phase.EMPTY, when.always, Change.PREPARE),
+    RolloutTransition(Phase.EMPTY, when.always, Change.PREPARE),
     # First cluster: it becomes active when it serves. A new specification replaces it before that.
-    Transition(Phase.FIRST, when.services_select_pending, Change.PROMOTE),
-    Transition(Phase.FIRST, when.pending_serves, RolloutWait.SERVICES),
-    Transition(Phase.FIRST, when.pending_is_outdated, Change.REPLACE_PENDING),
-    Transition(Phase.FIRST, when.always, RolloutWait.PENDING_TO_SERVE),
+    RolloutTransition(Phase.FIRST, when.services_select_pending, Change.PROMOTE),
+    RolloutTransition(Phase.FIRST, when.pending_serves, RolloutWait.SERVICES),
+    RolloutTransition(Phase.FIRST, when.pending_is_outdated, Change.REPLACE_PENDING),
+    RolloutTransition(Phase.FIRST, when.always, RolloutWait.PENDING_TO_SERVE),
     # Serving: a new specification, or the loss of the cluster, asks for another one.
-    Transition(Phase.SERVING, when.active_is_lost, Change.PREPARE),
-    Transition(Phase.SERVING, when.new_cluster_is_wanted, Change.PREPARE),
-    Transition(Phase.SERVING, when.always, RolloutWait.NOTHING),
+    RolloutTransition(Phase.SERVING, when.active_is_lost, Change.PREPARE),
+    RolloutTransition(Phase.SERVING, when.new_cluster_is_wanted, Change.PREPARE),
+    RolloutTransition(Phase.SERVING, when.always, RolloutWait.NOTHING),
     # Upgrading: what the services select is never given up.
-    Transition(Phase.UPGRADING, when.pending_has_taken_over, Change.PROMOTE),
-    Transition(Phase.UPGRADING, when.requests_cannot_be_divided, Change.STOP_DIVIDING),
-    Transition(Phase.UPGRADING, when.rollback_is_wanted, Change.BEGIN_ROLLBACK),
-    Transition(Phase.UPGRADING, when.pending_is_unwanted, Change.DROP_PENDING),
-    Transition(Phase.UPGRADING, when.pending_is_outdated, Change.REPLACE_PENDING),
-    Transition(Phase.UPGRADING, when.is_incremental, move_forward),
-    Transition(Phase.UPGRADING, when.pending_serves, RolloutWait.SERVICES),
-    Transition(Phase.UPGRADING, when.always, RolloutWait.PENDING_TO_SERVE),
+    RolloutTransition(Phase.UPGRADING, when.pending_has_taken_over, Change.PROMOTE),
+    RolloutTransition(Phase.UPGRADING, when.requests_cannot_be_divided, Change.STOP_DIVIDING),
+    RolloutTransition(Phase.UPGRADING, when.rollback_is_wanted, Change.BEGIN_ROLLBACK),
+    RolloutTransition(Phase.UPGRADING, when.pending_is_unwanted, Change.DROP_PENDING),
+    RolloutTransition(Phase.UPGRADING, when.pending_is_outdated, Change.REPLACE_PENDING),
+    RolloutTransition(Phase.UPGRADING, when.is_incremental, move_forward),
+    RolloutTransition(Phase.UPGRADING, when.pending_serves, RolloutWait.SERVICES),
+    RolloutTransition(Phase.UPGRADING, when.always, RolloutWait.PENDING_TO_SERVE),
     # Rolling back: until the active cluster has everything, unless the user changes their mind.
-    Transition(Phase.ROLLING_BACK, when.rollback_is_impossible, Change.RESUME_UPGRADE),
-    Transition(Phase.ROLLING_BACK, when.pending_is_the_goal, Change.RESUME_UPGRADE),
-    Transition(Phase.ROLLING_BACK, when.requests_cannot_be_divided, Change.STOP_DIVIDING),
-    Transition(Phase.ROLLING_BACK, when.active_has_everything, Change.DROP_PENDING),
-    Transition(Phase.ROLLING_BACK, when.always, move_back),
+    RolloutTransition(Phase.ROLLING_BACK, when.rollback_is_impossible, Change.RESUME_UPGRADE),
+    RolloutTransition(Phase.ROLLING_BACK, when.pending_is_the_goal, Change.RESUME_UPGRADE),
+    RolloutTransition(Phase.ROLLING_BACK, when.requests_cannot_be_divided, Change.STOP_DIVIDING),
+    RolloutTransition(Phase.ROLLING_BACK, when.active_has_everything, Change.DROP_PENDING),
+    RolloutTransition(Phase.ROLLING_BACK, when.always, move_back),
 )
 
 
