@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
 from controller.runtime.leaderelection.lease import LEASES
+from controller.runtime.settings import Settings
 from tests.faults.faulty_transport import DelayedResponse, Rule
 from tests.runtime.widgets import WidgetWorld, widget_world
 
@@ -112,6 +113,21 @@ async def test_after_a_clean_stop_the_standby_writes_within_two_seconds(pair: Pa
     await stopping
     await pair.world.eventually(lambda: pair.world.created, seconds=2, pause=0.01)
     assert pair.world.loop.time() - freed < 2
+
+
+async def test_a_leader_whose_writes_hang_ends_in_time_and_no_other_leads_before(pair: Pair):
+    hanging = Rule(DelayedResponse(3600.0), "configmaps", frozenset({"create"}))
+    pair.operators[0].transport.rules.append(hanging)
+    await pair.world.create(size=3)
+    await pair.world.eventually(lambda: pair.world.created)
+    stopping = asyncio.create_task(pair.operators[0].stop())
+    began = pair.world.loop.time()
+    while not stopping.done():
+        assert await pair.holder() in {"operator-0", ""}, "nobody leads before it has ended"
+        await asyncio.sleep(0.1)
+    assert pair.world.loop.time() - began < Settings().grace_seconds
+    await pair.world.counted(3, seconds=20)
+    assert pair.world.most == 3
 
 
 async def test_MGR6_a_leader_that_loses_the_lease_ends_with_an_error_and_writes_nothing(pair: Pair):
