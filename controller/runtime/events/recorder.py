@@ -39,7 +39,7 @@ from controller.runtime.events.series import (
 from controller.runtime.events.spam_filter import SpamFilter
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.leaderelection.fence import while_leading
-from workqueue import Workers, WorkQueue
+from workqueue import Backoff, Workers, WorkQueue
 
 if TYPE_CHECKING:
     import random
@@ -62,11 +62,11 @@ MOST_UNSENT_WITH_WARNINGS = 2 * MOST_UNSENT
 MOST_REMEMBERED = 4096
 """Series kept; the oldest is discarded first."""
 
-TRIES = 12
-"""Attempts to send before an event is dropped."""
+TRIES = 6
+"""Attempts to send before an event is dropped, after five minutes."""
 
-RETRY = 10.0
-"""Seconds between attempts, with a jitter of a quarter."""
+RETRY = Backoff(base=10.0, cap=160.0)
+"""Seconds between attempts, with a jitter of a quarter; about one object there are many events."""
 
 FLUSH = 2.0
 """Seconds that `flush` may take."""
@@ -277,7 +277,8 @@ class Recorder:
             self._drop(key)
             return
         low = 0.0 if series.tries == 1 else 0.75
-        self._queue.add_after(key, RETRY * self._rng.uniform(low, 1.25))
+        delay = RETRY.delay(series.tries - 1)
+        self._queue.add_after(key, delay * self._rng.uniform(low, 1.25))
 
     def _drop(self, key: SeriesKey) -> None:
         series = self._series.pop(key, None)
