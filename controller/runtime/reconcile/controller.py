@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -24,6 +24,7 @@ from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import FAILED_READ
+from controller.runtime.reconcile.reconcile_log import ReconcileLog
 from controller.runtime.reconcile.status.echoes import StatusEchoes
 from workqueue import LOW_PRIORITY, Backoff, Workers, WorkQueue
 
@@ -63,23 +64,6 @@ that answers in 20 ms hardly any reconcile takes as long.
 """
 
 _log = structlog.stdlib.get_logger("manta.reconcile")
-
-
-@dataclass(slots=True)
-class _ReconcileLog:
-    """The fields of a reconcile's single log line (CTL-7). Times are in milliseconds."""
-
-    name: str
-    reconcile_id: str
-    priority: int
-    observe_ms: float = 0.0
-    plan_ms: float = 0.0
-    execute_ms: float = 0.0
-    result: str = "gone"
-    writes: Mapping[str, int] = field(default_factory=dict[str, int])
-    requeue_after: float | None = None
-    error: str = ""
-    report: str = ""  # revision after the status write; not logged
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +200,7 @@ class Controller(Generic[Observation]):
     async def _process_key(self, key: str) -> None:
         """Reconcile a key once."""
         identifier = uuid.UUID(int=self._rng.getrandbits(128), version=4)
-        line = _ReconcileLog(key, str(identifier), self.queue.priority_of(key))
+        line = ReconcileLog(key, str(identifier), self.queue.priority_of(key))
         began = self._clock.time()
         self._echoes.begin(key)
         try:
@@ -234,9 +218,9 @@ class Controller(Generic[Observation]):
         if self._echoes.end(key, line.report if failing else ""):
             self.queue.add(key)
         self._metrics.seconds.observe(self._clock.time() - began)
-        self._log_reconcile(line)
+        line.write(self.name, self._kind.primary.kind)
 
-    async def _reconcile(self, key: str, line: _ReconcileLog) -> None:
+    async def _reconcile(self, key: str, line: ReconcileLog) -> None:
         began, now = self._clock.time(), self._wall()  # a jump is noticed before `observe`
         due = began - self.queue.waited(key)
         primary = self._expectations.reader.get(self._kind.primary, key)
@@ -332,7 +316,7 @@ class Controller(Generic[Observation]):
         if self._external_source is not None:
             self._external_source.sync(key, ())
 
-    def _handle_result(self, key: str, outcome: PlanOutcome, line: _ReconcileLog) -> None:
+    def _handle_result(self, key: str, outcome: PlanOutcome, line: ReconcileLog) -> None:
         """Requeue the key if need be, with its priority (CTL-9)."""
         line.result = outcome.result.value
         line.writes = outcome.writes
@@ -372,7 +356,7 @@ class Controller(Generic[Observation]):
         else:
             self.queue.forget(key)
 
-    async def _handle_exception(self, key: str, error: Exception, line: _ReconcileLog) -> None:
+    async def _handle_exception(self, key: str, error: Exception, line: ReconcileLog) -> None:
         """Handle an exception: back-off, counters, event, condition, for this key only (CTL-4).
 
         Of several, raised by tasks that run together, the first is reported.
@@ -398,7 +382,7 @@ class Controller(Generic[Observation]):
                 await self._report_error(key, primary, reason, line)
 
     async def _report_error(
-        self, key: str, primary: KubeObject, reason: str, line: _ReconcileLog
+        self, key: str, primary: KubeObject, reason: str, line: ReconcileLog
     ) -> None:
         """Report a persistent error in a condition; if that fails, only the event reports it."""
         shared = self._kind.unready_reason
@@ -421,31 +405,3 @@ class Controller(Generic[Observation]):
 
     def _emit(self, primary: KubeObject, event: Event) -> None:
         self._recorder.record(self._kind.primary, primary.metadata, event, reporter=self.name)
-
-    def _log_reconcile(self, line: _ReconcileLog) -> None:
-        """Log the reconcile in one line, on level debug if nothing was written."""
-        namespace, _, name = line.name.rpartition("/")
-        fields: dict[str, Any] = {
-            "controller": self.name,
-            "kind": self._kind.primary.kind,
-            "namespace": namespace,
-            "name": name,
-            "reconcile_id": line.reconcile_id,
-            "priority": line.priority,
-            "observe_ms": round(line.observe_ms, 2),
-            "plan_ms": round(line.plan_ms, 2),
-            "execute_ms": round(line.execute_ms, 2),
-            "result": line.result,
-        }
-        if line.writes:
-            fields["writes"] = dict(line.writes)
-        if line.requeue_after is not None:
-            fields["requeue_after"] = round(line.requeue_after, 3)
-        if line.error:
-            fields["error"] = line.error
-        if line.result in {"error", "terminal", "failed"}:
-            _log.warning("reconcile", **fields)
-        elif line.writes:
-            _log.info("reconcile", **fields)
-        else:
-            _log.debug("reconcile", **fields)

@@ -25,6 +25,7 @@ from controller.runtime.plan import Event, Failure, PhaseDuration, Plan, StatusP
 from controller.runtime.reconcile import controller as module
 from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller
 from controller.runtime.reconcile.execution import PlanOutcome, Result
+from controller.runtime.reconcile.reconcile_log import ReconcileLog
 from tests.runtime.kit import NOW, create
 from tests.runtime.widgets import WIDGETS, Widget
 from workqueue import LOW_PRIORITY
@@ -399,9 +400,8 @@ async def test_an_object_that_its_kind_does_not_observe_counts_as_gone():
 
 
 def test_the_line_of_a_cluster_scoped_object_has_no_namespace():
-    bench = Bench()
     with capture_logs() as logs:
-        bench.controller._log_reconcile(module._ReconcileLog("f", "id", 0))
+        ReconcileLog("f", "id", 0).write("widgets", "Widget")
     assert (logs[0]["namespace"], logs[0]["name"]) == ("", "f")
 
 
