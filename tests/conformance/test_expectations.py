@@ -23,7 +23,8 @@ from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Targe
 from controller.runtime.reconcile.execution import PlanExecution, Result
 from controller.runtime.reconcile.executor import BATCH, Executor
 from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writes.writer import WriteOutcome, Writer
+from controller.runtime.reconcile.writes.result import WriteOutcome
+from controller.runtime.reconcile.writes.writer import Writer
 from informers import Store
 from informers.events import Replaced
 from tests.faults.faulty_transport import (

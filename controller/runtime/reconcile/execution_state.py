@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.runtime.plan import Event, subresource_of, verb_of
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
-from controller.runtime.reconcile.writes.writer import WriteOutcome, WriteResult
+from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 
 if TYPE_CHECKING:
     import asyncio

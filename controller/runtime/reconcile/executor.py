@@ -31,9 +31,9 @@ from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repair
 from controller.runtime.reconcile.status.changes import changes_a_verdict, stored_status
 from controller.runtime.reconcile.status.decision import StatusDecisions
 from controller.runtime.reconcile.writes.failed_groups import FailedGroups
+from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 from controller.runtime.reconcile.writes.slow_start import SlowStart
 from controller.runtime.reconcile.writes.unwritable import UnwritableObjects
-from controller.runtime.reconcile.writes.writer import WriteOutcome, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -18,7 +18,8 @@ from controller.runtime.leaderelection import FencedTransport
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.leaderelection.fence import while_leading
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.writes.writer import WriteOutcome, Writer
+from controller.runtime.reconcile.writes.result import WriteOutcome
+from controller.runtime.reconcile.writes.writer import Writer
 from tests.fakes.worlds import embedded_server
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, Book, ScriptedClient, create

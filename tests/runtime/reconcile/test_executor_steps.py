@@ -26,8 +26,8 @@ from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, R
 from controller.runtime.reconcile.executor import BATCH, Executor
 from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repairs
 from controller.runtime.reconcile.status.decision import MESSAGE_INTERVAL, UNWRITTEN_INTERVAL
+from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 from controller.runtime.reconcile.writes.unwritable import FAILED_UPDATE
-from controller.runtime.reconcile.writes.writer import WriteOutcome, WriteResult
 from tests.runtime.kit import NOW, OWNER, create, delete, patch, status_error, target
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 

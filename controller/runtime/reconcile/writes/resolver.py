@@ -16,7 +16,7 @@ from controller.kube.errors import KubeError
 from controller.runtime.expectations.turns import BACKOFF, ResolverTurns
 from controller.runtime.plan import Create, Delete, Target
 from controller.runtime.reconcile.lookups import read_live
-from controller.runtime.reconcile.writes.writer import WriteOutcome
+from controller.runtime.reconcile.writes.result import WriteOutcome
 from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:

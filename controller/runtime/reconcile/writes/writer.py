@@ -7,8 +7,6 @@ Only this module decides what each response means (EXP-31 to EXP-44).
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.ownership import OWNER_UID, is_owned_by, requested_owner
@@ -38,6 +36,7 @@ from controller.runtime.plan import (
     Target,
 )
 from controller.runtime.reconcile.lookups import read_live
+from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,48 +47,6 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.leaderelection.election import Fence
     from controller.runtime.plan import Write
-
-
-class WriteOutcome(Enum):
-    """The outcome of a write."""
-
-    DONE = "done"
-    CONFLICT = "conflict"  # a precondition failed: plan again, and report no failure
-    NAME_CONFLICT = "name_conflict"  # the name belongs to another owner: plan again
-    NAMESPACE_TERMINATING = "namespace_terminating"  # nothing can be created: do not retry
-    FAILED = "failed"
-    UNKNOWN = "unknown"  # the response was lost: the resolver finds out
-
-
-@dataclass(frozen=True, slots=True)
-class WriteResult:
-    """One write and its outcome. `obj` is the object that the server returned, if any."""
-
-    write: Write
-    outcome: WriteOutcome
-    obj: KubeObject | None = None
-    error: KubeError | None = None
-
-    @property
-    def failure(self) -> Failure | None:
-        """The failure to report in the status; None after a success or if a new plan follows."""
-        if self.error is None or self.outcome in {
-            WriteOutcome.DONE,
-            WriteOutcome.CONFLICT,
-            WriteOutcome.NAME_CONFLICT,
-        }:
-            return None
-        unknown = self.outcome is WriteOutcome.UNKNOWN
-        return Failure(self.write, self.reason, str(self.error), unknown=unknown)
-
-    @property
-    def reason(self) -> str:
-        """The error in one word, the server's reason if there is one."""
-        if self.outcome is WriteOutcome.NAMESPACE_TERMINATING:
-            return NAMESPACE_TERMINATING
-        if isinstance(self.error, StatusError) and self.error.status.reason:
-            return self.error.status.reason
-        return type(self.error).__name__
 
 
 class Writer:

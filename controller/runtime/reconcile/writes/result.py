@@ -1,0 +1,57 @@
+"""The outcome of one write, as a value: what an answer means, and the failure to report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from controller.kube.errors import KubeError, StatusError
+from controller.runtime.kind import NAMESPACE_TERMINATING
+from controller.runtime.plan import Failure
+
+if TYPE_CHECKING:
+    from controller.kube.objects import KubeObject
+    from controller.runtime.plan import Write
+
+
+class WriteOutcome(Enum):
+    """The outcome of a write."""
+
+    DONE = "done"
+    CONFLICT = "conflict"  # a precondition failed: plan again, and report no failure
+    NAME_CONFLICT = "name_conflict"  # the name belongs to another owner: plan again
+    NAMESPACE_TERMINATING = "namespace_terminating"  # nothing can be created: do not retry
+    FAILED = "failed"
+    UNKNOWN = "unknown"  # the response was lost: the resolver finds out
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """One write and its outcome. `obj` is the object that the server returned, if any."""
+
+    write: Write
+    outcome: WriteOutcome
+    obj: KubeObject | None = None
+    error: KubeError | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure to report in the status; None after a success or if a new plan follows."""
+        if self.error is None or self.outcome in {
+            WriteOutcome.DONE,
+            WriteOutcome.CONFLICT,
+            WriteOutcome.NAME_CONFLICT,
+        }:
+            return None
+        unknown = self.outcome is WriteOutcome.UNKNOWN
+        return Failure(self.write, self.reason, str(self.error), unknown=unknown)
+
+    @property
+    def reason(self) -> str:
+        """The error in one word, the server's reason if there is one."""
+        if self.outcome is WriteOutcome.NAMESPACE_TERMINATING:
+            return NAMESPACE_TERMINATING
+        if isinstance(self.error, StatusError) and self.error.status.reason:
+            return self.error.status.reason
+        return type(self.error).__name__
