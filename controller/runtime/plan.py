@@ -222,7 +222,9 @@ class StatusPatch:
     seconds; None if only an event can change it. `stamps` are fields such as the time of the last
     write: written with a change, never alone. `phases` ended with a transition in the status: they
     are measured once it is stored. `settles` is the number of seconds for which a change is held
-    back, so that what follows soon is written with it: for a status that goes to and fro.
+    back, so that what follows soon is written with it: for a status that goes to and fro. `records`
+    are types of conditions whose messages the next plan reads: a new one is written like a new
+    reason.
     """
 
     wanted: Mapping[str, Any]
@@ -233,6 +235,7 @@ class StatusPatch:
     stamps: Mapping[str, Any] = field(default_factory=dict[str, Any])
     phases: tuple[PhaseDuration, ...] = ()
     settles: float = 0.0
+    records: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

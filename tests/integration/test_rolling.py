@@ -473,3 +473,22 @@ async def test_an_actor_that_never_ends_keeps_its_worker_until_the_deadline() ->
         await rolling.world.settle(30)
         assert old.metadata.uid not in uids(rolling.workers())
         await rolling.completes()
+
+
+async def test_the_turn_passes_on_while_writes_of_another_group_fail() -> None:
+    async with a_cluster(1, 1, 1) as rolling:
+        world = rolling.world
+        (operator,) = world.operators
+        refused = ErrorResponse(403, "Forbidden", "exceeded quota")
+        creates = frozenset({"create"})
+        rule = Rule(refused, "pods", creates, name=lambda name: "group-2" in name)
+        operator.transport.rules.append(rule)
+        spec = (await world.cluster()).spec
+        spec["workerGroupSpecs"][2]["replicas"] = 2
+        await rolling.patch(spec)
+        await world.settle(30)
+        before = {pod.metadata.uid for pod in rolling.workers()}
+        await rolling.edit("new", 0, 1)
+        await world.settle(120)
+        kept = [pod for pod in rolling.workers() if pod.metadata.uid in before]
+        assert [pod.metadata.labels[labels.GROUP] for pod in kept] == ["group-2"]

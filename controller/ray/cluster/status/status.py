@@ -18,6 +18,7 @@ from controller.kube.resources import PODS
 from controller.ray.api.cluster_condition_types import (
     CHILDREN_AS_SPECIFIED,
     DELETION_HELD,
+    GROUPS_UPGRADING,
     SUSPENDED,
 )
 from controller.ray.api.pod_state import condition, is_ready, is_running
@@ -345,7 +346,11 @@ def _patch(
     changed = set(difference(present, wanted))
     urgent = bool(events) or _is_urgent(present, wanted, changed)
     return StatusPatch(
-        wanted, urgent=urgent, events=events, stamps={"lastUpdateTime": rfc3339(now)}
+        wanted,
+        urgent=urgent,
+        events=events,
+        stamps={"lastUpdateTime": rfc3339(now)},
+        records=frozenset({GROUPS_UPGRADING}),
     )
 
 

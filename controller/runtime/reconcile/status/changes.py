@@ -15,7 +15,7 @@ from controller.apimachinery.conditions import LONGEST_MESSAGE, READY
 from controller.apimachinery.folding import fold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from controller.kube.objects import KubeObject
 
@@ -36,24 +36,34 @@ def conditions_in(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield cast("Mapping[str, Any]", each)
 
 
-def keep_messages(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the wanted status, with the present message of each condition that means the same."""
+def keep_messages(
+    present: Mapping[str, Any], wanted: Mapping[str, Any], records: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return the wanted status, with the present message of each condition that means the same.
+
+    The messages of `records`, types of conditions, are more than words.
+    """
     if _CONDITIONS not in wanted:
         return dict(wanted)
     said = {_outcome(each): str(each.get("message", "")) for each in conditions_in(present)}
     kept: list[Mapping[str, Any]] = []
     for each in conditions_in(wanted):
         message = str(each.get("message", ""))
-        before = said.get(_outcome(each), message)
+        before = message if _is_record(each, records) else said.get(_outcome(each), message)
         kept.append({**each, "message": before} if _say_the_same(before, message) else each)
     return {**wanted, _CONDITIONS: kept}
 
 
-def changes_only_messages(present: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
-    """Return whether a patch of the status changes nothing but the messages of conditions."""
+def changes_only_messages(
+    present: Mapping[str, Any], patch: Mapping[str, Any], records: Collection[str] = ()
+) -> bool:
+    """Return whether a patch of the status changes nothing but the messages of conditions.
+
+    The messages of `records`, types of conditions, are more than words.
+    """
     if set(patch) != {_CONDITIONS}:
         return False
-    return [*map(_outcome, conditions_in(present))] == [*map(_outcome, conditions_in(patch))]
+    return _told(present, records) == _told(patch, records)
 
 
 def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
@@ -70,6 +80,18 @@ def _say_the_same(before: str, message: str) -> bool:
         return fold(before) == fold(message)
     one, other = (fold(text.rsplit(" ", 1)[0]) for text in (before, message))  # less a cut word
     return one.startswith(other) or other.startswith(one)
+
+
+def _told(status: Mapping[str, Any], records: Collection[str]) -> list[tuple[str, ...]]:
+    """Return the outcome of each condition, with the message of each record."""
+    return [
+        (*_outcome(each), str(each.get("message")) if _is_record(each, records) else "")
+        for each in conditions_in(status)
+    ]
+
+
+def _is_record(condition: Mapping[str, Any], records: Collection[str]) -> bool:
+    return str(condition.get("type")) in records
 
 
 def _outcome(condition: Mapping[str, Any]) -> tuple[str, ...]:

@@ -82,19 +82,19 @@ class StatusDecisions:
 
         Args:
             obj: the object with its present status.
-            status: the plan's patch; `interval`, `urgent` and `settles` count.
+            status: the plan's patch; `interval`, `urgent`, `settles` and `records` count.
             wanted: what is to be written, with the conditions that the runtime adds.
             failing: whether the status reports a failure; then new messages alone are written
                 only after `MESSAGE_INTERVAL`.
         """
         history, present = self._history(obj.metadata.uid), stored_status(obj)
-        wanted = keep_messages(present, wanted) if failing else wanted
+        wanted = keep_messages(present, wanted, status.records) if failing else wanted
         patch = difference(present, wanted)
         if not patch or without_times(patch) == history.pruned:
             history.changed_at = math.inf
             return StatusDecision()
         history.changed_at = min(history.changed_at, self._now())
-        if failing and changes_only_messages(present, patch):
+        if failing and changes_only_messages(present, patch, status.records):
             if history.named_failure_at + MESSAGE_INTERVAL > self._now():
                 return StatusDecision()
         else:

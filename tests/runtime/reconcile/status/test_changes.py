@@ -65,6 +65,7 @@ def test_conditions_of_odd_values_are_compared_like_others():
     assert keep_messages(conditions(odd), wanted) == wanted
     assert changes_a_verdict(conditions(odd), wanted)
     assert not changes_only_messages(conditions(odd), wanted)
+    assert changes_only_messages(conditions(odd), conditions(odd), frozenset({"Allowed"}))
 
 
 def test_a_message_that_differs_only_in_what_varies_is_kept():
@@ -88,6 +89,16 @@ def test_a_message_that_differs_only_in_what_varies_is_kept():
 def test_the_message_of_another_outcome_is_not_kept(before: dict[str, Any]):
     wanted = conditions(condition(message="refused, request 102"))
     assert keep_messages(conditions(before), wanted) == wanted
+
+
+def test_the_message_of_a_record_is_neither_kept_nor_only_words():
+    present = conditions(condition(message="group-1"), condition("Ready", message="b 1"))
+    wanted = conditions(condition(message="group-2"), condition("Ready", message="b 2"))
+    records = frozenset({"Allowed"})
+    kept = keep_messages(present, wanted, records)
+    assert kept == conditions(condition(message="group-2"), condition("Ready", message="b 1"))
+    assert not changes_only_messages(present, kept, records)
+    assert changes_only_messages(present, wanted, frozenset({"Other"}))
 
 
 def test_a_condition_without_a_message_gets_none_from_what_is_kept():

@@ -84,6 +84,15 @@ def test_other_words_for_a_named_failure_are_written_now_and_then():
     assert bench.decisions.decide(seen, reworded, wanted, failing=True).patch == wanted
 
 
+def test_a_record_is_written_although_failures_have_been_named_just_now():
+    bench = Bench()
+    seen = Widget(metadata=META, status=WidgetStatus(conditions=condition("group-1")["conditions"]))
+    wanted = condition("group-2")
+    bench.decisions.written(seen, condition("group-1"), names_failure=True)
+    told = StatusPatch(wanted, records=frozenset({wanted["conditions"][0]["type"]}))
+    assert bench.decisions.decide(seen, told, wanted, failing=True).patch == wanted
+
+
 def test_other_words_wait_for_the_interval_while_nothing_fails():
     bench = Bench()
     seen = Widget(metadata=META, status=WidgetStatus(conditions=condition("one")["conditions"]))
