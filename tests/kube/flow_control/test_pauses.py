@@ -123,6 +123,16 @@ async def test_reads_of_several_resources_that_are_refused_at_once_pause_everyth
     assert pauses.remaining(OTHER) == 5.0
 
 
+async def test_a_refused_write_pauses_nobody_else_while_several_reads_are_refused():
+    pauses = Pauses(asyncio.get_running_loop())
+    for number in range(REFUSED_READS):
+        pauses.record(Lane("list", f"resource-{number}"), refusal(seconds="60"))
+    await asyncio.sleep(MAX_GENERAL_PAUSE + 1)
+    assert pauses.remaining(OTHER) == 0
+    pauses.record(Lane("create", "pods", "a"), refusal(seconds="60"))
+    assert pauses.remaining(OTHER) == 0
+
+
 async def test_pauses_that_are_over_are_forgotten():
     pauses = Pauses(asyncio.get_running_loop())
     for number in range(1000):

@@ -593,6 +593,17 @@ def test_an_unreadable_pod_without_a_readable_owner_belongs_to_the_cluster_of_it
     assert plan(settled(cluster(), head(), *workers(1), odd=odd)).stages == ()
 
 
+def test_an_unreadable_pod_without_owner_and_labels_is_the_head_that_the_status_names():
+    odd = unreadable("example-head-x", "metadata: not an object", owner_uid=None)
+    known = cluster()
+    known.status["head"] = {"podName": "example-head-x"}
+    made = plan(settled(known, *workers(1), odd=odd))
+    assert made.stages == ()
+    assert made.status is not None
+    [ready] = [c for c in made.status.wanted["conditions"] if c["type"] == "Ready"]
+    assert "example-head-x exists but cannot be read" in ready["message"]
+
+
 def test_everything_that_is_made_belongs_to_the_cluster():
     raw = manifest()
     raw["spec"]["workerGroupSpecs"][0]["numOfHosts"] = 2
