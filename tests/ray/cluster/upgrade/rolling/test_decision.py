@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api import labels
+from controller.ray.cluster import ClusterSettings
 from controller.ray.cluster.doubts.confirmation import confirmation_of
+from controller.ray.cluster.held_deletions import held_deletions
 from controller.ray.cluster.observed.ray_view import RayView
 from controller.ray.cluster.observed.revision_history import RevisionHistory
 from controller.ray.cluster.observed.rollout import Rollout, Verdict
@@ -23,6 +25,7 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     answering,
     decided,
     decision,
+    desired_of,
     draining,
     failing,
     new,
@@ -416,6 +419,11 @@ def test_nothing_is_drained_that_no_edit_explains():
     obj.status["observedGeneration"] = 1
     rollout = decided(observed_object(obj, the_head(raw), old("a")))
     assert (rollout.verdict, moves(rollout)) == (Verdict.NOT_EXPLAINED, Moves())
+    seen = replace(observed_object(obj, the_head(raw), old("a")), rollout=rollout)
+    held = held_deletions(seen, desired_of(seen), ClusterSettings())
+    assert held is not None
+    assert held.pods == ("a",)
+    assert "nobody has edited the specification since the status was written" in held.message
 
 
 def test_an_update_that_waited_for_the_head_explains_only_the_replacement_of_the_head():
