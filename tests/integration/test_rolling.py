@@ -378,9 +378,12 @@ async def test_new_workers_that_somebody_deletes_again_and_again_are_named() -> 
             (new,) = (pod for pod in rolling.workers() if pod.metadata.uid not in known)
             known.add(new.metadata.uid)
             await world.user.delete(PODS, world.namespace, new.metadata.name)
-        await world.settle(2)
-        message = (await rolling.condition())["message"]
-        assert "was deleted by somebody else; pods were lost 3 times in a row" in message
+        words = "was deleted by somebody else; pods were lost 3 times in a row"
+
+        async def is_said() -> bool:
+            return words in (await rolling.condition())["message"]
+
+        await world.eventually(is_said, seconds=10)
         await rolling.completes()
         assert not before & uids(rolling.workers())
 
