@@ -569,6 +569,17 @@ def test_committed_claims_that_are_not_seen_are_looked_up_before_the_finalizer_g
     assert given.plan().commit.patch == {"metadata": {"finalizers": []}}  # type: ignore[union-attr]
 
 
+def test_a_committed_claim_that_cannot_be_read_holds_the_finalizer_without_a_look_up():
+    slots = [{"place": 0, "name": "wsbbbbbbbbb", "begunBy": "p", "seen": True}]
+    text = json.dumps({"target": 1, "slots": slots})
+    given = Given(deleted(annotations={labels.NODE_CLAIMS: text}))
+    odd = Unreadable(ObjectMeta(name="wsbbbbbbbbb", uid="x"), "status: not an object")
+    given.reads.odd[NODE_CLAIMS] = {"wsbbbbbbbbb": odd}
+    plan = given.plan()
+    assert (plan.lookups, plan.commit) == ((), None)
+    assert plan.requeue_after is not None
+
+
 def test_the_finalizer_stays_until_the_claims_are_gone_or_the_bound_has_passed():
     given = Given(deleted()).with_nodes()
     plan = given.plan()
