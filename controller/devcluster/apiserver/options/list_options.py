@@ -20,6 +20,8 @@ from controller.devcluster.apiserver.status import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_MATCH = "resourceVersionMatch"
+
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
@@ -56,7 +58,7 @@ class ListOptions:
         """
         options = cls(
             since=query.get("resourceVersion", ""),
-            match=query.get("resourceVersionMatch", ""),
+            match=query.get(_MATCH, ""),
             limit=number(query, "limit") or 0,
             continue_token=query.get("continue", ""),
             watch=bool(flag(query, "watch")),
@@ -88,65 +90,44 @@ class ListOptions:
             )
         if not self.match:
             return causes
-        match_field = "resourceVersionMatch"
         if not self.since:
-            causes.append(
-                forbidden_field(
-                    match_field,
-                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
-                )
-            )
+            causes.append(_forbidden_match("unless resourceVersion is provided"))
         if self.continue_token:
-            causes.append(
-                forbidden_field(
-                    match_field, "resourceVersionMatch is forbidden when continue is provided"
-                )
-            )
+            causes.append(_forbidden_match("when continue is provided"))
         if self.match not in {"Exact", "NotOlderThan"}:
             causes.append(_unsupported_match(self.match, '"Exact", "NotOlderThan", ""'))
         if self.match == "Exact" and self.since == "0":
             causes.append(
-                forbidden_field(
-                    match_field,
-                    'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
-                )
+                forbidden_field(_MATCH, f'{_MATCH} "exact" is forbidden for resourceVersion "0"')
             )
         return causes
 
     def _watch_causes(self) -> list[StatusCause]:
-        match_field = "resourceVersionMatch"
         if self.initial_events is None:
             if self.match:
-                return [
-                    forbidden_field(
-                        match_field,
-                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents "
-                        "is provided",
-                    )
-                ]
+                return [_forbidden_match("for watch unless sendInitialEvents is provided")]
             return []
         causes: list[StatusCause] = []
         if self.match != "NotOlderThan":
             causes.append(
                 forbidden_field(
-                    match_field,
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                    _MATCH, f"sendInitialEvents requires setting {_MATCH} to NotOlderThan"
                 )
             )
             if self.match:
                 causes.append(_unsupported_match(self.match, '"NotOlderThan"'))
         if self.continue_token:
-            causes.append(
-                forbidden_field(
-                    match_field, "resourceVersionMatch is forbidden when continue is provided"
-                )
-            )
+            causes.append(_forbidden_match("when continue is provided"))
         return causes
+
+
+def _forbidden_match(where: str) -> StatusCause:
+    return forbidden_field(_MATCH, f"{_MATCH} is forbidden {where}")
 
 
 def _unsupported_match(match: str, choices: str) -> StatusCause:
     return StatusCause(
         "FieldValueNotSupported",
-        "resourceVersionMatch",
+        _MATCH,
         f'Unsupported value: "{match}": supported values: {choices}',
     )
