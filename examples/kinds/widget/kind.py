@@ -62,6 +62,7 @@ class WidgetKind:
     creates: tuple[Resource[Any], ...] = ()
     external_source = None
     optional = False
+    unready_reason = ""
 
     def observe(self, key: str, reads: CacheReader) -> WidgetObservation | None:
         """Read the caches; None if the Widget is gone."""
