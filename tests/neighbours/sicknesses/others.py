@@ -227,7 +227,6 @@ SICKNESSES = (
         course=reverted_service,
         spares=UPGRADES | KAITO,  # they touch no service once it is there
         named=CONTESTED,
-        requests={"RayService": 33},  # it and its cluster have three services
     ),
     Sickness(
         name="another controller deletes services",
@@ -235,7 +234,6 @@ SICKNESSES = (
         spares=UPGRADES,  # as above
         named="another writer keeps deleting Service .*configure or stop it",
         lingers=60.0,  # one is created once a minute
-        requests={"Workspace": 40},  # it has two services, and no other key to count them at
         slow=True,
     ),
     Sickness(
@@ -264,7 +262,7 @@ SICKNESSES = (
         course=reverted_metadata,
         named={"RayJob": CONTESTED},
         lingers=60.0,  # a contested field is repaired once a minute
-        requests={"Workspace": 42},  # half of its repairs also cost its status a conflict
+        requests={"Workspace": 36},  # four fields are named, and its status has three conflicts
     ),
     Sickness(
         name="another operator writes the status",

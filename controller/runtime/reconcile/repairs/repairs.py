@@ -2,8 +2,9 @@
 
 Two writers that insist on different values would overwrite each other at the speed of events. So
 equal repairs of a field are repeated with back-off, and from the third on the object names the
-other writer. Creating an object again under its name counts as a repair of the whole object. Pods
-are exempt: each has a new name, and their planner replaces them with its own back-off.
+other writer. Of several objects with such repairs, one at a time is repaired: if that lasts, the
+next one follows soon. Creating an object again under its name counts as a repair of the whole
+object. Pods are exempt: each has a new name, and their planner replaces them with its own back-off.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ NAMED_AFTER = 3
 FORGOTTEN_AFTER = 300.0
 """Seconds without a repeated repair after which the next one counts as the first."""
 
+LASTS = 5.0
+"""Seconds after which a repair that was not undone is taken to last."""
+
 _BACKOFF = Backoff(base=1.0, cap=60.0)
 
 Path: TypeAlias = tuple[str, ...]
@@ -59,6 +63,7 @@ class Repair:
         count: number of consecutive equal repairs; 0 for an object that was created once.
         at: clock time of the last one, in seconds.
         writer: who changes it back; empty until it is named.
+        undone: whether it is to be repeated.
     """
 
     target: Target
@@ -67,6 +72,7 @@ class Repair:
     count: int
     at: float
     writer: str = ""
+    undone: bool = False
 
     def __str__(self) -> str:
         """Return the sentence of the condition."""
@@ -92,11 +98,16 @@ class Repairs:
     )
 
     def wait(self, write: Write, now: float) -> float:
-        """Seconds until this write may be sent: until one of its fields is due."""
+        """Seconds until this write may be sent: until one of its fields, and its turn, is due."""
         if not self._known:
             return 0.0
-        waits = [self._wait(write.target, *each, now) for each in _fields_of(write)]
-        return min(waits, default=0.0)
+        known = [(self._last(write.target, *each, now), each) for each in _fields_of(write)]
+        for last, _ in known:
+            if last is not None:
+                last.undone = True
+        wait = min((self._wait(write.target, *each, now) for _, each in known), default=0.0)
+        repeats = any(last is not None and last.writer for last, _ in known)
+        return max(wait, self._wait_for_turn(write.target, now)) if repeats else wait
 
     def unnamed(self, write: Write, now: float) -> list[Repair]:
         """Return the repairs that this write repeats and whose other writer is to be named now.
@@ -143,6 +154,19 @@ class Repairs:
         if last is None or not last.count:
             return 0.0
         return last.at + _BACKOFF.delay(last.count - 1) - now
+
+    def _wait_for_turn(self, target: Target, now: float) -> float:
+        """Seconds until the turn of an object, of those whose repairs another writer undoes."""
+        latest: dict[Target, Repair] = {}
+        for repair in sorted(self.contested(now), key=lambda each: each.at):
+            latest[replace(repair.target, scope="")] = repair
+        order = sorted(latest, key=lambda each: (latest[each].at, str(each)))
+        if len(order) < 2:
+            return 0.0
+        last, place = latest[order[-1]], order.index(replace(target, scope=""))
+        soonest = LASTS * (place + 1)
+        rest = _BACKOFF.delay(last.count - 1) - LASTS * (len(order) - 1 - place)
+        return last.at + (max(rest, soonest) if last.undone else soonest) - now
 
     def _last(self, target: Target, path: Path, value: Any, now: float) -> Repair | None:
         last = self._known.get(_key(target, path))

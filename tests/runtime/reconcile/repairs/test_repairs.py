@@ -17,7 +17,7 @@ from controller.runtime.plan import (
     Replace,
     Target,
 )
-from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repair, Repairs
+from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, LASTS, Repair, Repairs
 from tests.runtime.kit import create, delete, patch, target
 
 if TYPE_CHECKING:
@@ -211,3 +211,45 @@ def test_the_sentence_names_the_writer_the_field_and_the_object():
         "mesh keeps changing data.colour of ConfigMap a; it is repaired at most once a minute: "
         "configure or stop one of the two writers"
     )
+
+
+COLOURED = [patch(name, colour="red") for name in "abc"]
+
+
+def next_due(repairs: Repairs, writes: list[Write], now: float) -> tuple[float, list[Write]]:
+    """Return when the first of these writes may be sent, and all that may be sent then."""
+    at = now + min([repairs.wait(write, now) for _ in range(2) for write in writes][-len(writes) :])
+    return at, [write for write in writes if repairs.wait(write, at) <= 0]
+
+
+def test_of_several_objects_that_another_writer_changes_back_one_at_a_time_is_repaired():
+    repairs, now = named([*COLOURED]), 3.0
+    order: list[str] = []
+    for _ in range(12):
+        now, due = next_due(repairs, [*COLOURED], now)
+        (write,) = due
+        repairs.record(write, now)
+        order.append(write.target.name)
+    assert order == ["a", "b", "c"] * 4
+    assert next_due(repairs, [*COLOURED], now)[0] == now + 60 - 2 * LASTS, "the last after 60 s"
+
+
+def test_if_a_repair_lasts_the_next_object_follows_soon():
+    repairs = named([*COLOURED])
+    now, due = next_due(repairs, [*COLOURED], 3.0)
+    left = [*COLOURED]
+    while due:
+        (write,) = due
+        repairs.record(write, now)
+        left.remove(write)
+        then, due = next_due(repairs, left, now) if left else (now, [])
+        assert then - now <= LASTS
+        now = then
+    assert left == []
+
+
+def test_an_object_whose_other_writer_is_not_named_waits_for_no_turn():
+    repairs = named([*COLOURED])
+    another = patch("d", colour="red")
+    repairs.record(another, 3.0)
+    assert repairs.wait(another, 4.0) == 0.0
