@@ -82,14 +82,15 @@ async def _restore_fleet(world: World, plane: ControlPlane) -> None:
     await plane.restore()
     assert not await agrees(world, operator)
     await world.eventually(lambda: agrees(world, operator), seconds=240, pause=1)
-    assert len(await fleets.clusters()) == 1
+    # the copies may be seen to be gone before the fleet that asked for them is
+    await world.eventually(lambda: _has_copies(fleets, 1), seconds=120)
     await fleets.scale(2)
-
-    async def has_two() -> bool:
-        return len(await fleets.clusters()) == 2
-
-    await world.eventually(has_two, seconds=60)
+    await world.eventually(lambda: _has_copies(fleets, 2))
     assert operator.operator.caches.unready() is None
+
+
+async def _has_copies(fleets: Fleets, count: int) -> bool:
+    return len(await fleets.clusters()) == count
 
 
 async def _has_workers(world: World, count: int) -> bool:
