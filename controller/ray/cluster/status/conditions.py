@@ -135,8 +135,10 @@ class ClusterConditions(ConditionSet):
         """Set the condition about the pods that a changed template has not reached."""
         message = ""
         if outdated:
-            found = f"{len(outdated)} pods were made from an older template, first {outdated[0]}"
-            message = f"{found}; {strategy.outlook}"
+            first, count = outdated[0], len(outdated)
+            pods = f"{count} pods were" if count > 1 else f"pod {first} was"
+            names = f", first {first}" if count > 1 else ""
+            message = f"{pods} made from an older template{names}; {strategy.outlook}"
         self.set_if(PODS_UP_TO_DATE, "False", strategy.reason, message)
 
 

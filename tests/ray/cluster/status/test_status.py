@@ -471,6 +471,9 @@ def test_a_change_that_reaches_new_pods_only_is_said():
     assert outdated is not None
     assert outdated[:2] == ("False", "UpgradeStrategyNone")
     assert outdated[2].startswith("2 pods were made from an older template, first example-workers")
+    one = said(status_of(kept(cluster(raw), *pods[:2])), "PodsUpToDate")
+    assert one is not None
+    assert one[2].startswith(f"pod {pods[1].metadata.name} was made from an older template; ")
     assert said(status_of(kept(cluster(raw), *READY)), "PodsUpToDate") is None, "made by KubeRay"
 
 
