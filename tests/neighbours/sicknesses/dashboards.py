@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tests.neighbours.sickness import Course
 
 ASKING = UPGRADES | {"RayJob", "RayService", "RayCronJob"}
+"""Columns that ask a dashboard: clusters that stay as they are do not, nor do fleets."""
+
 ROLLED = frozenset({Fault.SILENT, Fault.ERROR})
 """Faults that upgrades meet; to them all others are errors."""
 

@@ -271,7 +271,7 @@ SICKNESSES = (
     Sickness(
         name="an autoscaler goes mad",
         course=mad_autoscaler,
-        only=CLUSTERS,
+        only=CLUSTERS,  # the autoscaler writes to nothing else
         lasts=90,
         requests=6 * 90,
     ),

@@ -124,6 +124,6 @@ SICKNESSES = (
             "RayCluster": "CacheDisagrees.*not in the watched selection",
             "RollingUpdate": "",  # the pod is replaced like all others
         },
-        only=frozenset({"RayCluster"}),
+        only=frozenset({"RayCluster"}),  # other kinds have their pods through one
     ),
 )

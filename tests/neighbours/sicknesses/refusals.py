@@ -175,7 +175,7 @@ SICKNESSES = (
     Sickness(
         name="a webhook is down for deletions",
         course=deletions_refused(IS_DOWN),
-        only=frozenset({"RayCluster"}),
+        only=frozenset({"RayCluster"}),  # here and below: no other kind deletes pods
         late=True,
         named=UNAVAILABLE,
     ),

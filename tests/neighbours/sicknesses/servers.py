@@ -158,7 +158,6 @@ SICKNESSES = (
     Sickness(name="the clock is 10 h ahead", course=wrong_clock(hours=10)),
     Sickness(
         name="the clock is 10 h behind",
-        spares=UPGRADES,
         course=wrong_clock(hours=-10),
         everywhere="schedules follow the operator's clock",
     ),
@@ -172,8 +171,8 @@ SICKNESSES = (
         name="a definition that lacks numOfHosts",
         course=pruned_definition,
         late=True,
-        only=frozenset({"RayCluster"}),
-        spares=UPGRADES,
+        only=frozenset({"RayCluster"}),  # here and below: the kind whose field it is
+        spares=UPGRADES,  # they have the next row
         named="numOfHosts.*manta crds",
     ),
     Sickness(
