@@ -566,5 +566,20 @@ BAD_LUCK = {
             work=10.0,
         )
     ),
+    "an autoscaler names a worker just after its group was replaced": Scenario(
+        Surroundings(seed=0, ready=4.0, termination=1.0),
+        (
+            Cluster(
+                (Group(0, 3, 0, 6), Group(1, 3, 0, 6)),
+                autoscaler="v2",
+                rolling=Rolling(surge="50%", unavailable=0),
+            ),
+        ),
+        (
+            Step(15.0, EditPods(0, -2, 1, "ray")),
+            Step(0.3, Scale(0, 0, 0)),
+        ),
+        drains=Fate("SUCCEEDED", 10.0, 20.0),
+    ),
 }
 """By the sentence that says what happens."""

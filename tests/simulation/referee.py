@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import PODS
 from controller.runtime.plan import Create, Delete, MergePatch
 from tests.integration.harness import is_ready
@@ -42,6 +43,7 @@ repeated it, and undone what it did. Nothing in the API prevents that its pod th
 
 REPLICA = "ray.io/worker-group-replica-name"
 DRAINING = "manta.dev/draining-since"
+TURNS = "GroupsUpgrading"
 REDIS_FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 
 
@@ -182,9 +184,13 @@ class Referee:
             group: [self._worker(seen, pod, doomed, stamped, wishes) for pod in pods]
             for group, pods in seen.workers.items()
         }
+        turns = find_condition(seen.conditions, TURNS) or {}
         for group, members in workers.items():
             editions = {wish.edition(group) for wish in wishes}
-            if any(w.draining or w.taken or len({w.edition, *editions}) > 1 for w in members):
+            mixed = any(len({w.edition, *editions}) > 1 for w in members)
+            changes = mixed or any(w.draining or w.taken for w in members)
+            # a group whose turn is recorded may have the surge until its end is stored
+            if changes or group in turns.get("message", "").split(", "):
                 self._rolling[owner, group] = now
         if not self._strict:
             return

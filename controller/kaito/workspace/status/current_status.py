@@ -57,10 +57,6 @@ if TYPE_CHECKING:
 
 Status = dict[str, Any]
 
-_SETTLES: Final = 15.0
-"""Seconds for which a status is held back where claims are lost again and again: what becomes of
-one within that time is told of once."""
-
 _CREATION_FAILED: Final = {
     NODE_CLAIMS: "NodeClaimCreationFailed",
     NODE_POOLS: "NodePoolCreationFailed",
@@ -87,7 +83,9 @@ def current_status(
     }
     patch = _patch(seen, wanted, failures)
     loses_claims = progress.claims is not None and progress.claims.again
-    return replace(patch, settles=_SETTLES if loses_claims else 0.0)
+    # half of the least wait: what becomes of a claim within that time is told of once
+    settles = seen.settings.claims.first_retry.total_seconds() / 2
+    return replace(patch, settles=settles if loses_claims else 0.0)
 
 
 def _outcome(
