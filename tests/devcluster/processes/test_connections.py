@@ -124,7 +124,7 @@ async def test_a_command_is_killed_when_its_client_has_gone(world):
 
 
 async def test_attach_shows_output_from_now_on_until_the_container_ends(world):
-    command = "echo early; read go < go; echo later; echo worse >&2; exit 0"
+    command = "echo early; read go < go; echo later; echo worse >&2; sleep 0.5; exit 0"
     async with running(world, f"mkfifo go; {command}"):
         client = Client()
         serving = asyncio.create_task(session(world, "attach")(client))
