@@ -581,5 +581,24 @@ BAD_LUCK = {
         ),
         drains=Fate("SUCCEEDED", 10.0, 20.0),
     ),
+    "a replica that drains goes whole, although only one of its hosts was told to": Scenario(
+        Surroundings(seed=0, ready=4.0),
+        (
+            Cluster(
+                (Group(0, 3, 0, 6, hosts=2), Group(1, 3, 0, 6)),
+                rolling=Rolling(surge=2, unavailable=1),
+            ),
+        ),
+        (
+            Step(15.0, EditPods(0, -2, 1, "ray")),
+            Step(0.0, EditPods(0, -2, 2, "ray")),
+            Step(6.0, EditPods(0, -2, 1, "ray")),
+            Step(0.0, Fault("refused", "", every=2, seconds=0.1, lasts=2.0)),
+            Step(6.0, Restart("stop")),
+            Step(0.0, Fault("lag", "pods", seconds=0.1, lasts=2.0)),
+            Step(0.0, Fault("lost answer", "pods", seconds=0.1, lasts=2.0)),
+            Step(0.0, EditPods(0, -2, 1, "own")),
+        ),
+    ),
 }
 """By the sentence that says what happens."""

@@ -132,7 +132,8 @@ def _not_tried(
     tried = any(w.edition in editions for w in members if w.ready)
     whole = itertools.chain.from_iterable(_whole_units(wishes, group, members))
     old = [worker for worker in whole if worker.edition not in editions]
-    taken = {w.unit for w in old if w.is_touched}
+    # a replica that drains goes whole, although not all of its hosts say so
+    taken = {w.unit for w in old if w.is_touched} - {w.unit for w in old if w.draining}
     surplus = len({w.unit for w in old if w.stays} | taken) - min(
         _replicas(wish, group) for wish in wishes
     )
