@@ -17,8 +17,8 @@ class Turns:
 
     Attributes:
         now: names of the groups whose units may be replaced now.
-        begun: names of the groups that have had their turn and are not finished: the next decision
-            has to know them.
+        begun: names of the groups that have had their turn and are not finished: they are recorded
+            for the next decision.
     """
 
     now: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ def take_turns(
     Args:
         groups: all groups, in their order.
         at_a_time: number of groups that may roll now.
-        begun: names of the groups that have had their turn, as the decision before said.
+        begun: names of the groups that have had their turn, as they were recorded.
     """
     left = [each for each in groups if not each.is_done or _awaits_units(each, begun)]
     left.sort(key=lambda each: (not _is_leaving(each), each.name not in begun))

@@ -25,6 +25,7 @@ from controller.kaito.provisioning.commitment import (
     read_commitment,
     write_commitment,
 )
+from controller.kaito.provisioning.decision import ClaimSettings
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS, REVISIONS, STORAGE_CLASSES
 from controller.kube.objects import KubeObject, ObjectMeta, Service
@@ -631,12 +632,19 @@ def test_no_two_processes_mark_claims_alike():
     assert "" not in marks
 
 
-def told_after(failures: int, *present: NodeClaim, discarded: tuple[str, ...] = ()) -> set[str]:
-    """What events tell of claims once so many were lost, one after the other."""
+def having_lost(
+    failures: int, discarded: tuple[str, ...] = (), settings: WorkspaceSettings | None = None
+) -> Given:
+    """A Workspace of which so many claims were lost, one after the other."""
     slots = (Slot(place=0, name="wsbbbbbbbbb", failures=failures),)
     template = f"{INSTANCE} apps=phi"
     found = Commitment(target=1, template=template, slots=slots, discarded=discarded)
-    given = Given(workspace(annotations={labels.NODE_CLAIMS: write_commitment(found)}))
+    return Given(workspace(annotations={labels.NODE_CLAIMS: write_commitment(found)}), settings)
+
+
+def told_after(failures: int, *present: NodeClaim, discarded: tuple[str, ...] = ()) -> set[str]:
+    """What events tell of claims once so many were lost, one after the other."""
+    given = having_lost(failures, discarded)
     for each in present:
         given.reads.add(NODE_CLAIMS, each)
     plan = given.plan()
@@ -653,3 +661,11 @@ def test_claims_that_are_lost_again_are_told_of_in_equal_words_and_in_a_status_t
     unwanted = "it is no longer wanted"
     assert told_after(0, claim(), discarded=going) == {f"deleted NodeClaim {going[0]}: {unwanted}"}
     assert told_after(1, claim(), discarded=going) == {f"deleted another NodeClaim: {unwanted}"}
+
+
+@pytest.mark.parametrize("wait", [3, 30])
+def test_a_status_about_lost_claims_settles_for_half_of_the_first_wait(wait: int):
+    settings = WorkspaceSettings(claims=ClaimSettings(first_retry=timedelta(seconds=wait)))
+    status = having_lost(1, settings=settings).plan().status
+    assert status is not None
+    assert status.settles == wait / 2
