@@ -1,1 +1,1 @@
-"""Basics of every kind of every API group: conditions, patches, quantities, ownership; no I/O."""
+"""Basics that kinds of all API groups share: conditions, patches, quantities, ownership; no I/O."""

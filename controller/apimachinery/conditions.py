@@ -11,30 +11,30 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 READY: Final = "Ready"
-"""Type of the condition that reports whether an object is as specified, and if not, why."""
+"""Condition type that reports whether an object is as specified, and if not, why."""
 
 OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
-"""Type of the condition that reports disagreements of cache and API server."""
+"""Condition type that reports disagreements of cache and API server."""
 
 CONTESTED: Final = "FieldsContested"
-"""Type of the condition that names fields over which the operator and another writer disagree."""
+"""Condition type that names fields over which the operator and another writer disagree."""
 
 LONGEST_MESSAGE: Final = 4096
-"""Characters of a condition's message; the server takes eight times as many."""
+"""Maximum characters of a condition's message; the server accepts eight times as many."""
 
 _RECOGNISED: Final = 256
-"""Characters at the end of a message that was cut by which the text that it tells is recognised."""
+"""Characters at the end of a cut message by which a longer text is recognised."""
 
 ConditionStatus: TypeAlias = Literal["True", "False", "Unknown"]
 
 
 class ConditionSet:
-    """The conditions of one object, changed one after the other.
+    """The conditions of one object, which are changed one after the other.
 
     Args:
         present: the stored conditions; they are not modified.
-        generation: of the object, for `observedGeneration`.
-        now: for `lastTransitionTime`.
+        generation: generation of the object, for `observedGeneration`.
+        now: time for `lastTransitionTime`.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ConditionSet:
         self._now = now
 
     def as_list(self) -> list[dict[str, Any]]:
-        """The conditions for `status.conditions`."""
+        """Return the conditions for `status.conditions`."""
         return self._conditions
 
     def is_true(self, type: str) -> bool:  # noqa: A002  the field's own name
@@ -77,7 +77,7 @@ class ConditionSet:
 
 
 def stored_message(text: str) -> str:
-    """The text as a condition has it: only as much as fits."""
+    """Return the text as a condition stores it, cut to the longest message."""
     return text[:LONGEST_MESSAGE]
 
 
@@ -105,7 +105,7 @@ def set_condition(  # noqa: PLR0917  the parts of a condition, in their usual or
     generation: int,
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """A new list with condition `type` set; the order is kept.
+    """Return a new list with condition `type` set; the order is kept.
 
     `lastTransitionTime` moves only when `status` changes, as `meta.SetStatusCondition` does, so
     that setting the same condition again gives an equal list.
@@ -130,7 +130,7 @@ def set_condition(  # noqa: PLR0917  the parts of a condition, in their usual or
 
 
 def find_condition(conditions: Sequence[Mapping[str, Any]], type: str) -> Mapping[str, Any] | None:  # noqa: A002
-    """The condition of that type, or None."""
+    """Return the condition of that type, or None."""
     for condition in conditions:
         if condition.get("type") == type:
             return condition
@@ -141,5 +141,5 @@ def remove_condition(
     conditions: Sequence[Mapping[str, Any]],
     type: str,  # noqa: A002
 ) -> list[dict[str, Any]]:
-    """A new list without condition `type`."""
+    """Return a new list without condition `type`."""
     return [dict(condition) for condition in conditions if condition.get("type") != type]

@@ -1,4 +1,4 @@
-"""Containment: plain data has everything that is wanted, whatever else it has."""
+"""Containment: plain data contains everything wanted, and may contain more."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The common base of cached custom resources, whose fields stay plain data.
 
-A field of a wrong type therefore does not break the cache; parsing the specification raises an
-error with its path.
+A field of a wrong type therefore does not break the cache: parsing the specification raises an
+error with the field's path.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class CustomObject(KubeObject, frozen=True, gc=True, weakref=True):
     """A cached custom resource; kinds add their own fields, such as `spec`.
 
     Attributes:
-        status: plain data; use `status_of`.
-        undecodable: fields that could not be decoded, with the problems; empty if all could. What
-            is left of the object is shown, so that it can be reported and deleted.
+        status: plain data; read it with `status_of`.
+        undecodable: fields that could not be decoded, with the problems; empty if all could. The
+            cache holds the rest of the object, so that it can be reported and deleted.
     """
 
     status: Any = msgspec.field(default_factory=dict[str, Any])
     undecodable: str = msgspec.field(default="", name="$undecodable")
 
     status_fields: ClassVar[Mapping[str, FieldReader]] = {}
-    """Readers of the status fields that the operator reads; no schema guarantees their types."""
+    """Readers of the status fields that the operator uses; no schema guarantees their types."""
 
 
 def undecodable_problem(obj: CustomObject) -> Problem | None:
-    """The problem of an object of which not all fields could be decoded."""
+    """Return the problem of an object with fields that could not be decoded; None if all could."""
     if not obj.undecodable:
         return None
     field, _, message = obj.undecodable.partition(": ")
@@ -57,7 +57,7 @@ def parse(data: Any, view: type[T]) -> T:
 
 
 def status_of(obj: CustomObject) -> dict[str, Any]:
-    """The present status. A malformed field counts as absent, so it is written again."""
+    """Return the present status. A malformed field counts as absent, so it is written again."""
     readers = obj.status_fields
     status: dict[str, Any] = {}
     for name, value in mapping(obj.status).items():
@@ -69,15 +69,15 @@ def status_of(obj: CustomObject) -> dict[str, Any]:
 
 
 def conditions_of(obj: CustomObject) -> list[dict[str, Any]]:
-    """The present conditions that have a type."""
+    """Return the present conditions that have a type."""
     return read_conditions(mapping(obj.status).get("conditions")) or []
 
 
 def unreadable_conditions(obj: CustomObject) -> str:
-    """The field that keeps the present conditions from being read, and why; empty if none does.
+    """Return the field that makes the conditions unreadable, and why; empty if none does.
 
-    Conditions that cannot be read say nothing: whoever deletes an object that is not ready must not
-    take them for absent ones.
+    Unreadable conditions are not absent: code that deletes objects which are not ready must
+    distinguish them.
     """
     status: Any = obj.status
     if status is not None and not isinstance(status, dict):
@@ -97,7 +97,7 @@ def unreadable_conditions(obj: CustomObject) -> str:
 
 
 def only(kind: type) -> FieldReader:
-    """A reader of values of this type; booleans are not integers here."""
+    """Return a reader of values of this type; booleans do not count as integers."""
 
     def read(value: Any) -> Any:
         fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
@@ -107,9 +107,9 @@ def only(kind: type) -> FieldReader:
 
 
 def read_conditions(value: Any) -> list[dict[str, Any]] | None:
-    """The conditions that have a type; None if the value is not a list.
+    """Return the conditions that have a type; None if the value is not a list.
 
-    What ought to be text in them and is not counts as absent.
+    A member that should be text and is not counts as absent.
     """
     if not isinstance(value, list):
         return None
@@ -129,18 +129,18 @@ def _with_texts(condition: dict[str, Any]) -> dict[str, Any]:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """The value if it is a mapping, else an empty mapping."""
+    """Return the value if it is a mapping, else an empty mapping."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def mappings(value: Any) -> list[dict[str, Any]]:
-    """The mappings in a list; its other items, and any other value, count as absent."""
+    """Return the mappings in a list; other items, and any other value, count as absent."""
     items = cast("list[Any]", value) if isinstance(value, list) else []
     return [cast("dict[str, Any]", each) for each in items if isinstance(each, dict)]
 
 
 def dig(value: Any, *path: str | int) -> Any:
-    """The value at a path in plain data of any shape; None if there is none."""
+    """Return the value at a path in plain data of any shape; None if there is none."""
     for part in path:
         if isinstance(part, str):
             value = mapping(value).get(part)
@@ -151,7 +151,7 @@ def dig(value: Any, *path: str | int) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """Plain data without nulls, which mean absent in Kubernetes."""
+    """Return plain data without nulls, which mean absent in Kubernetes."""
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         return {key: without_nulls(item) for key, item in items if item is not None}

@@ -1,4 +1,4 @@
-"""Folds what varies between two texts about the same thing: ids, counters, ports, times."""
+"""Folds what varies between two texts of the same meaning: ids, counters, ports, times."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _JOINED: Final = re.compile(rf"{_PLACEHOLDER}(?:[-.:,/+]{_PLACEHOLDER})+")
 
 
 def fold(text: str) -> str:
-    """The text without what varies each time that a server says the same.
+    """Return the text without what varies each time a server reports the same.
 
     UUIDs, hexadecimal numbers, times, addresses and all other words with a digit become one
-    placeholder. Two texts with equal folds mean the same; users need not see both.
+    placeholder. Two texts with equal folds mean the same, so users need to see only one.
     """
     for pattern in (_HEX_GROUPS, _LONG_HEX, _WORD_WITH_DIGIT, _JOINED):
         text = pattern.sub(_PLACEHOLDER, text)

@@ -1,4 +1,4 @@
-"""JSON and quoted strings exactly as Go encodes them, where others compare or interpret the text.
+"""JSON and quoted strings exactly as Go encodes them, where others compare or parse the text.
 
 The command line of a RayJob's submitter equals KubeRay's, because users rely on how bash reads it:
 JSON is quoted with Go's `strconv.Quote`, in double quotes, in which bash still expands `$`. The
@@ -19,7 +19,7 @@ _JSON_ESCAPES: Final = str.maketrans(
         "\u2029": "\\u2029",
     }
 )
-"""Go's `encoding/json` escapes what would be special in HTML."""
+"""Escapes of Go's `encoding/json` for characters that are special in HTML."""
 _QUOTE_ESCAPES: Final = {
     '"': '\\"',
     "\\": "\\\\",
@@ -34,18 +34,19 @@ _QUOTE_ESCAPES: Final = {
 
 
 def go_json(value: Any, *, sort_keys: bool = True) -> str:
-    """`json.Marshal`: no spaces, non-ASCII characters unescaped.
+    """Return JSON as `json.Marshal` writes it: no spaces, non-ASCII characters unescaped.
 
     Args:
         value: plain data.
-        sort_keys: as Go does for maps; it writes structs in the order of their fields.
+        sort_keys: whether to sort, as Go does for maps; it writes structs in the order of their
+            fields.
     """
     text = json.dumps(value, ensure_ascii=False, sort_keys=sort_keys, separators=(",", ":"))
     return text.translate(_JSON_ESCAPES)
 
 
 def go_quote(text: str) -> str:
-    """`strconv.Quote`: a Go string literal with non-printable characters escaped."""
+    """Return a Go string literal as `strconv.Quote` writes it, non-printable characters escaped."""
     return f'"{"".join(map(_quoted, text))}"'
 
 

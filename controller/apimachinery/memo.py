@@ -30,7 +30,7 @@ class IdentityMemo(Generic[K, V]):
         self._entries: dict[int, tuple[weakref.ref[K], V]] = {}
 
     def __call__(self, obj: K) -> V:
-        """The remembered result for this very object, computed now if it is new.
+        """Return the remembered result for this very object; compute it for a new one.
 
         Exceptions are not remembered.
         """
@@ -43,7 +43,7 @@ class IdentityMemo(Generic[K, V]):
         return value
 
     def __len__(self) -> int:
-        """The number of objects that are remembered."""
+        """Return the number of remembered objects."""
         return len(self._entries)
 
     def _forget(self, key: int, dead: weakref.ref[K]) -> None:
@@ -60,11 +60,11 @@ class _Entry(Generic[Custom, V]):
 
 
 class SpecificationMemo(Generic[Custom, V]):
-    """Computes `compute(obj)` once per specification: a new status alone changes nothing.
+    """Computes `compute(obj)` once per specification: a new status needs no computation.
 
-    All metadata but the revision belong to the specification. `compute` must not read the status
-    or the revision: it is given an object without them. The last result of each object is kept
-    until `forget`.
+    All metadata but the revision belong to the specification. `compute` gets an object without
+    status and revision, because they may change. The last result of each object is kept until
+    `forget`.
     """
 
     def __init__(self, compute: Callable[[Custom], V]) -> None:
@@ -72,7 +72,7 @@ class SpecificationMemo(Generic[Custom, V]):
         self._entries: dict[str, _Entry[Custom, V]] = {}
 
     def __call__(self, obj: Custom) -> V:
-        """The remembered result for this specification, computed now if it is new.
+        """Return the remembered result for this specification; compute it for a new one.
 
         Exceptions are not remembered.
         """
@@ -89,19 +89,19 @@ class SpecificationMemo(Generic[Custom, V]):
         return value
 
     def __len__(self) -> int:
-        """The number of objects that are remembered."""
+        """Return the number of remembered objects."""
         return len(self._entries)
 
     def forget(self, key: str) -> None:
-        """The object no longer exists.
+        """Drop the result of an object that no longer exists.
 
         Args:
-            key: its namespace and name.
+            key: namespace and name of the object.
         """
         self._entries.pop(key, None)
 
 
 def _specification(obj: Custom) -> Custom:
-    """The object without what may change while its specification stays."""
+    """Return the object without what may change while its specification stays the same."""
     metadata = msgspec.structs.replace(obj.metadata, resource_version="")
     return msgspec.structs.replace(obj, metadata=metadata, status={})

@@ -16,7 +16,7 @@ def is_dns_label(value: str) -> bool:
 
 
 def is_dns_1035_label(value: str) -> bool:
-    """Return whether `value` is such a label, and begins with a letter."""
+    """Return whether `value` is a DNS label that begins with a letter."""
     return len(value) <= 63 and _DNS_1035_LABEL.fullmatch(value) is not None
 
 

@@ -1,4 +1,4 @@
-"""Names of children, computed from what was observed, so that a repeated create cannot double.
+"""Names of children, computed from what was observed, so that a repeated create makes no duplicate.
 
 The same observed state gives the same names and any later state gives others (docs/design.md): a
 lost answer is harmless, because the repetition meets its own object, and no name comes back.
@@ -19,10 +19,10 @@ ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH = 8
 
 _SHORT_SUFFIX_LENGTH = 5
-"""As in KubeRay; the limits on names of RayJobs and RayServices leave room for no more."""
+"""KubeRay's length; the limits on names of RayJobs and RayServices leave room for no more."""
 
 _GENERATED = re.compile(rf".+-(?=\d*[a-z])[{ALPHABET}]{{5}}(?:[{ALPHABET}]{{3}})?")
-"""Suffixes have 8 characters, or 5 where names must be short; digits alone are a number."""
+"""Matches suffixes of 8 characters, or 5 for short names; digits alone are a number instead."""
 
 
 def child_name(
@@ -34,11 +34,12 @@ def child_name(
     revision: str,
     limit: int = 63,
 ) -> str:
-    """`<prefix>-<8 characters>`, at most `limit` long; the prefix is cut at its end to fit.
+    """Return `<prefix>-<8 characters>`, at most `limit` long; the prefix's end is cut to fit.
 
     Args:
         prefix: readable part, `<cluster>-<group>-worker`.
-        owner_uid: uid of the controller owner; a namesake created later has other children.
+        owner_uid: uid of the controller owner, so that an owner of the same name created later has
+            other children.
         group: part of the owner that counts these children.
         position: position in the batch being created.
         revision: newest revision observed, `CacheReader.revision`.
@@ -50,7 +51,7 @@ def child_name(
 
 
 def short_child_name(owner: ObjectMeta, what: str, moment: str) -> str:
-    """`<owner>-<5 characters>`, KubeRay's form.
+    """Return `<owner>-<5 characters>`, KubeRay's form.
 
     Args:
         owner: metadata of the owner.
@@ -61,7 +62,7 @@ def short_child_name(owner: ObjectMeta, what: str, moment: str) -> str:
 
 
 def suffix(*parts: str) -> str:
-    """Eight characters of `ALPHABET` that depend on all `parts` and on their order."""
+    """Return eight characters of `ALPHABET` that depend on all `parts` and their order."""
     digest = hashlib.sha256("\0".join(parts).encode()).digest()
     number = int.from_bytes(digest, "big")
     characters: list[str] = []
@@ -72,5 +73,5 @@ def suffix(*parts: str) -> str:
 
 
 def has_generated_suffix(name: str) -> bool:
-    """Return whether the name ends like one that was made with `suffix`."""
+    """Return whether the name ends as one does that was made with `suffix`."""
     return _GENERATED.fullmatch(name) is not None

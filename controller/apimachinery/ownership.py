@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
 
 OWNER_UID: Final = "manta.dev/owner-uid"
-"""Label of a cluster-scoped object that was created for a namespaced one: the uid of that."""
+"""Label of a cluster-scoped object with the uid of the namespaced object that owns it."""
 
 
 def owner_reference(resource: Resource[Any], meta: ObjectMeta) -> dict[str, Any]:
-    """The controller owner reference that makes a child belong to `meta`'s object."""
+    """Return the controller owner reference that makes a child belong to `meta`'s object."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -32,17 +32,17 @@ def owner_reference(resource: Resource[Any], meta: ObjectMeta) -> dict[str, Any]
 
 
 def owner_uid(meta: ObjectMeta) -> str:
-    """The uid of the object's owner, empty if it has none."""
+    """Return the uid of the object's owner, empty if it has none."""
     controller = meta.controller
     return controller.uid if controller is not None else _named_owner(meta)
 
 
 def requested_owner(metadata: Mapping[str, Any], namespace: str) -> str:
-    """The uid of the owner that an object to be created asks for, empty if it asks for none.
+    """Return the uid of the owner that an object to be created names, empty if it names none.
 
     Args:
-        metadata: as they are sent.
-        namespace: in which it is created, empty if it is cluster-scoped.
+        metadata: metadata of the request.
+        namespace: namespace of the new object, empty if it is cluster-scoped.
     """
     references: list[Mapping[str, Any]] = metadata.get("ownerReferences") or []
     for reference in references:
@@ -61,7 +61,7 @@ def is_owned_by(meta: ObjectMeta, uid: str) -> bool:
 
 
 def ownership_text(meta: ObjectMeta | None) -> str:
-    """The predicate of messages about conflicts: `belongs to RayJob nightly (uid 4d1f)`.
+    """Return a predicate for messages about conflicts: `belongs to RayJob nightly (uid 4d1f)`.
 
     Args:
         meta: metadata of the object; None if only a failed create has shown that it exists.
@@ -76,7 +76,7 @@ def ownership_text(meta: ObjectMeta | None) -> str:
 
 
 def index_by_owner(obj: KubeObject) -> Sequence[str]:
-    """Index function `owner`: uid of the owner, if there is one."""
+    """Index by `owner`: yield the uid of the owner, if there is one."""
     controller = obj.metadata.controller
     if controller is not None:
         return (controller.uid,)
@@ -85,12 +85,12 @@ def index_by_owner(obj: KubeObject) -> Sequence[str]:
 
 
 def _named_owner(meta: ObjectMeta) -> str:
-    """The owner that the label names, empty if it names none."""
+    """Return the owner that the label names, empty if it names none."""
     return "" if meta.namespace else (meta.labels or {}).get(OWNER_UID, "")
 
 
 def api_group(api_version: str) -> str | None:
-    """Group of `group/version`, empty for the core group, None if it cannot be parsed."""
+    """Return the group of `group/version`, empty for the core group, None if it is malformed."""
     parts = api_version.split("/")
     if len(parts) > 2 or not all(parts):
         return None

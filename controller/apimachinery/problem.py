@@ -17,7 +17,7 @@ class Problem:
     Attributes:
         field: path of the field, `spec.workerGroupSpecs[0].minReplicas`.
         message: the error and its remedy, a predicate of the field.
-        reason: of the condition and the event; empty until the kind's validation sets it.
+        reason: reason of the condition and the event; empty until the kind's validation sets it.
     """
 
     field: str
@@ -25,14 +25,14 @@ class Problem:
     reason: str = ""
 
     def __str__(self) -> str:
-        """`spec.rayVersion: must be set ...`."""
+        """Return `spec.rayVersion: must be set ...`."""
         return f"{self.field}: {self.message}"
 
     def or_reason(self, reason: str) -> Problem:
-        """The same problem, with this reason if it has none."""
+        """Return the same problem, with this reason if it has none."""
         return self if self.reason else replace(self, reason=reason)
 
     def under(self, path: str, reason: str) -> Problem:
-        """The same problem of a specification that is embedded at `path` in another object."""
+        """Return the same problem of a specification that is embedded at `path` elsewhere."""
         field, message = (_SPEC_PATH.sub(path, text) for text in (self.field, self.message))
         return Problem(field, message, reason)

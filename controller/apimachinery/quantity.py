@@ -25,13 +25,13 @@ _DECIMAL_POWERS: Final = {
 _DECIMAL_SUFFIXES: Final = {power: suffix for suffix, power in _DECIMAL_POWERS.items()}
 _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 LONGEST: Final = 256
-"""Characters of a quantity: far more than any amount needs, and less than Python converts."""
+"""Maximum characters of a quantity: more than any amount needs, fewer than Python's limit."""
 
 _SHOWN: Final = 20
-"""Characters of a quantity that is too long in a message."""
+"""Characters of an overlong quantity that a message shows."""
 
 _LARGEST_EXPONENT: Final = 100
-"""Enough to reach both caps; keeps `1e999999999` from costing memory."""
+"""Exponent that reaches both caps; larger ones such as `1e999999999` would cost memory."""
 
 
 class Family(Enum):
@@ -51,7 +51,7 @@ class Quantity:
     """An exact amount.
 
     Attributes:
-        nanos: the amount in billionths; finer parts were rounded away from zero.
+        nanos: the amount in billionths; smaller fractions are rounded away from zero.
         family: the suffix family it is written in.
     """
 
@@ -59,11 +59,11 @@ class Quantity:
     family: Family = Family.DECIMAL
 
     def __add__(self, other: Quantity) -> Quantity:
-        """The sum, in the family of the first operand that is not zero."""
+        """Return the sum, in the family of the first operand that is not zero."""
         return Quantity(self.nanos + other.nanos, self.family if self.nanos else other.family)
 
     def __mul__(self, factor: int) -> Quantity:
-        """The amount `factor` times."""
+        """Return the amount multiplied by `factor`."""
         return Quantity(self.nanos * factor, self.family)
 
     def __bool__(self) -> bool:
@@ -76,11 +76,11 @@ class Quantity:
         return _divide_away_from_zero(self.nanos, _NANO)
 
     def __float__(self) -> float:
-        """The nearest floating-point number."""
+        """Return the nearest floating-point number."""
         return float(Fraction(self.nanos, _NANO))
 
     def __str__(self) -> str:
-        """The canonical text: no fraction, the largest suffix that keeps it exact."""
+        """Return the canonical text: no fraction, the largest suffix that keeps it exact."""
         if not self.nanos:
             return "0"
         whole, rest = divmod(self.nanos, _NANO)

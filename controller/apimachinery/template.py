@@ -60,7 +60,7 @@ class ContainerShape(View, frozen=True):
     resources: ResourcesShape = ResourcesShape()
 
     def variable(self, name: str) -> Variable | None:
-        """The first entry of that name in `env`."""
+        """Return the first entry of that name in `env`."""
         return next((entry for entry in self.env if entry.name == name), None)
 
 
@@ -127,7 +127,7 @@ class ServiceShape(View, frozen=True):
 
 
 def service_problem(service: dict[str, Any] | None, path: str) -> Problem | None:
-    """The problem of the user's own head service; None if it is valid."""
+    """Return the problem of the user's own head service; None if it is valid."""
     try:
         shape = msgspec.convert(service or {}, ServiceShape)
     except msgspec.ValidationError as error:
@@ -138,7 +138,7 @@ def service_problem(service: dict[str, Any] | None, path: str) -> Problem | None
 
 
 def read_template(template: dict[str, Any], path: str) -> TemplateShape | Problem:
-    """The typed fields of a template, or its problem."""
+    """Return the typed fields of a template, or its problem."""
     try:
         shape = msgspec.convert(template, TemplateShape)
     except msgspec.ValidationError as error:

@@ -7,34 +7,34 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 _YEARS: Final = range(1970, 9000)
-"""Adding any int32 of seconds to a time in these years cannot overflow."""
+"""Years in which a time plus any int32 of seconds does not overflow."""
 
 CLOCK_SKEW: Final = timedelta(minutes=1)
-"""By how much the clocks of several machines may differ."""
+"""Time by which the clocks of several machines may differ."""
 
 _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 def rfc3339(moment: datetime) -> str:
-    """`2026-08-20T10:00:00Z`: `metav1.Time`, whole seconds."""
+    """Return `2026-08-20T10:00:00Z`, a `metav1.Time` with whole seconds."""
     return f"{_utc(moment).isoformat(timespec='seconds')}Z"
 
 
 def rfc3339_micro(moment: datetime) -> str:
-    """`2026-08-20T10:00:00.000000Z`: `metav1.MicroTime`."""
+    """Return `2026-08-20T10:00:00.000000Z`, a `metav1.MicroTime`."""
     return f"{_utc(moment).isoformat(timespec='microseconds')}Z"
 
 
 def _utc(moment: datetime) -> datetime:
-    """The moment without its offset, which `isoformat` would write as `+00:00`."""
+    """Return the moment without its offset, which `isoformat` would write as `+00:00`."""
     return moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def parse_rfc3339(text: str) -> datetime:
-    """The moment that `text` names.
+    """Return the moment that `text` names.
 
     Raises:
-        ValueError: `text` is no RFC 3339 timestamp with an offset, or one of a distant year.
+        ValueError: `text` is not an RFC 3339 timestamp with an offset, or its year is out of range.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
@@ -45,9 +45,9 @@ def parse_rfc3339(text: str) -> datetime:
 
 
 def time_of(value: Any) -> datetime | None:
-    """The moment, in UTC, that a field of the API names; None if its value is no such timestamp.
+    """Return the moment, in UTC, in a field of the API; None if the value is not a timestamp.
 
-    No schema vouches for fields that others write: one that is not a time counts as absent.
+    No schema guarantees fields that others write: a value that is not a time counts as absent.
     """
     try:
         return parse_rfc3339(value).astimezone(UTC)
@@ -56,7 +56,7 @@ def time_of(value: Any) -> datetime | None:
 
 
 def without_times(value: Any) -> Any:
-    """Plain data in which every string that is a timestamp is empty, for comparisons."""
+    """Return plain data with every timestamp replaced by an empty string, for comparisons."""
     if isinstance(value, dict):
         return {key: without_times(item) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
@@ -67,8 +67,8 @@ def without_times(value: Any) -> Any:
 def counted_from(start: datetime, steady_since: datetime | None, now: datetime) -> datetime:
     """Return `start`, or `steady_since` if `start` lies in the future by more than `CLOCK_SKEW`.
 
-    A clock that was ahead has written such a time before: what was written since then by a clock
-    that has not jumped is not in the future.
+    A clock that was ahead may have written such a time. `steady_since` comes from a clock that has
+    not jumped, so it is not in the future.
     """
     is_ahead = start > now + CLOCK_SKEW
     return min(steady_since, now) if is_ahead and steady_since is not None else start

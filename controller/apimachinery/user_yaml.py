@@ -38,13 +38,13 @@ class InvalidYaml(ValueError):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of what is read.
+    """The maximum sizes of YAML that is read.
 
     Attributes:
-        bytes: length in UTF-8, and of all values together once anchors are expanded.
-        values: number of values, and of parts of the text.
-        levels: depth.
-        remedy: what to do about too long a text.
+        bytes: length of the text in UTF-8, and of all values together after anchors are expanded.
+        values: number of values, and of tokens in the text.
+        levels: depth of nesting.
+        remedy: advice in the message about a text that is too long.
     """
 
     bytes: int
@@ -53,24 +53,24 @@ class Limits:
     remedy: str = ""
 
     def check(self, values: int, levels: int = 0) -> None:
-        """Raise InvalidYaml if there is more."""
+        """Raise InvalidYaml if the values exceed a limit."""
         if levels > self.levels:
             raise InvalidYaml(f"is nested more than {self.levels} levels deep")
         if values > self.values:
             raise InvalidYaml(f"has more than {self.values} values")
 
     def check_length(self, length: int) -> None:
-        """Raise InvalidYaml if it is longer."""
+        """Raise InvalidYaml if the text is too long."""
         if length > self.bytes:
             raise InvalidYaml(f"has more than {self.bytes} bytes{self.remedy}")
 
 
 def read_yaml_mapping(text: str, limits: Limits) -> dict[str, Any]:
-    """Parse the mapping; text without a value means an empty one.
+    """Parse a mapping; text without a value means an empty one.
 
     Args:
         text: YAML 1.1 with the types of Go's library.
-        limits: what is read at most.
+        limits: maximum sizes.
 
     Raises:
         InvalidYaml: the text is not valid; the message is a predicate without a subject.
@@ -87,11 +87,11 @@ def read_yaml_mapping(text: str, limits: Limits) -> dict[str, Any]:
 
 
 def read_yaml_documents(text: str | bytes, limits: Limits) -> list[Any]:
-    """Parse all documents as JSON has them.
+    """Parse all documents into the types of JSON.
 
     Args:
         text: YAML 1.1 with the types of Go's library.
-        limits: what is read at most.
+        limits: maximum sizes.
 
     Raises:
         InvalidYaml: the text is not valid; the message is a predicate without a subject.
@@ -115,7 +115,7 @@ def read_yaml_documents(text: str | bytes, limits: Limits) -> list[Any]:
 
 
 def _look_over(text: str | bytes, limits: Limits) -> None:
-    """Reject text that is too large to be loaded, event by event."""
+    """Reject text that is too large to load, event by event."""
     limits.check_length(len(text.encode() if isinstance(text, str) else text))
     depth = 0
     for count, event in enumerate(_events(text), 1):
@@ -127,7 +127,7 @@ def _look_over(text: str | bytes, limits: Limits) -> None:
 
 
 def _events(text: str | bytes) -> Iterator[yaml.Event]:
-    """The YAML events of the text; nothing is loaded."""
+    """Yield the YAML events of the text, without loading values."""
     return cast("Iterator[yaml.Event]", yaml.parse(text, yaml.CSafeLoader))  # pyright: ignore[reportUnknownMemberType]
 
 
@@ -140,7 +140,7 @@ class _Loader(yaml.CSafeLoader):
         self._merged = 0
 
     def documents(self) -> list[Any]:
-        """All documents as JSON has them."""
+        """Return all documents in the types of JSON."""
         loader, found = cast("Any", self), list[Any]()
         plain = _Plain(self._limits)
         while loader.check_data():
@@ -148,10 +148,10 @@ class _Loader(yaml.CSafeLoader):
         return found
 
     def flatten_mapping(self, node: Any) -> None:
-        """Replace the keys `<<` by the pairs that they stand for, which the mapping's own follow.
+        """Replace each key `<<` by the pairs of its mapping, before the mapping's own pairs.
 
-        Of several mappings in a list the first one counts. Pairs are counted before they are
-        copied: each mapping may merge others that do so in turn.
+        If a list has several mappings, the first one with a key counts. Pairs are counted before
+        they are copied, because each mapping may itself merge others.
         """
         sources = [value for key, value in node.value if key.tag == _MERGE]
         node.value = [pair for pair in node.value if pair[0].tag != _MERGE]

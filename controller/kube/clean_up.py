@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 async def ends_within(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
-    """Do the work in a task of its own; False if it was cancelled because the time was up.
+    """Do the work in a task of its own; return False if the time limit cancelled it.
 
-    Up to Python 3.11.3 `asyncio.timeout` expires with CancelledError in a task that has been
-    cancelled before, as a task is that cleans up. A new task has not been cancelled, so that time
-    limits within the work hold too.
+    Up to Python 3.11.3 `asyncio.timeout` expires with CancelledError in a task that was cancelled
+    earlier, such as one that is cleaning up. A new task was not cancelled, so time limits within
+    the work hold too.
 
     Raises:
         Exception: what the work raises.

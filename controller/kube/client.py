@@ -71,17 +71,17 @@ class Client:
 
     Args:
         transport: sends the requests.
-        user_agent: names the program, and the part of it, in the server's audit log.
+        user_agent: the program and its component, for the server's audit log.
         clock: for time limits, pauses and retries; production passes the running loop.
         concurrency: limit of concurrent requests (THR-2); watches and proxied requests are exempt.
         timeout: seconds that a call may wait and retry, and then seconds for one attempt.
         metrics: records every request.
-        qps: requests a second at most, without watches; None for no limit.
+        qps: maximum requests a second, apart from watches; None for no limit.
         burst: requests that may be sent at once, if there is a limit.
 
     Attributes:
-        flow: on whose behalf requests are sent; empty for nobody's. See `for_flow`.
-        on_silence: called while a request has had no answer for long, see `SILENCE`.
+        flow: the flow that requests are counted for, empty for none. See `for_flow`.
+        on_silence: called while a request stays unanswered for longer than `SILENCE`.
         field_manager: the name under which the server records writes of this client.
     """
 
@@ -127,7 +127,7 @@ class Client:
         """Return this client for requests on behalf of `flow`, usually the uid of an object.
 
         All flows share the slots fairly. Requests without a flow are bounded by the slots alone.
-        `on_silence` is called while one of them has had no answer for long.
+        `on_silence` is called while one of them stays unanswered for longer than `SILENCE`.
         """
         client = copy.copy(self)
         client.flow, client.on_silence = flow, on_silence
@@ -349,7 +349,7 @@ class Client:
         body: Any = None,
         content_type: content_types.ContentType = content_types.JSON,
     ) -> Any:
-        """Send any request: discovery, `/version`, `/healthz`.
+        """Send any request, such as discovery, `/version` or `/healthz`.
 
         Returns:
             Plain data; for `text/plain` the text.

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 WEBHOOK_FAILED: Final = "Internal error occurred: failed calling webhook "
-"""The beginning of a `Status`'s message when an admission webhook did not answer."""
+"""The beginning of a `Status`'s message after an admission webhook did not answer."""
 
 
 class KubeError(Exception):
@@ -54,7 +54,7 @@ class NotSent(TransportError):  # noqa: N818  named after what is known
 
 
 class Paused(NotSent):
-    """Not sent because the server asked to wait with such requests.
+    """The request was not sent, because the server asked to hold such requests back.
 
     The message quotes the server and has no number that changes; `retry_after` is in seconds.
     """
@@ -78,7 +78,7 @@ class WriteUnconfirmed(OutcomeUnknown, UnexpectedResponse):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The `Status` object of an error response, or what is known of another error body."""
+    """The `Status` object of an error response, or what another error body reveals."""
 
     code: int
     reason: str = ""

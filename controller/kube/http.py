@@ -41,24 +41,27 @@ _CLOSE_TIMEOUT = 1.0
 """Seconds for the TLS shutdown of closed connections before the loop ends."""
 
 KEPT_IDLE: Final = 45.0
-"""Seconds for which an unused connection is kept: longer than from one look for optional resources
-to the next, as a new one costs a TLS handshake, and shorter than servers and load balancers do."""
+"""Seconds for which an unused connection is kept.
+
+Longer than the interval between two checks for optional resources, since a new connection costs a
+TLS handshake; shorter than the limits of servers and load balancers.
+"""
 
 READ_BUFFER: Final = 32 * 1024
-"""Bytes that a TLS connection reads at a time: two records."""
+"""Bytes that a TLS connection reads at a time, the size of two records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Time limits in seconds.
+    """Time limits of requests, in seconds.
 
     Attributes:
-        connect: name resolution, TCP and TLS together.
-        idle: between two chunks of an ordinary response. The API server ends any request
+        connect: limit for name resolution, TCP and TLS together.
+        idle: limit between two chunks of an ordinary response. The API server ends any request
             after a minute.
-        total: for a whole ordinary request; callers usually set less.
-        watch_grace: added to the `timeoutSeconds` of a watch (INF-24).
-        watch_total: for a watch without `timeoutSeconds`.
+        total: limit for a whole ordinary request; callers usually set less.
+        watch_grace: seconds added to the `timeoutSeconds` of a watch (INF-24).
+        watch_total: limit for a watch without `timeoutSeconds`.
     """
 
     connect: float = 10.0
@@ -83,7 +86,7 @@ class HttpTransport:
 
     Args:
         credentials: closed together with the transport.
-        user_agent: for requests without one.
+        user_agent: header for requests without one.
         timeouts: limits of all waits.
     """
 
@@ -124,7 +127,7 @@ class HttpTransport:
         await ends_within(_CLOSE_TIMEOUT, self._closed())
 
     async def _closed(self) -> None:
-        """Wait for TLS, which shuts down in the background."""
+        """Wait until TLS has shut down, which happens in the background."""
         while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110  sockets have no event for it
             await asyncio.sleep(0.01)
 

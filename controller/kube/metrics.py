@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class ClientMetrics(Protocol):
-    """Called by a client for each attempt. `method` is the HTTP method."""
+    """Records each attempt of a client. `method` is the HTTP method."""
 
     def record_attempt(self, method: str, code: str, seconds: float | None) -> None:
         """Record an attempt that ended with `code`, `<error>` if there was no response.

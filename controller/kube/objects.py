@@ -337,7 +337,7 @@ class PersistentVolumeClaim(KubeObject, frozen=True):
 
 
 class ControllerRevision(KubeObject, frozen=True):
-    """A ControllerRevision, without its data, which may be as large as the object they are of."""
+    """A ControllerRevision without its data, which may be as large as the object it belongs to."""
 
     revision: int = 0
 

@@ -39,8 +39,8 @@ class Resource(Generic[T]):
         kind: the object's `kind`, `Pod`.
         view: the partial Struct into which objects are decoded.
         namespaced: whether objects live in namespaces.
-        part: names a part of the objects that is watched on its own, such as those with a label
-            that objects of the same resource in another watch do not have. Requests are the same.
+        part: name of a subset of the objects that is watched separately, such as those with a
+            label. It does not change requests.
     """
 
     group: str
@@ -69,13 +69,13 @@ class Resource(Generic[T]):
         return "/".join(parts)
 
     def __hash__(self) -> int:
-        """Return the hash of the plural name: each read of a cache asks for it."""
+        """Return the hash of the plural name, since each read of a cache computes it."""
         return hash(self.plural)
 
     def __str__(self) -> str:
         """Return the name that kubectl and metrics use: `pods`, `rayclusters.ray.io`.
 
-        A part is named behind it.
+        The name of a part follows it.
         """
         name = f"{self.plural}.{self.group}" if self.group else self.plural
         return f"{name} ({self.part})" if self.part else name

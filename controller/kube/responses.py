@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubeObject)
 
 MAX_ERROR_BODY = 256 * 1024
-"""Bytes of an error response that are read; the rest is dropped with its connection."""
+"""Maximum bytes of an error response to read; the rest is dropped with its connection."""
 
 MAX_EXCERPT = 300
-"""Characters of an unexpected body that are quoted in a message."""
+"""Maximum characters of an unexpected body that a message quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def decode_list(body: bytes, resource: Resource[T]) -> ObjectList[T]:
 
 
 def decode_metadata_list(body: bytes, resource: Resource[Any]) -> ObjectList[KubeObject]:
-    """Decode the metadata of one page of a list, of each object as far as they can be decoded.
+    """Decode the metadata of one page of a list, as much of each object as can be decoded.
 
     Raises:
         UnexpectedResponse: the body is not a list of the resource.
@@ -224,7 +224,7 @@ def decode_metadata_list(body: bytes, resource: Resource[Any]) -> ObjectList[Kub
 
 
 def _kind_of(body: bytes) -> str:
-    """Decode `kind` alone, whatever the other members hold."""
+    """Decode `kind` alone; other members may hold anything."""
     try:
         return _kind.decode(body).kind
     except RecursionError:

@@ -14,13 +14,13 @@ MAX_ATTEMPTS = 10
 """Maximum number of attempts of one request, including the first."""
 
 MAX_RETRY_AFTER = 60.0
-"""Seconds: a longer `Retry-After` is cut to this. Admission webhooks may send any number."""
+"""Maximum seconds of a `Retry-After`; an admission webhook may send any number."""
 
 RESET_DELAY = 1.0
 """Seconds before a read is retried after its connection broke."""
 
 AMBIGUOUS_REASONS = frozenset({"Timeout", "ServerTimeout"})
-"""Reasons of a Status after which a write may nevertheless have been executed."""
+"""Reasons of a Status after which a write may still have been executed."""
 
 
 async def sleep_until(clock: Clock, when: float) -> None:

@@ -2,10 +2,10 @@
 
 In order: wait for the pause of the request's lane, take one of a bounded number of slots, send,
 read the whole response within a time limit, and retry only if that is safe (NET-1): at most ten
-attempts, after 429 or 5xx with `Retry-After`, and for reads also after a broken connection. Once
-they were in vain, further requests of the same flow and lane are sent once each until one is
-answered otherwise, or none was sent for ten minutes: what repeats them backs off. Only an attempt
-holds a slot, no wait does.
+attempts, after 429 or 5xx with `Retry-After`, and for reads also after a broken connection. When
+all were in vain, further requests of the same flow and lane are sent only once each, because their
+caller backs off. This ends when one is answered otherwise, or none was sent for ten minutes. Only
+an attempt holds a slot; no wait does.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 
 
 SILENCE = 12.0
-"""Seconds without an answer after which a caller may be told: more than admission webhooks have by
-default, so that the server can first say itself which of them does not answer."""
+"""Seconds without an answer after which a caller is told.
+
+Longer than the default time limit of admission webhooks, so that the server can first report which
+of them does not answer.
+"""
 
 
 class Sender:
@@ -48,8 +51,8 @@ class Sender:
         user_agent: sent with each request.
         clock: for time limits and pauses.
         concurrency: limit of concurrent requests; streams do not count.
-        timeout: seconds for waiting and retries, and then for one attempt: a request that waited
-            long for others must not be given up too early itself.
+        timeout: seconds for waiting and retries, and again for one attempt: a request that waited
+            long for others must still get its full time.
         metrics: records each attempt.
         rate_limiter: every attempt waits for its turn; streams do not.
     """
@@ -88,10 +91,10 @@ class Sender:
 
         Args:
             request: what to send.
-            flow: on whose behalf, for a fair share of the slots; empty for nobody's.
-            timeout: instead of the sender's.
+            flow: the flow that the slot counts for, empty for none.
+            timeout: seconds, instead of the sender's own limit.
             repeat: False for callers with their own back-off.
-            on_silence: called while an attempt has had no answer for `SILENCE` seconds.
+            on_silence: called while an attempt stays unanswered for longer than `SILENCE`.
 
         Raises:
             NotSent: no attempt reached the server.
@@ -185,7 +188,7 @@ class Sender:
     def _listening(
         self, request: Request, on_silence: Callable[[OutcomeUnknown], None] | None
     ) -> Generator[None]:
-        """Tell that an attempt has had no answer for long."""
+        """Call `on_silence` while an attempt stays unanswered for long."""
         if on_silence is None:
             yield
             return
@@ -200,7 +203,7 @@ class Sender:
     async def _slot(
         self, request: Request, lane: Lane, flow: str, deadline: float
     ) -> AsyncGenerator[None]:
-        """Wait for the pause and then for a slot, and hold it; wait anew if a pause has begun."""
+        """Wait for the pause, then hold a slot; wait anew if a pause has begun meanwhile."""
         started = self._clock.time()
         if self._rate_limiter is not None:
             await self._rate_limiter.wait(deadline)

@@ -42,7 +42,7 @@ class Request:
         return self.query.get("watch") in {"1", "true"}
 
     def __str__(self) -> str:
-        """Return the text for messages: `GET /api/v1/pods`."""
+        """Return a text for messages: `GET /api/v1/pods`."""
         return f"{self.method} {self.path}"
 
 

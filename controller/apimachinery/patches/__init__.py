@@ -1,1 +1,1 @@
-"""JSON patches and JSON merge patches, applied and found."""
+"""Applies and computes JSON patches and JSON merge patches."""

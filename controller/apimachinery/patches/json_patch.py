@@ -122,7 +122,7 @@ def _escaped(token: str) -> str:
 
 
 def same_json(left: Any, right: Any) -> bool:
-    """Equality of JSON values, in which true does not equal 1 as it does in Python."""
+    """Return whether JSON values are equal; true does not equal 1 as it does in Python."""
     return bool(left == right) and _same_booleans(left, right)
 
 

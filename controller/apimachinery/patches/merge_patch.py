@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386): applying one, and finding the smallest one.
+"""Applies JSON merge patches (RFC 7386), and finds the smallest one.
 
 Works on plain data. None in a patch removes a member.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """`document` with `patch` applied; neither is modified."""
+    """Return `document` with `patch` applied; neither is modified."""
     if not isinstance(patch, Mapping):
         return patch
     result: dict[str, Any] = dict(_mapping(document))
@@ -26,9 +26,9 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
 
 
 def difference(current: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The smallest merge patch after which the members of `wanted` are as wanted.
+    """Return the smallest merge patch after which the members of `wanted` are as wanted.
 
-    Members that `wanted` does not name are left alone. An empty member of `current` counts as
+    Members that `wanted` does not name stay unchanged. An empty member of `current` counts as
     absent when None is wanted, because views fill in defaults.
     """
     present = _mapping(current)
@@ -50,7 +50,7 @@ def difference(current: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def replacement(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch that turns `present` into `wanted`: other members are removed."""
+    """Return the merge patch that turns `present` into `wanted`: other members are removed."""
     patch: dict[str, Any] = {name: None for name in present if name not in wanted}
     for name, value in wanted.items():
         before = present.get(name)
@@ -61,7 +61,7 @@ def replacement(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[s
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Return whether two values are the same JSON: views have tuples where plain data has lists."""
+    """Return whether two values are the same JSON; views have tuples where plain data has lists."""
     if a == b:
         return True
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
@@ -74,7 +74,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def holds_list(patch: Any) -> bool:
-    """True if `patch` contains a list, which replaces the whole list and needs a precondition."""
+    """Return whether `patch` has a list, which replaces a whole list and needs a precondition."""
     if isinstance(patch, Mapping):
         return any(holds_list(value) for value in cast("Mapping[str, Any]", patch).values())
     return isinstance(patch, list | tuple)

@@ -1,1 +1,1 @@
-"""Schemas: in definitions, as servers publish them, and the fields unknown to them."""
+"""Schemas in definitions and from servers, and the fields that they do not have."""

@@ -30,7 +30,7 @@ _QUALIFIED_NAME = (
 
 
 def pod_template(whose: str) -> Schema:
-    """A pod template, kept exactly as written; the API server checks it when pods are made."""
+    """Return the schema of a pod template, kept as written; the API server checks it in pods."""
     return anything(
         f"Pod template of {whose}. The first container is the Ray container. Fields are kept as "
         "they are: `kubectl explain pod.metadata` and `kubectl explain pod.spec` list them, and "
@@ -39,7 +39,7 @@ def pod_template(whose: str) -> Schema:
 
 
 def variable_source() -> Schema:
-    """`env[].valueFrom`."""
+    """Return the schema of `env[].valueFrom`."""
     optional = boolean("Whether the object or its key may be missing.")
 
     def key_of(kind: str) -> Schema:
@@ -94,7 +94,7 @@ def variable_source() -> Schema:
 
 
 def environment(whose: str) -> Schema:
-    """`env`."""
+    """Return the schema of `env`."""
     entry = struct(
         "One environment variable.",
         {
@@ -108,7 +108,7 @@ def environment(whose: str) -> Schema:
 
 
 def environment_from(whose: str) -> Schema:
-    """`envFrom`."""
+    """Return the schema of `envFrom`."""
 
     def all_of(kind: str) -> Schema:
         return struct(
@@ -132,7 +132,7 @@ def environment_from(whose: str) -> Schema:
 
 
 def volume_mounts(whose: str) -> Schema:
-    """`volumeMounts`."""
+    """Return the schema of `volumeMounts`."""
     mount = struct(
         "One mounted volume.",
         {
@@ -150,7 +150,7 @@ def volume_mounts(whose: str) -> Schema:
 
 
 def resource_requirements(whose: str) -> Schema:
-    """`resources` of a container."""
+    """Return the schema of `resources` of a container."""
     claim = struct(
         "A claim of the pod that the container uses.",
         {
@@ -170,7 +170,7 @@ def resource_requirements(whose: str) -> Schema:
 
 
 def security_context(whose: str) -> Schema:
-    """`securityContext` of a container."""
+    """Return the schema of `securityContext` of a container."""
 
     def profile(kind: str) -> Schema:
         return struct(
@@ -224,7 +224,7 @@ def security_context(whose: str) -> Schema:
 
 
 def object_metadata() -> Schema:
-    """`metadata` of an object inside another one."""
+    """Return the schema of `metadata` of an object inside another one."""
     return struct(
         "Metadata.",
         {
@@ -238,7 +238,7 @@ def object_metadata() -> Schema:
 
 
 def service(description: str) -> Schema:
-    """A Service."""
+    """Return the schema of a Service."""
     port = struct(
         "One port.",
         {
@@ -304,7 +304,7 @@ def service(description: str) -> Schema:
 
 
 def ingress_tls() -> Schema:
-    """`tls` of an Ingress."""
+    """Return the schema of `tls` of an Ingress."""
     entry = struct(
         "Hosts served with one certificate.",
         {
@@ -316,7 +316,7 @@ def ingress_tls() -> Schema:
 
 
 def network_rules(direction: str) -> Schema:
-    """`ingress` (`from`) or `egress` (`to`) rules of a NetworkPolicy."""
+    """Return the schema of `ingress` (`from`) or `egress` (`to`) rules of a NetworkPolicy."""
     peer_field = "from" if direction == "ingress" else "to"
     port = struct(
         "A port.",
@@ -352,7 +352,7 @@ def network_rules(direction: str) -> Schema:
 
 
 def label_selector(description: str) -> Schema:
-    """A label selector."""
+    """Return the schema of a label selector."""
     requirement = struct(
         "One requirement.",
         {
@@ -373,7 +373,7 @@ def label_selector(description: str) -> Schema:
 
 
 def conditions(whose: str = "the cluster") -> Schema:
-    """`status.conditions`."""
+    """Return the schema of `status.conditions`."""
     condition = struct(
         "One condition.",
         {

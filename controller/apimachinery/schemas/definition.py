@@ -21,7 +21,7 @@ def definition(
     category: str = "all",
     short_names: Sequence[str] = (),
 ) -> Definition:
-    """A definition of a namespaced kind."""
+    """Return the definition of a namespaced kind."""
     singular = kind.lower()
     names: Definition = {
         "categories": [category],
@@ -43,7 +43,7 @@ def definition(
 def served_version(
     name: str, schema: Schema, columns: Sequence[Column], *, is_stored: bool
 ) -> Definition:
-    """A served version with a status."""
+    """Return a served version that has a status."""
     return {
         "name": name,
         "served": True,
@@ -55,7 +55,7 @@ def served_version(
 
 
 def printed(columns: Sequence[Column]) -> Definition:
-    """The columns of a version; empty if it has none of its own."""
+    """Return the columns of a version; empty if it has none of its own."""
     if not columns:
         return {}
     return {"additionalPrinterColumns": [_column(*column) for column in columns]}

@@ -1,6 +1,6 @@
-"""The schema of a kind as a server publishes it (OpenAPI v3): which fields objects may have.
+"""The schema of a kind as a server publishes it (OpenAPI v3): the fields that objects may have.
 
-Only what is needed to find fields is decoded: no descriptions, formats or validation.
+Only what finding fields needs is decoded: no descriptions, formats or validation.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ class _Document(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ObjectSchema:
-    """A node of a schema, and the named nodes that it refers to."""
+    """A node of a schema, and the named nodes that it may refer to."""
 
     node: SchemaNode
     named: Mapping[str, SchemaNode]
 
     @property
     def properties(self) -> Mapping[str, SchemaNode]:
-        """The fields by name; empty for scalars, maps and what has no schema."""
+        """The fields by name; empty for scalars, maps and nodes without a schema."""
         return self.node.properties
 
     @property
     def is_closed(self) -> bool:
-        """True if the properties are all the fields that there are."""
+        """True if objects can have no other fields than the properties."""
         node = self.node
         return bool(node.properties) and not node.preserves and not node.additional
 
     def field(self, name: str) -> ObjectSchema | None:
-        """The schema of a field or of a map's value, None if there is none."""
+        """Return the schema of a field or of a map's value, None if there is none."""
         found = self.node.properties.get(name)
         if found is None and isinstance(self.node.additional, SchemaNode):
             found = self.node.additional
@@ -77,11 +77,11 @@ class ObjectSchema:
 
     @property
     def items(self) -> ObjectSchema | None:
-        """The schema of a list's items, None if this is no list."""
+        """The schema of a list's items, None if this is not a list."""
         return None if self.node.items is None else self._resolved(self.node.items)
 
     def lacks(self, path: str) -> bool:
-        """True if objects lose the field at `path`, such as `spec.workerGroupSpecs.numOfHosts`.
+        """Return whether objects lose the field at `path`: `spec.workerGroupSpecs.numOfHosts`.
 
         Items of lists are not named in the path.
         """
@@ -93,12 +93,12 @@ class ObjectSchema:
         return found is not None and (not found.node.enum or value in found.node.enum)
 
     def part(self, *names: str) -> ObjectSchema:
-        """The schema of objects that have only these fields."""
+        """Return the schema of objects that have only these fields."""
         properties = {name: self.node.properties[name] for name in names}
         return ObjectSchema(SchemaNode(properties=properties), self.named)
 
     def _at(self, path: str) -> ObjectSchema | None:
-        """The schema at a path: that of anything where all is preserved, None if it is lost."""
+        """Return the schema at a path: any object if all is preserved, None if dropped."""
         schema = self
         for name in path.split("."):
             if schema.items is not None:
@@ -117,10 +117,10 @@ class ObjectSchema:
 def parse_schemas(
     document: bytes, kinds: Collection[GroupVersionKind]
 ) -> dict[GroupVersionKind, ObjectSchema]:
-    """The schemas in an OpenAPI v3 document of those of the kinds that it has.
+    """Return the schemas in an OpenAPI v3 document, by the kinds that they describe.
 
     Raises:
-        msgspec.DecodeError: this is no OpenAPI document.
+        msgspec.DecodeError: this is not an OpenAPI document.
     """
     schemas = msgspec.json.decode(document, type=_Document).components.schemas
     return {
@@ -132,7 +132,7 @@ def parse_schemas(
 
 
 def _resolve(node: SchemaNode, named: Mapping[str, SchemaNode]) -> SchemaNode:
-    """The node that a reference, or its usual wrapping into `allOf`, stands for."""
+    """Return the node that a reference, alone or wrapped into `allOf`, refers to."""
     while node.reference or (len(node.all_of) == 1 and not node.properties):
         reference = node.reference or node.all_of[0].reference
         target = named.get(reference.removeprefix(_REFERENCE))

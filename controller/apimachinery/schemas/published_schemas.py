@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def by_document(resources: Iterable[Resource[Any]]) -> dict[str, list[Resource[Any]]]:
-    """Resources by the name of the document that has their schemas: `api/v1`, `apis/ray.io/v1`."""
+    """Group resources by the document that has their schemas: `api/v1`, `apis/ray.io/v1`."""
     documents: dict[str, list[Resource[Any]]] = {}
     for each in resources:
         name = f"apis/{each.api_version}" if each.group else f"api/{each.version}"
@@ -30,7 +30,7 @@ def by_document(resources: Iterable[Resource[Any]]) -> dict[str, list[Resource[A
 async def read_schemas(
     client: Client, resources: Iterable[Resource[Any]], url: str
 ) -> dict[Resource[Any], ObjectSchema | None]:
-    """The schemas of resources in the document at `url`; None where it has none, or has no URL.
+    """Return the schemas of resources from the document at `url`; None where there is none.
 
     Raises:
         KubeError: the server gave no usable response.

@@ -19,7 +19,7 @@ _QUANTITY: Final = (
 
 
 def string(description: str, *, enum: Sequence[str] = (), **more: Any) -> Schema:
-    """A string; `more` are further OpenAPI keywords."""
+    """Return the schema of a string; `more` are further OpenAPI keywords."""
     schema: Schema = {"description": description, "type": "string", **more}
     if enum:
         schema["enum"] = list(enum)
@@ -27,32 +27,32 @@ def string(description: str, *, enum: Sequence[str] = (), **more: Any) -> Schema
 
 
 def boolean(description: str, **more: Any) -> Schema:
-    """A boolean."""
+    """Return the schema of a boolean."""
     return {"description": description, "type": "boolean", **more}
 
 
 def int32(description: str, **more: Any) -> Schema:
-    """An integer of 32 bits."""
+    """Return the schema of an integer of 32 bits."""
     return {"description": description, "type": "integer", "format": "int32", **more}
 
 
 def int64(description: str, **more: Any) -> Schema:
-    """An integer of 64 bits."""
+    """Return the schema of an integer of 64 bits."""
     return {"description": description, "type": "integer", "format": "int64", **more}
 
 
 def number(description: str, **more: Any) -> Schema:
-    """A number, whole or not."""
+    """Return the schema of a number, whole or not."""
     return {"description": description, "type": "number", **more}
 
 
 def time(description: str, **more: Any) -> Schema:
-    """A point in time, RFC 3339."""
+    """Return the schema of a point in time, RFC 3339."""
     return {"description": description, "type": "string", "format": "date-time", **more}
 
 
 def int_or_string(description: str) -> Schema:
-    """An integer or a string, such as a port or its name."""
+    """Return the schema of an integer or a string, such as a port or its name."""
     return {
         "description": description,
         "anyOf": [{"type": "integer"}, {"type": "string"}],
@@ -61,29 +61,29 @@ def int_or_string(description: str) -> Schema:
 
 
 def int_or_percentage(description: str) -> Schema:
-    """A number, or a percentage such as 25%."""
+    """Return the schema of a number, or a percentage such as 25%."""
     return int_or_string(description) | {"pattern": "^[0-9]{1,9}%$"}
 
 
 def quantity(description: str) -> Schema:
-    """A quantity: `500m`, `1Gi`, `2`."""
+    """Return the schema of a quantity: `500m`, `1Gi`, `2`."""
     return {**int_or_string(description), "pattern": _QUANTITY}
 
 
 def map_of(description: str, values: Schema) -> Schema:
-    """A map from strings."""
+    """Return the schema of a map from strings."""
     return {"description": description, "type": "object", "additionalProperties": values}
 
 
 def strings(description: str) -> Schema:
-    """A map from strings to strings."""
+    """Return the schema of a map from strings to strings."""
     return map_of(description, {"type": "string"})
 
 
 def array(
     description: str, items: Schema, *, keys: Sequence[str] = (), atomic: bool = False
 ) -> Schema:
-    """A list; with `keys` a list whose elements have identities, for server-side apply."""
+    """Return the schema of a list; `keys` give its elements identities, for server-side apply."""
     schema: Schema = {"description": description, "type": "array", "items": items}
     if keys:
         schema["x-kubernetes-list-type"] = "map"
@@ -94,7 +94,7 @@ def array(
 
 
 def words(description: str, *, atomic: bool = False) -> Schema:
-    """A list of strings."""
+    """Return the schema of a list of strings."""
     return array(description, {"type": "string"}, atomic=atomic)
 
 
@@ -105,7 +105,7 @@ def struct(
     required: Sequence[str] = (),
     atomic: bool = False,
 ) -> Schema:
-    """An object with these fields and no others."""
+    """Return the schema of an object with these fields and no others."""
     schema: Schema = {"description": description, "type": "object", "properties": dict(properties)}
     if required:
         schema["required"] = list(required)
@@ -115,7 +115,7 @@ def struct(
 
 
 def anything(description: str) -> Schema:
-    """An object whose fields are kept as they are, unknown ones included."""
+    """Return the schema of an object whose fields are all kept, including unknown ones."""
     return {
         "description": description,
         "type": "object",
@@ -124,5 +124,5 @@ def anything(description: str) -> Schema:
 
 
 def rule(expression: str, message: str) -> Schema:
-    """A CEL rule for `x-kubernetes-validations`."""
+    """Return a CEL rule for `x-kubernetes-validations`."""
     return {"rule": expression, "message": message}

@@ -1,4 +1,4 @@
-"""Fields that a schema does not know: a server drops them, and nobody is told."""
+"""Finds fields that a schema does not have: a server drops them without a message."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UnknownField:
-    """A field without a meaning: its full path, and the field that was probably meant."""
+    """A field that the schema lacks: its full path, and the field that was probably meant."""
 
     path: str
     nearest: str = ""
 
     def __str__(self) -> str:
-        """`spec.nodeSelektor (did you mean nodeSelector?)`."""
+        """Return `spec.nodeSelektor (did you mean nodeSelector?)`."""
         return f"{self.path} (did you mean {self.nearest}?)" if self.nearest else self.path
 
 
 def unknown_fields(value: Any, schema: ObjectSchema, path: str) -> Iterator[UnknownField]:
-    """The fields of plain data that the schema does not know, in the order of the data.
+    """Yield the fields of plain data that the schema does not have, in the order of the data.
 
     Args:
-        value: such as a pod template.
-        schema: its schema.
-        path: where `value` stands, the beginning of all paths.
+        value: plain data, such as a pod template.
+        schema: schema of the data.
+        path: path of `value`, with which all paths begin.
     """
     if isinstance(value, list) and schema.items is not None:
         for position, item in enumerate(cast("list[Any]", value)):

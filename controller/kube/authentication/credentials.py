@@ -21,7 +21,7 @@ class ServerEndpoint:
         url: scheme, host, port and, behind some proxies, a path; no slash at the end.
         proxy: URL of an HTTP proxy, empty for none. The environment is never consulted.
         server_name: name expected in the server's certificate, empty for the host of the URL.
-        context: of the kubeconfig that names it; empty if none does.
+        context: context of the kubeconfig that names it; empty if none does.
     """
 
     url: str
@@ -40,12 +40,12 @@ class Credentials(Protocol):
 
     @property
     def endpoint(self) -> ServerEndpoint:
-        """The server; constant."""
+        """The server; it never changes."""
         ...
 
     @property
     def namespace(self) -> str:
-        """The namespace of commands that name none; empty if nothing says."""
+        """The default namespace of commands; empty if the credentials name none."""
         ...
 
     def ssl_context(self) -> ssl.SSLContext | None:
@@ -81,11 +81,11 @@ class StaticCredentials:
         self._authorization = authorization
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """Return what was given."""
+        """Return the given context."""
         return self._ssl_context
 
     async def authorization(self) -> str:
-        """Return what was given."""
+        """Return the given header."""
         return self._authorization
 
     async def refresh(self) -> None:

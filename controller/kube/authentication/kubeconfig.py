@@ -155,7 +155,7 @@ class _Choice:
 
 
 def _existing(paths: str) -> dict[Path, Mapping[str, Any]]:
-    """The files among `paths` that exist, with their content. Empty files are left out."""
+    """Return the files among `paths` that exist, with their content. Empty files are left out."""
     candidates = [Path(path).expanduser() for path in paths.split(os.pathsep) if path]
     found = {path: _parse(path) for path in candidates if path.exists()}
     if not found:

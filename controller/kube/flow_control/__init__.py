@@ -1,1 +1,1 @@
-"""Limits on the sending of requests: fairness among flows, rates, and pauses."""
+"""Limits on sending requests: fairness among flows, rates, and pauses."""

@@ -1,4 +1,4 @@
-"""Limits concurrent requests fairly: nobody who has many, or whose requests hang, delays others.
+"""Limits concurrent requests fairly: many requests, or hanging ones, delay no other flow.
 
 A plain semaphore is first come, first served, so that 64 creates of one object delay all others,
 and eighty requests that hang in an admission webhook delay everything. Slots are therefore bounded
@@ -12,9 +12,9 @@ in four ways:
 - by slowness: writes that hang, or whose flow's last write in the same lane did, hold a quarter at
   most. Reads pass no admission, and are never counted as slow.
 
-Nobody can tell beforehand that a write will hang. One that does gives its slot back after a second,
-so that many that begin to hang at once delay others for a few seconds instead of until they end.
-The number of those is bounded too, because the API server has a seat for each of them.
+Whether a write will hang is not known beforehand. One that hangs gives its slot back after a
+second, so that many that begin to hang at once delay others for a few seconds instead of until they
+end. The number of such writes is bounded too, because the API server has a seat for each of them.
 
 Requests without a flow are bounded by the slots alone. A slot that becomes free goes to the
 namespace, and in it to the flow, that has waited longest, for its next request only.
@@ -45,26 +45,26 @@ and delay other flows a third as much. With 20 ms of latency they create 800 pod
 """
 
 NAMESPACE_SHARE = 0.75
-"""The part of the slots that the writes of a namespace hold at most."""
+"""Maximum part of the slots for the writes of one namespace."""
 
 SLOW_SHARE = 0.25
-"""The part of the slots that writes which are known to be slow get at most."""
+"""Maximum part of the slots for writes that are known to be slow."""
 
 SLOW_AFTER = 1.0
-"""Seconds after which a write counts as slow. Webhooks that work answer in a fraction of it."""
+"""Seconds after which a write counts as slow. Working webhooks answer in a fraction of that."""
 
 LENT_FACTOR = 2
-"""Writes that hang and have given their slots back, at most, as a multiple of the slots.
+"""Maximum hanging writes that have given their slots back, as a multiple of the slots.
 
 With 80 slots, 240 requests are in flight at most. By default, API Priority and Fairness has 245 of
 600 seats for service accounts (`workload-low`); what is beyond them waits in the API server.
 """
 
 _MARGIN = 0.001
-"""Seconds by which a timer is later, so that what it waits for is due whatever the rounding."""
+"""Seconds added to each timer, so that rounding never makes it fire too early."""
 
 _MOST_REMEMBERED = 10_000
-"""Slow flows, by lane, that are remembered; then the first of them counts as quick again."""
+"""Maximum slow flows to remember, by lane; beyond it the oldest counts as quick again."""
 
 
 class _Group(NamedTuple):
@@ -95,8 +95,8 @@ class FairLimiter:
     """A bounded number of slots.
 
     Args:
-        slots: how many may be held at the same time.
-        clock: tells how long requests take.
+        slots: maximum slots held at the same time.
+        clock: measures how long requests take.
     """
 
     def __init__(self, slots: int, clock: Clock) -> None:
@@ -133,7 +133,7 @@ class FairLimiter:
 
     @asynccontextmanager
     async def take(self, flow: str, lane: Lane) -> AsyncGenerator[None]:
-        """Hold a slot for the duration of a block, on behalf of `flow`; empty for nobody's."""
+        """Hold a slot for the duration of a block, for `flow`; empty for a request without one."""
         request = await self.acquire(flow, lane)
         try:
             yield
@@ -141,7 +141,7 @@ class FairLimiter:
             self.release(request)
 
     async def acquire(self, flow: str, lane: Lane) -> _Request:
-        """Wait for a slot and take it; the result is for `release`."""
+        """Wait for a slot, take it, and return it for `release`."""
         slow = (flow, lane) in self._slow_flows
         group = _Group(lane.namespace, lane.writes, slow) if flow else _Group("", False, False)
         request = _Request(flow, lane, group, slow)
@@ -164,7 +164,7 @@ class FairLimiter:
         return request
 
     def release(self, request: _Request) -> None:
-        """Give a slot back, to whoever is next."""
+        """Give a slot back, which the next request takes."""
         _decrease(self._held, request.flow)
         if request.group.writes:
             self._end_write(request)
@@ -175,14 +175,14 @@ class FairLimiter:
         self._grant_all()
 
     def _grant_all(self) -> None:
-        """Grant the slots that are free to those who wait for them."""
+        """Grant the free slots to waiting requests."""
         self._find_slow()
         while (following := self._next()) is not None:
             self._serve(*following)
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Look again when the oldest write becomes slow, if anybody waits for its slot."""
+        """Look again when the oldest write becomes slow, if a request waits for its slot."""
         if self._timer is not None or not (self._waiting and self._quick):
             return
         oldest = next(iter(self._quick))
@@ -194,7 +194,7 @@ class FairLimiter:
         self._grant_all()
 
     def _next(self) -> tuple[_Group, str] | None:
-        """The group and the flow that get the next slot, None if there is none for anybody."""
+        """Return the group and the flow that get the next slot, None if none can have it."""
         if self._free:
             for group, flows in self._waiting.items():
                 if self._has_room(group):
@@ -218,7 +218,7 @@ class FairLimiter:
             request.granted.set_result(None)
 
     def _leave(self, request: _Request) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         flows = self._waiting.get(request.group, OrderedDict())
         turns = flows.get(request.flow, deque())
         if request not in turns:
@@ -256,7 +256,7 @@ class FairLimiter:
                 self._slow_flows.popitem(last=False)
 
     def _find_slow(self) -> None:
-        """Count the writes as slow that have been in flight for too long."""
+        """Count writes as slow that have been in flight for too long."""
         horizon = self._clock.time() - SLOW_AFTER
         while self._quick and (oldest := next(iter(self._quick))).since <= horizon:
             del self._quick[oldest]
@@ -265,7 +265,7 @@ class FairLimiter:
             self._lend(oldest)
 
     def _lend(self, request: _Request) -> None:
-        """Take back the slot of a write that hangs, for the others."""
+        """Take back the slot of a hanging write, for other requests."""
         if self._lent < self._most_lent:
             request.lent = True
             self._lent += 1
@@ -285,7 +285,7 @@ class FairLimiter:
         )
 
     def _has_room(self, group: _Group, *, but: int = 0) -> bool:
-        """True if a request of `group` may be sent, with `but` slots of its namespace to spare."""
+        """Return whether a request of `group` may be sent; spare `but` slots of its namespace."""
         if not group.writes:
             return True
         self._find_slow()

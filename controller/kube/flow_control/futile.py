@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     Pair: TypeAlias = tuple[str, Lane]
 
 MOST = 4096
-"""Pairs at most that are remembered; the oldest goes."""
+"""Maximum pairs to remember; the oldest is dropped."""
 
 FORGOTTEN_AFTER = 600.0
-"""Seconds without such a request after which a pair is forgotten: longer than any back-off."""
+"""Seconds without such a request until a pair is forgotten: longer than any back-off."""
 
 
 class Futile:
-    """Remembers them for a while.
+    """Remembers such pairs until `FORGOTTEN_AFTER`.
 
     Args:
-        clock: for that while.
+        clock: measures that time.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -32,11 +32,11 @@ class Futile:
         self._timer: TimerHandle | None = None
 
     def __contains__(self, pair: Pair) -> bool:
-        """True where repeating was in vain."""
+        """Return whether repeating a request of this flow and lane was in vain."""
         return pair in self._ends
 
     def add(self, pair: Pair) -> None:
-        """Remember a pair, from now on anew."""
+        """Remember a pair, counting its time from now."""
         self.discard(pair)
         self._ends[pair] = self._clock.time() + FORGOTTEN_AFTER
         if len(self._ends) > MOST:
@@ -45,11 +45,11 @@ class Futile:
             self._wait()
 
     def discard(self, pair: Pair) -> None:
-        """Forget a pair, which may not be remembered."""
+        """Forget a pair if it is remembered."""
         self._ends.pop(pair, None)
 
     def _wait(self) -> None:
-        """Wait for the first end, if there is one."""
+        """Set a timer for the first pair to be forgotten, if there is one."""
         first = next(iter(self._ends.values()), None)
         self._timer = None if first is None else self._clock.call_at(first, self._forget, first)
 

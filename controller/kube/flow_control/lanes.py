@@ -14,12 +14,12 @@ _SUBRESOURCES_OF_NAMESPACES = frozenset({"status", "finalize"})
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The scope of an answer: the requests about which it says something.
+    """The scope of an answer: the requests to which it applies.
 
     Attributes:
-        verb: of RBAC: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`.
-        resource: as RBAC names it, with group and subresource: `rayclusters.ray.io/status`. The
-            path, if it is that of no resource.
+        verb: verb of RBAC: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`.
+        resource: name for RBAC, with group and subresource: `rayclusters.ray.io/status`; the path
+            itself if it belongs to no resource.
         namespace: empty for all namespaces and for cluster-scoped resources.
     """
 
@@ -29,7 +29,7 @@ class Lane:
 
     @property
     def writes(self) -> bool:
-        """True if its requests pass admission, which may hang or refuse at any user's whim."""
+        """True if its requests pass admission, where any user's webhook may hang or refuse them."""
         return self.verb not in {"get", "list", "watch"}
 
 
@@ -50,7 +50,7 @@ def lane_of(request: Request) -> Lane:
 
 
 def _split(path: str) -> tuple[str, list[str]]:
-    """The API group in a path, and the parts after the version; none if it is no resource's."""
+    """Return the API group in a path and the parts after the version; none for no resource."""
     match [part for part in path.split("/") if part]:
         case ["api", _, *rest]:
             return "", rest

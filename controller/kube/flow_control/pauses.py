@@ -1,4 +1,4 @@
-"""Holds requests back after the server has asked for it.
+"""Holds requests back after the server has asked to wait.
 
 A 429 or 503 with `Retry-After` concerns one of two things, and its body says which. If it is a
 `Status`, the handler of the resource wrote it: an admission webhook that is busy, a resource whose
@@ -7,8 +7,8 @@ it is anything else, a filter in front of all handlers wrote it (API Priority an
 limit of requests in flight, a server that is shutting down), or a proxy did. Then everything
 waits, but only briefly: these filters ask for a second or a few.
 
-The headers `X-Kubernetes-PF-FlowSchema-UID` and `-PriorityLevel-UID` do not tell the two apart. A
-real API server sets them in every answer, also in that of a webhook.
+The headers `X-Kubernetes-PF-FlowSchema-UID` and `-PriorityLevel-UID` do not distinguish the two: a
+real API server sets them in every answer, including that of a webhook.
 """
 
 from __future__ import annotations
@@ -28,29 +28,35 @@ if TYPE_CHECKING:
     from informers import Clock
 
 MAX_GENERAL_PAUSE = 10.0
-"""Seconds that all requests wait at most. Priority and Fairness asks for up to 32, at a server that
-is overloaded for good; after ten a few requests may find out whether it still is."""
+"""Maximum seconds that all requests wait.
+
+Priority and Fairness asks a client for up to 32 when the server stays overloaded; after ten, a few
+requests may test whether it still is.
+"""
 
 REFUSED_READS = 3
-"""Resources whose reads are refused at once, after which everything waits. Reads pass no admission,
-so that no tenant can cause this: the server itself, or a proxy that speaks JSON, is overloaded."""
+"""Number of resources with refused reads that pauses all requests.
+
+Reads pass no admission, so no tenant can cause this: the server itself is overloaded, or a proxy
+that answers in JSON.
+"""
 
 _STATUSES = frozenset({429, 503})
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A wait until `end`, in the clock's time, and what the server said."""
+    """A wait until `end`, in the clock's time, and the server's message."""
 
     end: float
     reason: str = ""
 
 
 class Pauses:
-    """The pauses of one client. The number of those kept is bounded by `MAX_RETRY_AFTER`.
+    """The pauses of one client. `MAX_RETRY_AFTER` bounds their number.
 
     Args:
-        clock: for their ends.
+        clock: measures the pauses.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -59,7 +65,7 @@ class Pauses:
         self._lanes: OrderedDict[Lane, Pause] = OrderedDict()  # the one set longest ago first
 
     def current(self, lane: Lane) -> Pause | None:
-        """Return the pause that a request of `lane` must wait for: of two, the longer."""
+        """Return the pause that a request of `lane` must wait for, the longer of two."""
         longest = max(self._general, self._lanes.get(lane, self._general), key=_end)
         return longest if longest.end > self._clock.time() else None
 
@@ -69,7 +75,7 @@ class Pauses:
         return 0.0 if pause is None else pause.end - self._clock.time()
 
     async def wait(self, lane: Lane) -> None:
-        """Wait until nothing pauses `lane`, including what begins meanwhile."""
+        """Wait until nothing pauses `lane`, including pauses that begin meanwhile."""
         while (pause := self.current(lane)) is not None:
             await sleep_until(self._clock, pause.end)
 
@@ -111,7 +117,7 @@ class Pauses:
         return lanes
 
     def _refused_reads(self) -> int:
-        """The number of resources with a paused lane of reads."""
+        """Return the number of resources with a paused lane of reads."""
         now = self._clock.time()
         return len({ln.resource for ln, p in self._lanes.items() if p.end > now and not ln.writes})
 

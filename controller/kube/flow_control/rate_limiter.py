@@ -1,4 +1,4 @@
-"""A token bucket: so many requests a second, and so many at once (THR-1)."""
+"""A token bucket: limits requests a second, and bursts of requests (THR-1)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class RateLimiter:
-    """Requests are sent in the order in which they ask.
+    """Admits requests in the order in which they ask.
 
     Args:
         qps: requests a second in the long run; more than 0.
         burst: requests that may be sent at once after a while without any; at least 1.
-        clock: tells the time.
+        clock: measures the intervals.
     """
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
@@ -27,10 +27,10 @@ class RateLimiter:
         self._next = clock.time() - self._credit
 
     async def wait(self, deadline: float) -> None:
-        """Wait for the turn.
+        """Wait for this request's turn.
 
         Raises:
-            NotSent: it comes after `deadline`; the turn is given back.
+            NotSent: the turn would come after `deadline`; it is given back.
         """
         now = self._clock.time()
         turn = max(self._next, now - self._credit)
