@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
     from controller.ray.cluster.observed.multi_host_replicas import MultiHostReplica
-    from controller.ray.cluster.observed.pod_history import PodHistory
+    from controller.ray.cluster.observed.pod_history import Losses, PodHistory
     from controller.ray.cluster.observed.revision_history import RevisionHistory
     from controller.ray.cluster.observed.rollout import Rollout
     from controller.ray.head.identity import Identity
@@ -125,6 +125,13 @@ class ClusterObservation:
             return upgrade.wanted
         is_multi_host = group.group_name in self.multi_host_replicas
         return group.desired_replicas if is_multi_host else group.desired_pods
+
+    @property
+    def repeated_losses(self) -> Mapping[str, Losses]:
+        """The scopes whose replacements of lost pods were lost too, with their losses."""
+        if self.history is None:
+            return {}
+        return {scope: each for scope, each in self.history.losses.items() if each.repeated}
 
     @property
     def awaits_revision(self) -> bool:

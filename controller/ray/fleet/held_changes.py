@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.kubectl import overwrite_command
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.fleet.condition_types import UPGRADING
 from controller.ray.pods.template_hash import is_outdated
 from controller.runtime.reconcile.definitions.installed_definition import REMEDY
@@ -25,10 +27,11 @@ def held_changes(seen: FleetObservation) -> str:
     meta = seen.fleet.metadata
     if not doubt or (meta.annotations or {}).get(labels.CONFIRM_DELETION) == str(meta.generation):
         return ""
+    confirmed = {labels.CONFIRM_DELETION: str(meta.generation)}
+    command = overwrite_command("annotate", RAYCLUSTERFLEETS.kind, meta, confirmed)
     return (
         f"generation {meta.generation} of the specification {doubt}, without an edit. {REMEDY}; if "
-        "copies are to be replaced or deleted, confirm it: kubectl annotate rayclusterfleet "
-        f"-n {meta.namespace} {meta.name} --overwrite {labels.CONFIRM_DELETION}={meta.generation}"
+        f"copies are to be replaced or deleted, confirm it: {command}"
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.kubectl import overwrite_command
 from controller.ray.api import labels
+from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.pods.template_hash import digest
 
 if TYPE_CHECKING:
@@ -21,11 +23,8 @@ def is_confirmed(cluster: RayCluster) -> bool:
 
 def confirming_command(cluster: RayCluster) -> str:
     """The command with which a person confirms them."""
-    meta, token = cluster.metadata, confirmation_of(cluster)
-    return (
-        f"kubectl annotate raycluster -n {meta.namespace} {meta.name} --overwrite "
-        f"{labels.CONFIRM_DELETION}={token}"
-    )
+    values = {labels.CONFIRM_DELETION: confirmation_of(cluster)}
+    return overwrite_command("annotate", RAYCLUSTERS.kind, cluster.metadata, values)
 
 
 def confirmation_of(cluster: RayCluster) -> str:

@@ -47,8 +47,7 @@ def is_replacement_held(seen: ClusterObservation, scope: str) -> bool:
         return False
     if scope in seen.history.waiting:
         return True
-    head = seen.history.losses.get(HEAD_SCOPE)
-    head_fails = head is not None and head.repeated and not any(map(is_ready, seen.heads))
+    head_fails = HEAD_SCOPE in seen.repeated_losses and not any(map(is_ready, seen.heads))
     return head_fails and scope != HEAD_SCOPE
 
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.kubectl import overwrite_command
 from controller.ray.api import labels
 from controller.ray.api.names import head_prefix, worker_prefix
 from controller.ray.api.pod_state import group_of, is_head
@@ -75,10 +76,10 @@ def _sentence(pod: Pod, group: str) -> str:
     meta = pod.metadata
     role = labels.HEAD if group == labels.HEAD_GROUP else labels.WORKER
     found = meta.labels or {}
+    values = {labels.GROUP: group, labels.NODE_TYPE: role}
     return (
         f"pod {meta.name} was created for group {group}, and its labels say "
         f"{labels.GROUP}={found.get(labels.GROUP, '')} and "
-        f"{labels.NODE_TYPE}={found.get(labels.NODE_TYPE, '')}; put them back: kubectl label pod "
-        f"-n {meta.namespace} {meta.name} --overwrite {labels.GROUP}={group} "
-        f"{labels.NODE_TYPE}={role}"
+        f"{labels.NODE_TYPE}={found.get(labels.NODE_TYPE, '')}; put them back: "
+        f"{overwrite_command('label', 'pod', meta, values)}"
     )

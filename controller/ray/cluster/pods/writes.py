@@ -33,12 +33,6 @@ def scope_of(pod: Pod) -> str:
     return HEAD_SCOPE if is_head(pod) else worker_scope(group_of(pod))
 
 
-def is_lost_again(seen: ClusterObservation, scope: str) -> bool:
-    """Return whether the replacements of lost pods of this scope were lost too."""
-    losses = seen.history.losses.get(scope) if seen.history is not None else None
-    return losses is not None and losses.repeated
-
-
 def create_pod(
     seen: ClusterObservation,
     body: Mapping[str, Any],
@@ -58,7 +52,7 @@ def create_pod(
             f"Created{what}",
             "Create",
             "Created a pod in place of one that was lost again"
-            if is_lost_again(seen, scope)
+            if scope in seen.repeated_losses
             else f"Created pod {name}",
             aggregate_note="Created {count} pods",
         ),
@@ -68,7 +62,7 @@ def create_pod(
 def delete_pod(seen: ClusterObservation, pod: Pod, *, what: str, reason: str) -> Delete:
     """Delete a pod; `what` is `HeadPod`, `WorkerPod` or `Pod`, `reason` a clause."""
     name, scope = pod.metadata.name, scope_of(pod)
-    deleted = "a pod that was lost again" if is_lost_again(seen, scope) else f"pod {name}"
+    deleted = "a pod that was lost again" if scope in seen.repeated_losses else f"pod {name}"
     return Delete(
         pod_target(seen, name, scope),
         pod.metadata.uid,

@@ -134,9 +134,8 @@ def _without_excused(seen: ClusterObservation, pod_causes: PodCauses) -> PodCaus
 
 def _lost_again(seen: ClusterObservation, now: datetime) -> Iterator[tuple[Pod, Cause]]:
     """The last of the pods that a component has lost again and again, and why."""
-    for each in seen.history.losses.values() if seen.history is not None else ():
-        if each.repeated:
-            yield each.last, lost_pod_cause(each.last, each.rounds, each.next_try, now)
+    for each in seen.repeated_losses.values():
+        yield each.last, lost_pod_cause(each.last, each.rounds, each.next_try, now)
 
 
 def seconds_until_slow(

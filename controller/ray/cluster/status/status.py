@@ -136,7 +136,7 @@ def cluster_status(
         patch,
         valid_for=seconds_until_slow(seen, pod_causes, now),
         phases=phases,
-        settles=_SETTLES if _loses_pods(seen) else 0.0,
+        settles=_SETTLES if seen.repeated_losses else 0.0,
     )
 
 
@@ -170,11 +170,6 @@ def waiting_status(
         conditions.set_deletion_held(held)
     wanted: Status = {"conditions": conditions.as_list()}
     return _patch(status_of(seen.cluster), wanted, now, _held_events(seen, held))
-
-
-def _loses_pods(seen: ClusterObservation) -> bool:
-    """Return whether pods are lost again and again, so that the status goes to and fro."""
-    return seen.history is not None and any(each.repeated for each in seen.history.losses.values())
 
 
 def _state(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY
 from controller.apimachinery.custom_object import mapping, read_conditions
+from controller.apimachinery.kubectl import overwrite_command
 from controller.apimachinery.problem import Problem
 from controller.runtime.plan import MergePatch, Target
 
@@ -87,14 +88,14 @@ class CutEdit:
     def problem(self) -> Problem:
         """The problem of the specification, and its remedy."""
         kind, meta = self.resource.kind, self.obj.metadata
-        where = f"-n {meta.namespace} {meta.name}"
+        confirmed = {CONFIRM_GENERATION: str(meta.generation)}
         return Problem(
             "spec",
             f"generation {meta.generation} was written while the installed definition of {kind}s "
             f"lacked {self.missing}, so that the API server may have dropped it; nothing is "
             "created, changed or deleted because of it. Apply the manifest again; if that changes "
-            "nothing, or the specification is meant as it is, confirm it: kubectl annotate "
-            f"{kind.lower()} {where} --overwrite {CONFIRM_GENERATION}={meta.generation}",
+            "nothing, or the specification is meant as it is, confirm it: "
+            f"{overwrite_command('annotate', kind, meta, confirmed)}",
             SPEC_PRUNED,
         )
 

@@ -74,9 +74,8 @@ def waits_for(
 
 def _lost_again(seen: ClusterObservation, each: PodUnits, now: datetime) -> str:
     """The reason why the pods of a group are lost again and again; empty if they are not."""
-    history, scope = seen.history, worker_scope(each.group.name)
-    losses = history.losses.get(scope) if history is not None else None
-    if losses is None or not losses.repeated or each.group.is_done:
+    losses = seen.repeated_losses.get(worker_scope(each.group.name))
+    if losses is None or each.group.is_done:
         return ""
     return lost_pod_cause(losses.last, losses.rounds, losses.next_try, now).detail
 
