@@ -8,7 +8,7 @@ goes to the log only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import structlog
 from aiohttp import web
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     Check: TypeAlias = Callable[[], str | None]
+
+_METRICS_OPTIONS: Final = "--metrics-address (of /manager: -metrics-addr)"
+_HEALTH_OPTIONS: Final = "--health-address (of /manager: -health-probe-bind-address)"
 
 _log = structlog.stdlib.get_logger("manta.health")
 
@@ -78,7 +81,9 @@ class MonitoringServer(HttpListener):
         health: Health | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
-        super().__init__(*address)
+        options = [_METRICS_OPTIONS] if registry is not None else []
+        options += [_HEALTH_OPTIONS] if health is not None else []
+        super().__init__(*address, " or ".join(options))
         self._health = health
         self._registry = registry
         self.name = f"HTTP server at {self.host or '*'}:{self.port}"

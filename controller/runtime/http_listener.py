@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -23,22 +24,24 @@ class HttpListener:
     Args:
         host: empty for all addresses.
         port: 0 for a free one.
+        options: of the command line that choose another address, for the error.
 
     Attributes:
         host: as it was given.
         port: where it listens, once it is ready.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, options: str) -> None:
         self.host = host
         self.port = port
+        self._options = options
         self._stopped = asyncio.Event()
 
     async def serve(self, application: web.Application, ready: Callable[[], None]) -> None:
         """Serve until stopped.
 
         Raises:
-            OSError: the address cannot be bound (HLT-3).
+            OSError: the address cannot be bound (HLT-3); the message names the options.
         """
         runner = web.AppRunner(
             application,
@@ -48,12 +51,22 @@ class HttpListener:
         )
         await runner.setup()
         try:
-            await web.TCPSite(runner, self.host or None, self.port).start()
+            await self._listen(runner)
             self.port = int(runner.addresses[0][1])
             ready()
             await self._stopped.wait()
         finally:
             await runner.cleanup()
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        try:
+            await web.TCPSite(runner, self.host or None, self.port).start()
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error
+            raise OSError(
+                f"cannot listen on {self.host or '*'}:{self.port}: {reason}; choose another "
+                f"address with {self._options}"
+            ) from error
 
     def stop(self) -> None:
         """Stop listening; requests in flight are answered."""

@@ -13,6 +13,7 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 
 _HIGHEST_PORT: Final = 65535
+_MOST_WORKERS: Final = 1000
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -27,7 +28,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     workers: int = 16
     """Concurrent reconciles of one kind. Workers only wait for the API server, which sixteen keep
-    busy; planning is one at a time anyway."""
+    busy; planning is one at a time anyway. More than a thousand are a slip of the pen."""
 
     slow_reconciles: int = 1024
     """Maximum reconciles of one kind that continue without a worker, because their requests take
@@ -97,6 +98,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         for name in ("workers", "slow_reconciles", "client_concurrency", "burst"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.workers > _MOST_WORKERS:
+            raise ValueError(f"workers must be at most {_MOST_WORKERS}")
         if self.sync_timeout_seconds <= 0:
             raise ValueError("sync_timeout_seconds must be more than 0")
         if self.reconcile_timeout_seconds < 0:

@@ -14,6 +14,7 @@ from controller.ray.api import custom_resource_definitions
 from controller.ray.permissions import PERMISSIONS
 from controller.runtime.settings import Settings
 from tests.chart.helm import CHART, ROOT, helm, needs_helm, only, rendered
+from tests.chart.prometheus import alerts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -263,6 +264,8 @@ def test_an_account_that_exists_must_be_named():
         ("replica=2", "replica"),
         ("image.repo=a", "repo"),
         ("reconcileConcurrency=0", "reconcileConcurrency"),
+        ("reconcileConcurrency=1001", "reconcileConcurrency"),
+        ("metrics.prometheusRule.disabled={NoSuch}", "'MantaNoLeader'"),
         ("logging.stdoutEncoder=text", "stdoutEncoder"),
         ("watchNamespace=team", "watchNamespace"),
         ("featureGates.RayCronJob=true", "featureGates"),
@@ -280,6 +283,12 @@ def test_the_schema_has_every_value_and_no_other():
     paths = set(_paths(values))
     assert paths <= set(_schema_paths(schema))
     assert {path[0] for path in _schema_paths(schema)} - {path[0] for path in paths} == {"global"}
+
+
+def test_the_schema_lists_the_alerts():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    rule = schema["properties"]["metrics"]["properties"]["prometheusRule"]["properties"]
+    assert rule["disabled"]["items"]["enum"] == list(alerts())
 
 
 def _paths(value: Any, *above: str) -> Iterator[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -104,19 +104,30 @@ async def test_checks_must_be_there_before_they_are_served():
             health.add_readiness("late", lambda: None)
 
 
-async def test_T240_an_address_in_use_is_an_error_at_the_start():
+@pytest.mark.parametrize(
+    ("served", "options"),
+    [
+        ({"registry": CollectorRegistry()}, "--metrics-address (of /manager: -metrics-addr)"),
+        ({"health": Health()}, "--health-address (of /manager: -health-probe-bind-address)"),
+    ],
+)
+async def test_T240_an_address_in_use_is_an_error_at_the_start_that_names_the_option(
+    served: dict[str, Any], options: str
+):
     loop = asyncio.get_running_loop()
     first = MonitoringServer(("127.0.0.1", 0), health=Health())
     ready = asyncio.Event()
     task = asyncio.create_task(first.run(ready.set))
     await ready.wait()
     manager = Manager(clock=loop, grace=5.0)
-    manager.add(
-        Group.HTTP, MonitoringServer(("127.0.0.1", first.port), registry=CollectorRegistry())
-    )
+    manager.add(Group.HTTP, MonitoringServer(("127.0.0.1", first.port), **served))
     with pytest.raises(ExceptionGroup) as caught:
         await manager.run(asyncio.Event())
-    assert caught.group_contains(OSError, match=str(first.port))
+    (error,) = caught.value.exceptions
+    assert str(error) == (
+        f"cannot listen on 127.0.0.1:{first.port}: Address already in use; "
+        f"choose another address with {options}"
+    )
     first.stop()
     await task
 

@@ -39,6 +39,7 @@ def test_a_wrong_address_is_refused_by_name(name: str, text: str):
     ("wrong", "message"),
     [
         ({"workers": 0}, "workers must be at least 1"),
+        ({"workers": 1001}, "workers must be at most 1000"),
         ({"slow_reconciles": 0}, "slow_reconciles must be at least 1"),
         ({"client_concurrency": 0}, "client_concurrency must be at least 1"),
         ({"sync_timeout_seconds": 0}, "sync_timeout_seconds must be more than 0"),
@@ -69,6 +70,10 @@ def test_the_least_values_that_make_sense_are_taken():
     }
     settings = Settings(**least)
     assert {name: getattr(settings, name) for name in least} == least
+
+
+def test_as_many_workers_as_may_be_are_taken():
+    assert Settings(workers=1000).workers == 1000
 
 
 def test_unknown_settings_are_refused():

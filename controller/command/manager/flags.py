@@ -53,7 +53,7 @@ _FLAGS: Final[Mapping[str, _Flag]] = {
         str, "leader_election_namespace", "namespace of the lease; empty for that of the pod"
     ),
     "reconcile-concurrency": _Flag(
-        int, "reconcile_concurrency", "concurrent reconciles of each kind"
+        int, "reconcile_concurrency", "concurrent reconciles of each kind, at most 1000"
     ),
     "watch-namespace": _Flag(
         str, "watch_namespace", "namespaces to watch, separated by commas; empty for all"

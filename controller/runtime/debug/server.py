@@ -35,7 +35,7 @@ class DebugServer(HttpListener):
     name = "debug server"
 
     def __init__(self, port: int, page: DebugPage) -> None:
-        super().__init__(LOOPBACK, port)
+        super().__init__(LOOPBACK, port, "--debug-port (of /manager: -debug-port)")
         self._page = page
 
     async def run(self, ready: Callable[[], None]) -> None:

@@ -32,6 +32,13 @@ async def test_the_page_is_json_that_nobody_keeps():
     assert page == PageContent(event_loop=EventLoop(0.5, 1.5))
 
 
+async def test_a_port_that_is_taken_is_an_error_that_names_the_option():
+    first = server()
+    async with serving(first):
+        with pytest.raises(OSError, match=r"choose another address with --debug-port"):
+            await DebugServer(first.port, DebugPage()).run(lambda: None)
+
+
 @pytest.mark.parametrize("method", ["HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 async def test_it_only_answers_to_get(method: str):
     async with serving(server()) as session, session.request(method, "/debug") as answer:
