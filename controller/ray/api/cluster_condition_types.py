@@ -20,8 +20,10 @@ HEAD_POD_NOT_FOUND: Final = "HeadPodNotFound"
 """Reason of `HeadPodReady` while there is no head."""
 
 RECREATING: Final = "Recreating"
-"""Reason of `PodsUpToDate` while an edited specification replaces all pods: the edit explains it,
-however long it takes."""
+"""Reason of `PodsUpToDate` while an edited specification replaces all pods.
+
+The edit explains the reason, however long the replacement takes.
+"""
 
 UPGRADE_STRATEGY_NONE: Final = "UpgradeStrategyNone"
 """Reason of `PodsUpToDate` while nothing replaces outdated pods."""

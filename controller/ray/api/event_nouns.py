@@ -19,5 +19,5 @@ KUBERAY_NOUNS: Final[EventNouns] = MappingProxyType({CLAIMS: "PVC"})
 
 
 def event_noun(resource: Resource[Any], nouns: EventNouns = KUBERAY_NOUNS) -> str:
-    """The noun for an object of this resource: from `nouns`, else its kind."""
+    """Return the noun for an object of this resource: from `nouns`, else its kind."""
     return nouns.get(resource, resource.kind)

@@ -1,7 +1,7 @@
-"""Feature gates under KubeRay's and Kaito's names, and those of what only Manta has.
+"""Feature gates under KubeRay's and Kaito's names, and those of features that only Manta has.
 
 A feature that Manta implements completely is enabled by default, even if it is alpha in KubeRay. A
-gate whose value has no effect is accepted, so that KubeRay's settings can be kept, and reported.
+gate whose value has no effect is accepted, so that KubeRay's settings can be kept, and is reported.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ WORKSPACE: Final = "Workspace"
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One gate.
+    """The properties of one gate.
 
     Attributes:
         stage: KubeRay's stage, or Manta's own, to which `AllAlpha` and `AllBeta` refer.
         default: the value if the gate is not set.
-        fixed: what Manta does whatever the value; None if the gate decides.
-        is_alone: whether `AllAlpha` and `AllBeta` leave it as it is, because what it enables needs
-            rights that the operator does not have otherwise.
+        fixed: Manta's behaviour whatever the value; None if the gate decides.
+        is_alone: whether `AllAlpha` and `AllBeta` do not set it, because its feature needs
+            permissions that the operator does not have by default.
     """
 
     stage: Literal["Alpha", "Beta"]
@@ -77,7 +77,7 @@ class FeatureGates:
     """The enabled features.
 
     Attributes:
-        chosen: values that an administrator has set, by gate; other gates have their defaults.
+        chosen: values set by an administrator, by gate; other gates have their defaults.
     """
 
     chosen: Mapping[str, bool] = field(default_factory=dict[str, bool])
@@ -105,7 +105,7 @@ class FeatureGates:
         return self.chosen.get(name, GATES[name].default)
 
     def without_effect(self) -> Mapping[str, str]:
-        """The chosen values that change nothing, by gate, each with the reason."""
+        """Return the set values that change nothing, by gate, each with the reason."""
         return {
             name: _FIXED[fixed]
             for name, value in sorted(self.chosen.items())

@@ -23,17 +23,17 @@ MAX_FLEET_NAME: Final = 39
 
 
 def head_prefix(cluster: str) -> str:
-    """The name of a cluster's head without its suffix."""
+    """Return the name of a cluster's head without its suffix."""
     return f"{cluster}-head"
 
 
 def worker_prefix(cluster: str, group: str) -> str:
-    """The name of a group's worker without its suffix."""
+    """Return the name of a group's worker without its suffix."""
     return f"{cluster}-{group}-worker".lower()
 
 
 def checked_name(name: str) -> str:
-    """KubeRay's CheckName: the last 50 characters; a leading digit or punctuation becomes `r`."""
+    """Return the last 50 characters, a leading digit or punctuation as `r`: KubeRay's CheckName."""
     tail = name[-50:]
     if tail and (tail[0].isdigit() or tail[0] in _PUNCTUATION):
         return "r" + tail[1:]
@@ -41,7 +41,7 @@ def checked_name(name: str) -> str:
 
 
 def checked_label(value: str) -> str:
-    """KubeRay's CheckLabel: the last 63 characters; leading punctuation becomes `r`."""
+    """Return the last 63 characters, leading punctuation as `r`: KubeRay's CheckLabel."""
     tail = value[-63:]
     if tail and tail[0] in _PUNCTUATION:
         return "r" + tail[1:]
@@ -49,6 +49,6 @@ def checked_label(value: str) -> str:
 
 
 def checked_route_name(name: str, namespace: str) -> str:
-    """KubeRay's CheckRouteName: name and namespace together form one label of a host name."""
+    """Shorten name and namespace so that both form one host label: KubeRay's CheckRouteName."""
     room = max(1, 51 - len(namespace))
     return checked_name(name[:room])

@@ -15,7 +15,7 @@ _HEAD_NAME: Final = re.compile(r"-head(-[a-z0-9]+)?$")
 
 
 def condition(pod: Pod, kind: str) -> Condition | None:
-    """The pod's condition of that type."""
+    """Return the pod's condition of that type."""
     for present in pod.status.conditions:
         if present.type == kind:
             return present
@@ -49,15 +49,15 @@ def is_head(pod: Pod) -> bool:
 
 
 def group_of(pod: Pod) -> str:
-    """Name of its worker group, empty if it has no such label."""
+    """Return the name of its worker group, empty if it has no such label."""
     return (pod.metadata.labels or {}).get(labels.GROUP, "")
 
 
 def is_on_lost_node(pod: Pod) -> bool:
     """Return whether its node no longer reports.
 
-    The node lifecycle controller changes only the condition `Ready`; the rest of the status is the
-    last one that the kubelet wrote.
+    The node lifecycle controller changes only the condition `Ready`; the rest of the status stays
+    as the kubelet last wrote it.
     """
     status, ready = pod.status, condition(pod, "Ready")
     if status.reason == "NodeLost" or status.phase == "Unknown":

@@ -121,7 +121,7 @@ class TlsOptions(View, frozen=True):
 
     @property
     def wanted(self) -> bool:
-        """True if mTLS is asked for; true also if it is left open."""
+        """True if mTLS is requested; also true if the field is not set."""
         return self.enabled is not False
 
 
@@ -231,7 +231,7 @@ class ClusterSpec(View, frozen=True):
 
 
 def parse_spec(cluster: RayCluster) -> ClusterSpec:
-    """The typed specification without nulls. It copies the data, so parse each object once.
+    """Return the typed specification without nulls. It copies the data: parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type or is missing.

@@ -16,7 +16,7 @@ from controller.ray.api.fields.replica_budget import ReplicaBudget
 from controller.ray.api.ray_object import RayObject
 
 MAX_REPLICAS: Final = 999
-"""Most copies: their indexes have three digits at most, for which the limit on names has room."""
+"""Maximum copies: the limit on names has room for indexes of three digits."""
 
 
 class RayClusterFleet(RayObject, frozen=True, gc=True, weakref=True):
@@ -43,8 +43,8 @@ class FleetStrategy(ReplicaBudget, frozen=True):
     """`spec.strategy`.
 
     Attributes:
-        progress_deadline_seconds: after how long without progress an upgrade counts as stuck.
-        paused: whether no copy is replaced.
+        progress_deadline_seconds: seconds without progress after which an upgrade counts as stuck.
+        paused: whether to replace no copy.
     """
 
     progress_deadline_seconds: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] = 600
@@ -62,8 +62,8 @@ class ClusterTemplate(View, frozen=True):
     """`spec.template`.
 
     Attributes:
-        spec: of the RayClusters, plain data without nulls.
-        metadata: what the RayClusters carry besides.
+        spec: specification of the RayClusters, plain data without nulls.
+        metadata: labels and annotations of the RayClusters.
     """
 
     spec: dict[str, Any]
@@ -84,7 +84,7 @@ class FleetSpec(View, frozen=True):
 
 
 def parse_fleet_spec(fleet: RayClusterFleet) -> FleetSpec:
-    """The typed specification without nulls. It copies the data, so parse each object once.
+    """Return the typed specification without nulls. It copies the data: parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type or is missing.

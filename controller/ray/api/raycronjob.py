@@ -51,8 +51,8 @@ class CronJobSpec(View, frozen=True):
         suspend: whether no jobs are created.
         concurrency_policy: see the enum.
         starting_deadline_seconds: maximum delay of a missed tick's job; None for no limit.
-        successful_jobs_history_limit: successful jobs that are kept; None for all.
-        failed_jobs_history_limit: failed jobs that are kept; None for all.
+        successful_jobs_history_limit: number of successful jobs to keep; None for all.
+        failed_jobs_history_limit: number of failed jobs to keep; None for all.
     """
 
     schedule: str
@@ -66,7 +66,7 @@ class CronJobSpec(View, frozen=True):
 
 
 def parse_cron_job_spec(cron: RayCronJob) -> CronJobSpec:
-    """The typed specification without nulls. It copies the data, so parse each object once.
+    """Return the typed specification without nulls. It copies the data: parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type or is missing.

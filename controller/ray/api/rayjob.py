@@ -26,7 +26,7 @@ def _read_time(value: Any) -> Any:
 
 
 def _read_attempts(value: Any) -> list[Any] | None:
-    """The attempts that are mappings."""
+    """Return the attempts that are mappings."""
     items = cast("list[Any]", value) if isinstance(value, list) else None
     return None if items is None else [each for each in items if mapping(each)]
 
@@ -164,7 +164,7 @@ CLUSTER_KEY: Final = "ray.io/cluster"
 
 
 def parse_job_spec(job: RayJob) -> JobSpec:
-    """The typed specification without nulls. It copies the data, so parse each object once.
+    """Return the typed specification without nulls. It copies the data: parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type.

@@ -28,9 +28,10 @@ _STATE_FIELDS: Final = {
 
 
 def _cluster_state(usual: int) -> FieldReader:
-    """A reader of what a status says about a cluster, without what is malformed.
+    """Return a reader of the state of a cluster in the status, without malformed parts.
 
-    A malformed percentage counts as `usual`: that there is one says how the cluster is upgraded.
+    A malformed percentage counts as `usual`, because its presence determines how the cluster is
+    upgraded.
     """
 
     def read(value: Any) -> dict[str, Any] | None:
@@ -70,7 +71,7 @@ RAYSERVICES: Final = Resource("ray.io", "v1", "rayservices", "RayService", RaySe
 
 
 class UpgradeType(Enum):
-    """`spec.upgradeStrategy.type`: what a new specification of the cluster leads to."""
+    """`spec.upgradeStrategy.type`: the reaction to a new specification of the cluster."""
 
     NEW_CLUSTER = "NewCluster"
     INCREMENTAL = "NewClusterWithIncrementalUpgrade"
@@ -81,8 +82,8 @@ class ClusterUpgradeOptions(View, frozen=True):
     """`spec.upgradeStrategy.clusterUpgradeOptions`.
 
     Attributes:
-        max_surge_percent: by how much both clusters together may exceed the full capacity.
-        step_size_percent: by how much the share of the traffic may change at a time.
+        max_surge_percent: percent by which both clusters together may exceed the full capacity.
+        step_size_percent: percent of the traffic that may be shifted at a time.
         interval_seconds: seconds between two changes of the shares.
         gateway_class_name: class of the Gateway that divides the traffic.
     """
@@ -120,7 +121,7 @@ class RayServiceSpec(View, frozen=True):
 
 
 def parse_service_spec(service: RayService) -> RayServiceSpec:
-    """The typed specification without nulls. It copies the data, so parse each object once.
+    """Return the typed specification without nulls. It copies the data: parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type or is missing.
@@ -131,7 +132,7 @@ def parse_service_spec(service: RayService) -> RayServiceSpec:
 def upgrade_type(
     spec: RayServiceSpec, default: UpgradeType = UpgradeType.NEW_CLUSTER
 ) -> UpgradeType:
-    """The upgrade after a new specification of the cluster; `default` if the strategy says nothing.
+    """Return the reaction to a new specification of the cluster; `default` if none is set.
 
     Raises:
         ValueError: there is no such type; never raised for a valid specification.

@@ -1,4 +1,4 @@
-"""The fields of RayClusters and RayJobs that planners rely on, wherever they stand in a kind."""
+"""The fields of RayClusters and RayJobs on which planners rely, wherever a kind embeds them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ _JOB_FIELDS: Final = (
     "rayClusterSpec",
     *(f"rayClusterSpec.{path}" for path in CLUSTER_FIELDS),
 )
-"""Fields of a job's specification that decide whether, how often and on what it runs, and what is
-deleted after it."""
+"""Fields of a job's specification that decide whether, how often and where it runs.
+
+Those that decide what is deleted after it are among them.
+"""
 
 _RULES: Final = "deletionStrategy.deletionRules"
 
 
 def job_fields(schema: ObjectSchema, path: str) -> Iterator[str]:
-    """The fields that the planner relies on in a job's specification at `path`.
+    """Yield the fields of a job's specification at `path` on which the planner relies.
 
-    Older definitions have no deletion rules: then nothing is deleted by them. Rules without their
+    An older definition without deletion rules is harmless: it deletes nothing. Rules without their
     delays would delete at once.
     """
     yield from (f"{path}.{field}" for field in _JOB_FIELDS)

@@ -16,7 +16,7 @@ TOKEN_KEY: Final = "auth_token"  # noqa: S105 - a key, not a token
 
 
 def token_secret_name(cluster_name: str, auth: AuthOptions) -> str:
-    """Name of the Secret that holds the token: the user's own, or the one that Manta creates."""
+    """Return the name of the Secret with the token: the user's, or the one Manta creates."""
     return auth.secret_name or checked_name(cluster_name)
 
 
@@ -26,5 +26,5 @@ def needs_token_secret(auth: AuthOptions | None) -> bool:
 
 
 def new_token() -> str:
-    """32 random bytes in base64."""
+    """Return 32 random bytes in base64."""
     return base64.b64encode(secrets.token_bytes(32)).decode()

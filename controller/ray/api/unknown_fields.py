@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def unknown_field_finder() -> UnknownFieldFinder:
-    """Finds the unknown fields of all pod templates of an object of any kind."""
+    """Return a function that finds the unknown fields in all pod templates of an object."""
 
     def find(obj: RayObject, pod: ObjectSchema) -> Iterator[UnknownField]:
         return template_fields(obj.spec, pod)
@@ -25,12 +25,12 @@ def unknown_field_finder() -> UnknownFieldFinder:
 
 
 def template_fields(spec: Any, pod: ObjectSchema, path: str = "spec") -> Iterator[UnknownField]:
-    """The unknown fields of all pod templates in the specification of any kind.
+    """Yield the unknown fields of all pod templates in the specification of any kind.
 
     Args:
         spec: plain data.
         pod: the schema of pods.
-        path: where `spec` stands.
+        path: path of `spec`.
     """
     schema = pod.part("metadata", "spec")
     for where, template in pod_templates(mapping(spec), path):
@@ -38,7 +38,7 @@ def template_fields(spec: Any, pod: ObjectSchema, path: str = "spec") -> Iterato
 
 
 def pod_templates(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
-    """The pod templates of a specification, each with its path."""
+    """Yield the pod templates of a specification, each with its path."""
     yield f"{path}.headGroupSpec.template", dig(spec, "headGroupSpec", "template")
     groups = spec.get("workerGroupSpecs")
     for position, group in enumerate(cast("list[Any]", groups) if isinstance(groups, list) else ()):

@@ -39,12 +39,12 @@ class OwnerConflict(Enum):
 
 
 def child_scope(resource: Resource[Any], name: str) -> str:
-    """The scope of expectations about a child: `Service example-head-svc`."""
+    """Return the scope of expectations about a child: `Service example-head-svc`."""
     return f"{resource.kind} {name}"
 
 
 def all_fields(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> DesiredFields:
-    """All fields that a create sends."""
+    """Return all fields that a create sends."""
     del present, formerly
     metadata = body["metadata"]
     kept = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
@@ -84,5 +84,5 @@ class Child:
         return child_scope(self.resource, self.name)
 
     def __str__(self) -> str:
-        """`Service example-head-svc`."""
+        """Return `Service example-head-svc`."""
         return self.scope

@@ -29,13 +29,13 @@ def child_cluster(
     own_labels: Mapping[str, str] | None = None,
     own_annotations: Mapping[str, str] | None = None,
 ) -> Body:
-    """The RayCluster to create; it has the labels and annotations of its owner, as in KubeRay.
+    """Return the RayCluster to create, with its owner's labels and annotations, as in KubeRay.
 
     Args:
-        kind: of the owner.
+        kind: kind of the owner.
         owner: metadata of the owner.
-        name: of the cluster.
-        spec: of the cluster; it becomes part of the result.
+        name: name of the cluster.
+        spec: specification of the cluster; it becomes part of the result.
         own_labels: labels beside the owner's and those that name the owner.
         own_annotations: annotations beside the owner's.
     """
@@ -56,12 +56,12 @@ def child_cluster(
 
 
 def child_cluster_name(owner: ObjectMeta, moment: str) -> str:
-    """Name of a cluster that is chosen at a revision of its owner."""
+    """Return the name of a cluster that is chosen at a revision of its owner."""
     return short_child_name(owner, "cluster", moment)
 
 
 def unused_moment(owner: ObjectMeta, used: Container[Any], reads: CacheReader) -> str:
-    """The present revision, varied until `child_cluster_name` gives a name that is free.
+    """Return the present revision, varied until `child_cluster_name` gives a free name.
 
     Choosing the name is a write to the owner, so no later choice is made at this revision.
 

@@ -1,7 +1,7 @@
 """Compares a child with the object that exists under its name.
 
 The operator owns the labels and annotations that it has set, and every other field that it sent
-when it created the object. Fields that others have added are left alone. Fields that the typed
+when it created the object. Fields that others have added stay unchanged. Fields that the typed
 view does not contain, and values that the server has filled in, are not drift.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 NAME_CONFLICT_RETRY: Final = 30.0
-"""Seconds after which a taken name is looked at again: its release may cause no event."""
+"""Seconds until a taken name is checked again: its release may cause no event."""
 
 
 class ChildState(Enum):
@@ -95,7 +95,7 @@ def _is_ours(child: Child, present: KubeObject, owner_uid: str) -> bool:
 
 
 def _compare(child: Child, present: KubeObject) -> tuple[Body, tuple[str, ...]]:
-    """The merge patch to the desired state, and sentences about fields that cannot be changed."""
+    """Return the merge patch to the desired state, and sentences about immutable fields."""
     formerly = read_owned_fields(present.metadata.annotations)
     desired = child.desired_fields(child.body, present, formerly)
     now: Body = msgspec.to_builtins(present)
@@ -111,7 +111,7 @@ def _compare(child: Child, present: KubeObject) -> tuple[Body, tuple[str, ...]]:
 
 
 def _removed(formerly: OwnedKeys, wanted: OwnedKeys) -> dict[str, dict[str, None]]:
-    """Merge patch values for keys that the operator has set and no longer wants."""
+    """Return merge patch values for keys that the operator has set and no longer wants."""
     return {
         where: dict.fromkeys(sorted(names - wanted.get(where, frozenset())))
         for where, names in formerly.items()
@@ -119,7 +119,7 @@ def _removed(formerly: OwnedKeys, wanted: OwnedKeys) -> dict[str, dict[str, None
 
 
 def _visible(wanted: Mapping[str, Any], now: Mapping[str, Any]) -> Body:
-    """The desired fields without members of object and spec that the view does not contain."""
+    """Return the desired fields without members of object and spec that the view lacks."""
     visible: Body = {key: value for key, value in wanted.items() if key in now}
     spec: Any = now.get("spec")
     if isinstance(spec, dict) and "spec" in visible:

@@ -1,4 +1,4 @@
-"""Changes of an edit to a cluster that was created for another object, without replacing it."""
+"""Applies an edit to a cluster that was created for another object, without replacing it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _GROUPS: Final = "/spec/workerGroupSpecs"
 def in_place_operations(
     cluster: RayCluster, wanted: Mapping[str, Any], fields: tuple[str, ...] = BOUNDS
 ) -> tuple[Body, ...]:
-    """The JSON patch that brings an existing cluster to what may change in place; may be empty.
+    """Return the JSON patch for what may change in an existing cluster; may be empty.
 
-    Without autoscaling, the replicas themselves follow too; groups that were added are appended.
-    What the autoscaler decides is never written.
+    Without autoscaling the patch sets the replicas too. It appends groups that were added, and
+    never writes what the autoscaler decides.
 
     Args:
-        cluster: the existing one.
-        wanted: the specification that its owner asks for; it has all groups of the cluster.
-        fields: of worker groups that follow.
+        cluster: the existing cluster.
+        wanted: the specification that its owner asks for, with all groups of the cluster.
+        fields: fields of worker groups that may change in place.
     """
     spec = mapping(cluster.spec)
     operations = tuple(_group_operations(spec, wanted, fields))
@@ -59,7 +59,7 @@ def _group_operations(
 
 
 def _items(groups: Any) -> list[Any]:
-    """The groups of a specification that nobody has validated."""
+    """Return the groups of a specification that was not validated."""
     return cast("list[Any]", groups) if isinstance(groups, list) else []
 
 

@@ -14,7 +14,7 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def inherited_annotations(annotations: Mapping[str, str] | None) -> dict[str, str]:
-    """All annotations that are neither kubectl's record nor our own."""
+    """Return the annotations that are neither kubectl's record nor Manta's own."""
     return {
         key: value
         for key, value in (annotations or {}).items()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def with_owned_fields(body: Body) -> Body:
-    """The body with an annotation that lists its keys."""
+    """Return the body with an annotation that lists its keys."""
     metadata: Body = body["metadata"]
     spec: Body = body["spec"]
     keys = {
@@ -32,7 +32,7 @@ def with_owned_fields(body: Body) -> Body:
 
 
 def read_owned_fields(annotations: Mapping[str, str] | None) -> OwnedKeys:
-    """The keys that the annotation lists; none if it is malformed."""
+    """Return the keys that the annotation lists; none if it is malformed."""
     try:
         found: Any = json.loads((annotations or {}).get(OWNED_FIELDS, "{}"))
         return {str(where): frozenset(map(str, names)) for where, names in found.items()}

@@ -1,4 +1,4 @@
-"""A Redis namespace for each cluster: two heads in one destroy each other."""
+"""Gives each cluster a Redis namespace: two heads that share one destroy each other's state."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ STORAGE_NAMESPACE_VARIABLE: Final = "RAY_external_storage_namespace"
 """Variable of the head that names its Redis namespace, whatever the options say."""
 
 _CHOSEN: Final = "MANTA_CHOSEN_STORAGE_NAMESPACE"
-"""Variable of the head with what a Secret or the like says, for the kubelet to put together."""
+"""Variable of the head with a namespace from a Secret or the like, which the kubelet inserts."""
 
 
 def separate_redis(spec: Body, annotations: Mapping[str, str], cluster: str) -> dict[str, str]:
     """Change the specification so that no other cluster has its Redis namespace.
 
-    Without a namespace chosen by the user it is the cluster's uid. One that the user chose, in the
-    options, in a variable of the head or in an annotation, is followed by the cluster's name; so is
-    one that a Secret or a ConfigMap holds, which only the kubelet reads.
+    Without a namespace chosen by the user it is the cluster's uid. The cluster's name is appended
+    to one that the user chose in the options, a variable of the head or an annotation, and to one
+    from a Secret or a ConfigMap, which only the kubelet reads.
 
     Args:
-        spec: of the cluster; changed in place.
+        spec: specification of the cluster; changed in place.
         annotations: those that the user gave for it.
-        cluster: its name.
+        cluster: name of the cluster.
 
     Returns:
         The annotation that it needs, if the user's names a namespace.

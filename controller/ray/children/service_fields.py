@@ -26,7 +26,7 @@ _EXPOSED: Final = frozenset({"NodePort", "LoadBalancer"})
 def desired_service_fields(
     body: Mapping[str, Any], present: Service, formerly: OwnedKeys
 ) -> DesiredFields:
-    """The desired fields of a service that exists."""
+    """Return the desired fields of an existing service."""
     fields = dict(all_fields(body, present, formerly).fields)
     spec: Body = dict(fields["spec"])
     immutable = [*_drop_immutable(spec, present.spec), *_drop_type(spec, present.spec)]
@@ -78,7 +78,7 @@ def _merged(
     *,
     exposed: bool,
 ) -> list[Body] | None:
-    """All ports, the owned ones as desired, matched by name; None if nothing differs."""
+    """Return all ports, the owned ones as desired, matched by name; None if nothing differs."""
     missing = {port["name"]: _filled(port) for port in wanted}
     present = [_filled(msgspec.to_builtins(port)) for port in now.ports]
     merged: list[Body] = []
@@ -95,6 +95,6 @@ def _merged(
 
 
 def _filled(port: Mapping[str, Any]) -> Body:
-    """A port with the server's defaults and without empty fields."""
+    """Return a port with the server's defaults and without empty fields."""
     given = {key: value for key, value in port.items() if value}
     return {"protocol": "TCP", "targetPort": port["port"]} | given

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 RECREATE_INTERVAL: Final = timedelta(seconds=10)
-"""Minimum age of a child that is deleted in order to be recreated; limits a fight over it."""
+"""Minimum age of a child that is deleted to be recreated; limits fights with other writers."""
 
 
 def create_child(namespace: str, child: Child) -> Create:
@@ -37,7 +37,7 @@ def create_child(namespace: str, child: Child) -> Create:
 
 
 def repair_child(namespace: str, drift: Drift, now: datetime) -> Write | None:
-    """Bring a child to its desired state; None if that is not possible now."""
+    """Return the write that brings a child to its desired state; None if none is possible now."""
     child, meta, patch = drift.child, drift.present.metadata, drift.patch
     target = Target(child.resource, namespace, child.name, child.scope)
     updated = _event("Updated", target)
@@ -59,7 +59,7 @@ def delete_child(namespace: str, resource: Resource[Any], obj: KubeObject) -> De
 
 
 def seconds_until_recreation(drift: Drift, now: datetime) -> float | None:
-    """Seconds until a child is old enough to be recreated; None if no repair waits for that."""
+    """Return the seconds until a child may be recreated; None if no repair waits for that."""
     created = time_of(drift.present.metadata.creation_timestamp)
     if created is None or not _needs_recreation(drift):
         return None

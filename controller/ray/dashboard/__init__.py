@@ -1,7 +1,7 @@
 """Ray's dashboards: their HTTP API, typed, and the actors that talk to them for the kinds.
 
-A kind reads `Dashboards`, and its plans name what they want as `ProbeSubscription` and
-`HeadCommand`. No worker waits for Ray.
+A kind reads `Dashboards`; its plans list a `ProbeSubscription` for each probe and a `HeadCommand`
+for each command. No worker waits for Ray.
 """
 
 from controller.ray.dashboard.actors.actors import CONCURRENCY, DashboardActors

@@ -23,15 +23,15 @@ TOKEN_KEY: Final = "auth_token"  # noqa: S105  a key, not a token
 
 
 class Connector:
-    """Creates clients that talk directly to the head service or pod, or through the API server.
+    """Creates clients for head services or pods, directly or through the API server.
 
-    To be created in the running event loop. The token is read from its Secret for each client, and
-    nothing but that client holds it.
+    Create it in the running event loop. The token is read from its Secret for each client, and only
+    that client holds it.
 
     Args:
         kube: access to the API server.
         proxied: whether requests go through the API server.
-        cluster_domain: of the cluster's names.
+        cluster_domain: DNS domain of the Kubernetes cluster.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Connector:
         self._connections = None if proxied else DirectTransports()
 
     async def __call__(self, head: Head) -> DashboardClient:
-        """The client of a head.
+        """Return the client of a head.
 
         Raises:
             Unreachable: its token cannot be read.
@@ -84,7 +84,7 @@ class Connector:
 
 
 def _decoded(secret: dict[str, Any]) -> str:
-    """The token in a Secret; empty if there is none."""
+    """Return the token in a Secret; empty if there is none."""
     data: dict[str, Any] = secret.get("data") or {}
     encoded = data.get(TOKEN_KEY)
     if not isinstance(encoded, str):

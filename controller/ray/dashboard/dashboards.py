@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Dashboards(Protocol):
-    """The responses of a controller's dashboards. Synchronous, and without side effects."""
+    """The responses of a controller's dashboards. Synchronous, without side effects."""
 
     def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
-        """The observation of the probe; None if it has no subscriber yet."""
+        """Return the observation of the probe; None if it has no subscriber yet."""
         ...
 
     def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
-        """The outcome of a command; None while it is open, unknown or forgotten."""
+        """Return the outcome of a command; None while it is open, unknown or forgotten."""
         ...
 
 
@@ -32,4 +32,4 @@ class _NoDashboards:
 
 
 NO_DASHBOARDS: Dashboards = _NoDashboards()
-"""For planning without Ray: nothing is known."""
+"""Dashboards for planning without Ray: no response is known."""

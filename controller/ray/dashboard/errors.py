@@ -2,7 +2,7 @@
 
 DashboardError              no definite response, unless it is `RefusedByRay`
 +-- FenceClosed             this process does not lead: the command was not sent
-+-- NotFinished             Ray accepted the request, and is at it
++-- NotFinished             Ray accepted the request, and works on it
 +-- NoResponse              time-out, reset, response cut short: the request may have been served
 |   +-- Unreachable           certain: it was not (refused connection, no such name, no token)
 +-- UnusableResponse        a response that no dashboard gives: HTML, 5xx, no JSON
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 
 class DashboardError(Exception):
-    """Root of the tree. The message is a sentence for a condition; it holds no token."""
+    """Root of the tree. The message is a sentence for a condition, without the token."""
 
 
 class FenceClosed(DashboardError):  # noqa: N818  the names say what is known, not that it is bad
@@ -24,7 +24,7 @@ class FenceClosed(DashboardError):  # noqa: N818  the names say what is known, n
 
 
 class NotFinished(DashboardError):  # noqa: N818
-    """Ray accepted the request, and has not finished."""
+    """Ray accepted the request and has not finished it."""
 
 
 class NoResponse(DashboardError):  # noqa: N818
@@ -36,7 +36,7 @@ class Unreachable(NoResponse):
 
 
 class UnusableResponse(DashboardError):  # noqa: N818
-    """A response that says nothing about the request."""
+    """A response that does not answer the request."""
 
 
 class Redirected(UnusableResponse):
@@ -52,4 +52,4 @@ class NotAuthorized(UnusableResponse):
 
 
 class RefusedByRay(DashboardError):  # noqa: N818
-    """Ray refused the request for what it is."""
+    """Ray refused the request, and would refuse it again."""

@@ -11,16 +11,16 @@ from controller.ray.api.ports import DASHBOARD_PORT
 class Head:
     """The dashboard of one head incarnation.
 
-    A head that was replaced, or restarted in place, is another `Head`: what is known of the former
-    one says nothing about it.
+    A head that was replaced, or restarted in place, is another `Head`: nothing known of the former
+    one applies to it.
 
     Attributes:
-        cluster_uid: of the RayCluster.
-        pod_uid: of its head pod.
-        restarts: of the Ray container in that pod.
-        namespace: of the cluster.
+        cluster_uid: uid of the RayCluster.
+        pod_uid: uid of its head pod.
+        restarts: restarts of the Ray container in that pod.
+        namespace: namespace of the cluster.
         service: name of the head service.
-        port: of the dashboard at that service.
+        port: port of the dashboard at that service.
         token_secret: name of the Secret with the token; empty if the cluster needs none.
     """
 
@@ -33,15 +33,15 @@ class Head:
     token_secret: str = ""
 
     def __str__(self) -> str:
-        """For messages: `namespace/service:port`."""
+        """Return a text for messages: `namespace/service:port`."""
         return f"{self.namespace}/{self.service}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeProxy(Head):
-    """The Serve proxy on a head pod, asked at the pod itself and never with the token.
+    """The Serve proxy on a head pod, addressed at the pod itself and never given the token.
 
-    It has an actor of its own, so that a proxy that does not answer delays nothing else.
+    It has an actor of its own, so that an unresponsive proxy delays nothing else.
 
     Attributes:
         pod: name of the pod.
@@ -52,5 +52,5 @@ class ServeProxy(Head):
     address: str
 
     def __str__(self) -> str:
-        """For messages: `namespace/pod:port`."""
+        """Return a text for messages: `namespace/pod:port`."""
         return f"{self.namespace}/{self.pod}:{self.port}"

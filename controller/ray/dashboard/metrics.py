@@ -1,4 +1,4 @@
-"""The numbers that the actors give."""
+"""The interface for metrics of the actors."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DashboardStatistics:
-    """The actors as they are now.
+    """The present numbers of the actors.
 
     Attributes:
         actors: head incarnations with a subscriber or an open command.
-        failing: those of them that have not answered for a while.
+        failing: actors whose head has not answered for a while.
         probes: probes with a subscriber.
         commands: open commands.
         waiting: actors that wait for a slot.
-        in_flight: requests under way, by how the last request to the head went.
+        in_flight: requests in flight, by the result of the head's previous request.
     """
 
     actors: int
@@ -34,14 +34,14 @@ class RequestMetrics(Protocol):
     """Records every request and every command."""
 
     def record_request(self, request: str, result: str, seconds: float) -> None:
-        """A request (`job`, `serve`, `nodes`, `submit` ...) ended with this result.
+        """Record the result of a request (`job`, `serve`, `nodes`, `submit` ...).
 
         Results: `answered`, `unfinished`, `refused`, `unusable`, `no_answer`, `not_sent`.
         """
         ...
 
     def record_command(self, command: str, outcome: str) -> None:
-        """A command ended: `done`, `refused` or `expired`."""
+        """Record the end of a command: `done`, `refused` or `expired`."""
         ...
 
 

@@ -24,7 +24,7 @@ class DashboardMetrics:
     """Counts requests and commands: implements `RequestMetrics`.
 
     Args:
-        registry: where to register.
+        registry: registry of the metrics.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -43,19 +43,19 @@ class DashboardMetrics:
         )
 
     def record_request(self, request: str, result: str, seconds: float) -> None:
-        """A request ended."""
+        """Implement `RequestMetrics.record_request`."""
         self._seconds.labels(request, result).observe(seconds)
 
     def record_command(self, command: str, outcome: str) -> None:
-        """A command ended."""
+        """Implement `RequestMetrics.record_command`."""
         self._commands.labels(command, outcome).inc()
 
 
 class DashboardCollector(StateCollector["DashboardStatistics"]):
-    """The statistics of the actors."""
+    """Collects the statistics of the actors."""
 
     def metrics(self, current: DashboardStatistics, /) -> Iterable[Metric]:
-        """All of them."""
+        """Yield all metrics."""
         for name, text, value in (
             ("actors", "Heads whose dashboards are probed or have open commands", current.actors),
             ("failing", "Dashboards that have not answered for a while", current.failing),

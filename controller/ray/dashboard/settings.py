@@ -12,18 +12,19 @@ class DashboardSettings:
     """Settings of all actors. Times are in seconds.
 
     Attributes:
-        interval: between two requests of a probe whose value changes.
-        longest_interval: the same when it has not changed for a long time.
-        idle_divisor: an interval is the time without a change divided by this, within these two.
-        backoff: after failed requests.
-        connect_timeout: for reading the token of a head.
-        first_request_timeout: for the first request to a head. It is short, so that many new heads
-            that do not answer hold their slots only briefly.
-        failure_threshold: failed requests in a row that are reported.
-        not_found_threshold: responses in a row that a job is unknown before that is believed.
-        confirmation_interval: until a probe is sent again to confirm such a response.
-        rate: requests a second, of all actors together.
-        burst: requests that may be ahead of that rate.
+        interval: seconds between two requests of a probe whose value changes.
+        longest_interval: the same for a value that has not changed for a long time.
+        idle_divisor: the interval is the time without a change divided by this, within the two
+            limits.
+        backoff: back-off after failed requests.
+        connect_timeout: limit for reading the token of a head.
+        first_request_timeout: limit for the first request to a head. It is short, so that many new,
+            unresponsive heads hold their slots only briefly.
+        failure_threshold: consecutive failed requests before a failure is reported.
+        not_found_threshold: consecutive responses that a job is unknown before they count.
+        confirmation_interval: seconds until a probe is repeated to confirm such a response.
+        rate: requests a second of all actors together.
+        burst: requests that may exceed that rate.
     """
 
     interval: float = 3.0
@@ -39,5 +40,5 @@ class DashboardSettings:
     burst: int = 250
 
     def pause(self, interval: float, quiet: float) -> float:
-        """Seconds until the next request of a probe that has not changed for `quiet` seconds."""
+        """Return the seconds until the next request of a probe unchanged for `quiet` seconds."""
         return min(max(interval, quiet / self.idle_divisor), max(interval, self.longest_interval))

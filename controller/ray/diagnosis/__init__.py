@@ -1,1 +1,1 @@
-"""Finds why an object is not ready, from its pods, their containers and failed writes."""
+"""Finds out why an object is not ready, from its pods, their containers and failed writes."""

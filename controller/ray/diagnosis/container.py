@@ -31,7 +31,7 @@ _OBJECT_MISSING: Final = re.compile(r'\b(secret|configmap) "([^"]+)" not found',
 
 
 def not_started(diagnosis: PodDiagnosis) -> Finding | None:
-    """Finds the first container that cannot be started."""
+    """Find the first container that cannot be started."""
     for title, container in diagnosis.containers:
         waiting = container.state.waiting
         reason = _CANNOT_START.get(waiting.reason) if waiting is not None else None
@@ -58,7 +58,7 @@ def _remedy(diagnosis: PodDiagnosis, container: str, said: str, reason: Reason) 
 
 
 def crashing(diagnosis: PodDiagnosis) -> Finding | None:
-    """Finds a container that crashes repeatedly, also while it runs between two crashes."""
+    """Find a container that crashes repeatedly, even while it runs between two crashes."""
     for title, container in diagnosis.containers:
         end = container.last_state.terminated or container.state.terminated
         if end is None or container.ready or (not end.exit_code and not container.restart_count):
@@ -77,7 +77,7 @@ def crashing(diagnosis: PodDiagnosis) -> Finding | None:
 def out_of_memory(
     diagnosis: PodDiagnosis, title: str, name: str, end: ContainerStateTerminated
 ) -> Finding:
-    """The finding for a container that ran out of memory."""
+    """Return the finding for a container that ran out of memory."""
     spec = diagnosis.pod.spec
     limits = next((c.resources.limits for c in spec.all_containers if c.name == name), None)
     limit = (limits or {}).get("memory")
@@ -90,7 +90,7 @@ def out_of_memory(
 
 
 def ending(end: ContainerStateTerminated | None) -> str:
-    """The predicate of a container's end: `ended with exit code 1 (Error) at ...`."""
+    """Return the predicate of a container's end: `ended with exit code 1 (Error) at ...`."""
     if end is None:
         return "ended"
     at = f" at {end.finished_at}" if end.finished_at else ""

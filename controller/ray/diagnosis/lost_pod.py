@@ -1,7 +1,7 @@
-"""Diagnoses pods that are lost again and again, so that their replacements wait.
+"""Diagnoses pods that are lost again and again, so that their replacements are delayed.
 
-Kubernetes says who evicted a pod in its condition `DisruptionTarget`. Of a plain deletion nothing
-is left but the API server's audit log.
+The condition `DisruptionTarget` of a pod names what evicted it. A plain deletion leaves no trace
+but the API server's audit log.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _DELETED: Final = (
 
 
 def lost_pod_cause(pod: Pod, rounds: int, next_try: datetime, now: datetime) -> Cause:
-    """The cause for a head or a group that has lost pods `rounds` times in a row.
+    """Return the cause for a head or a group that has lost pods `rounds` times in a row.
 
     Args:
-        pod: the one that was lost last, as it was then.
-        rounds: how often; more than once.
-        next_try: when the lost pods are replaced.
+        pod: the last lost pod, in its last observed state.
+        rounds: number of losses, more than one.
+        next_try: time at which the lost pods are replaced.
         now: the time.
     """
     outlook = (

@@ -32,16 +32,16 @@ TERMINATION_MARGIN: Final = timedelta(seconds=30)
 """Time after its grace period in which a pod should disappear."""
 
 HEAD: Final = "head"
-"""The component of a cluster that is its head."""
+"""The name of the head as a component of its cluster."""
 
 ITS_REPLACEMENT: Final = "; it is replaced"
-"""The end of what is said of a pod that has ended."""
+"""The end of the message about a pod that has ended."""
 
 _CLAIM_MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
 def diagnose_pod(pod: Pod, now: datetime, *, head_ready: bool) -> Cause | None:
-    """The diagnosis of a pod that is not ready; None if it is ready, or terminating in time."""
+    """Return the cause of a pod that is not ready; None if ready, or terminating in time."""
     if pod.metadata.terminating:
         finding = _stuck(pod, now)
     elif is_ready(pod):
@@ -73,12 +73,12 @@ def _as_cause(pod: Pod, finding: Finding) -> Cause:
 
 
 def component_of_pod(pod: Pod) -> str:
-    """The component of the cluster that the pod belongs to: `head`, `group small`."""
+    """Return the component of the cluster to which the pod belongs: `head`, `group small`."""
     return HEAD if is_head(pod) else f"group {group_of(pod)}"
 
 
 def termination_deadline(pod: Pod) -> datetime | None:
-    """The time at which a terminating pod should be gone; None if it is not terminating.
+    """Return the time at which a terminating pod should be gone; None for any other.
 
     The margin also counts from the end of its containers, which a kubelet may report late.
     """
@@ -139,7 +139,7 @@ def _on_lost_node(diagnosis: PodDiagnosis) -> Finding | None:
 
 
 def _lost(pod: Pod, how: str) -> Finding:
-    """A lost node is one cause for all of its pods, so the component is the node."""
+    """Diagnose a lost node: one cause for all of its pods, so the component is the node."""
     ready, node = condition(pod, "Ready"), pod.spec.node_name
     message = (
         f"{how} on node {node}, which no longer reports (NodeLost); "

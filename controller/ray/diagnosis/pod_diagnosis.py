@@ -21,12 +21,12 @@ SLOW_AFTER: Final = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of a check.
+    """The result of a check.
 
     Attributes:
-        reason: which kind of cause.
+        reason: kind of the cause.
         message: a predicate of the pod, with the remedy.
-        since: when it began, None if unknown.
+        since: time when it began, None if unknown.
         component: the component that it concerns, empty if it is the pod's own.
     """
 
@@ -60,7 +60,7 @@ class PodDiagnosis:
             yield f"container {container.name}", container
 
     def since(self, kind: str) -> datetime | None:
-        """The time when that condition of the pod last changed; None if unknown."""
+        """Return the time when that condition of the pod last changed; None if unknown."""
         found = condition(self.pod, kind)
         return time_of(found.last_transition_time if found else None)
 

@@ -27,10 +27,10 @@ class Reason:
     """A kind of cause.
 
     Attributes:
-        name: CamelCase, of the condition `Ready`.
+        name: reason of the condition `Ready`, in CamelCase.
         severity: whether waiting helps.
         meaning: one sentence for the manual.
-        remedy: what to do, one sentence for the manual.
+        remedy: the user's next step, one sentence for the manual.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Cause:
         component: the component of the cluster: `head`, `group small`, `Service a-head-svc`.
         detail: the problem and its remedy, without the component.
         blocks_head: whether it prevents a head.
-        since: when it began, None if unknown.
+        since: time when it began, None if unknown.
         age: orders causes of the same urgency; the smallest comes first, so that the first cause
             is stable.
         event: KubeRay's reason of its event, if that is not the reason's name.
@@ -76,7 +76,7 @@ class Cause:
 
 
 def component_of(message: str) -> str:
-    """The component that a stored message concerns."""
+    """Return the component that a stored message concerns."""
     return message.partition(": ")[0]
 
 

@@ -73,12 +73,12 @@ _SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+
 
 
 def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBERAY_NOUNS) -> Cause:
-    """The cause of a failed write.
+    """Return the cause that a failed write shows.
 
     Args:
         failure: the write and the server's response.
         has_head: whether there is a head; if not, every child that pods depend on blocks it.
-        nouns: of the kind that planned the write, for the reason of the event.
+        nouns: nouns of the kind that planned the write, for the reason of the event.
     """
     target = failure.write.target
     component = component_of_target(target)
@@ -104,18 +104,18 @@ def names_a_webhook(failure: Failure) -> bool:
 
 
 def failure_reason(write: Write) -> str:
-    """KubeRay's reason of a failed pod write: `FailedCreateWorkerPod`."""
+    """Return KubeRay's reason of a failed pod write: `FailedCreateWorkerPod`."""
     return f"Failed{verb_of(write).capitalize()}{_noun(write.target, KUBERAY_NOUNS)}"
 
 
 def failure_message(failure: Failure) -> str:
-    """The failed write and the server's message, the same for every pod of a group."""
+    """Describe the failed write with the server's message, equally for every pod of a group."""
     what = f"{component_of_target(failure.write.target)}: {_what_failed(failure.write)}"
     return f"{what}: {failure.reason}: {_stable(failure)}"
 
 
 def component_of_target(target: Target) -> str:
-    """The component that a write concerns: `head`, `group small`, `Service x`."""
+    """Return the component that a write concerns: `head`, `group small`, `Service x`."""
     if target.scope == HEAD_SCOPE:
         return HEAD
     if target.scope.startswith(worker_scope("")):
@@ -159,7 +159,7 @@ def _grant(failure: Failure) -> str:
 
 
 def _stable(failure: Failure) -> str:
-    """The server's message without the name of a pod, which changes with every attempt."""
+    """Return the server's message without a pod's name, which changes with every attempt."""
     target = failure.write.target
     if target.resource is not PODS or not isinstance(failure.write, Create):
         return failure.message
@@ -167,7 +167,7 @@ def _stable(failure: Failure) -> str:
 
 
 def _event_reason(write: Write, nouns: EventNouns) -> str:
-    """KubeRay's reason of the event: `FailedToCreateWorkerPod`."""
+    """Return KubeRay's reason of the event: `FailedToCreateWorkerPod`."""
     return f"FailedTo{verb_of(write).capitalize()}{_noun(write.target, nouns)}"
 
 

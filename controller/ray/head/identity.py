@@ -20,12 +20,12 @@ _FIXED_LABELS = (labels.CLUSTER, labels.NODE_TYPE, labels.GROUP)
 
 
 def worker_scope(group: str) -> str:
-    """The scope of a worker group's pods."""
+    """Return the scope of a worker group's pods, for expectations."""
     return f"{_WORKERS}{group}"
 
 
 def is_of_pods(scope: str) -> bool:
-    """Return whether pods are created in this scope."""
+    """Return whether this is a scope of pods."""
     return scope == HEAD_SCOPE or scope.startswith(_WORKERS)
 
 
@@ -34,14 +34,14 @@ class Identity:
     """Names and addresses of one cluster's objects.
 
     Attributes:
-        name: of the RayCluster.
-        namespace: of the RayCluster and all of its objects.
-        uid: of the RayCluster.
+        name: name of the RayCluster.
+        namespace: namespace of the RayCluster and of all its objects.
+        uid: uid of the RayCluster.
         origin: kind that created it: `RayJob`, `RayService`, or `RayCluster` if a user did.
         owner: the controller owner reference of its objects, plain data.
         head_service: name of the service in front of the head.
         head_fqdn: DNS name of that service.
-        gcs_port: port of the head's GCS.
+        gcs_port: port of the GCS on the head.
         service_account: service account of the head pod, for the autoscaler.
     """
 
@@ -57,7 +57,7 @@ class Identity:
 
     @classmethod
     def of(cls, cluster: RayCluster, spec: ClusterSpec, *, domain: str) -> Identity:
-        """The identity that follows from the object; `domain` is the DNS domain."""
+        """Return the identity that follows from the object; `domain` is the DNS domain."""
         meta, head = cluster.metadata, spec.head_group_spec
         custom_service = (head.head_service or {}).get("metadata", {}).get("name")
         service = custom_service or f"{meta.name}-head-svc"
@@ -81,7 +81,7 @@ class Identity:
         return f"{self.head_fqdn}:{self.gcs_port}"
 
     def pod_labels(self, node_type: str, group: str) -> dict[str, str]:
-        """The labels of a Ray pod without those of its template."""
+        """Return the labels of a Ray pod without those of its template."""
         return {
             labels.CLUSTER: self.name,
             labels.NODE_TYPE: node_type,
@@ -95,7 +95,7 @@ class Identity:
     def labels_of(
         self, node_type: str, group_name: str, group: HeadGroup | WorkerGroup
     ) -> dict[str, str]:
-        """The labels with those of template and group, which cannot override the selected ones."""
+        """Return the labels with those of template and group, which override no selected one."""
         defaults = self.pod_labels(node_type, group_name)
         given: dict[str, str] = group.template.get("metadata", {}).get("labels", {})
         merged = defaults | given | (group.labels or {})

@@ -39,7 +39,7 @@ class HeadIncarnation:
 
     Attributes:
         pod: its pod.
-        dashboard: address of its dashboard, as one incarnation.
+        dashboard: its dashboard, as that of this incarnation.
         address: `host:port` of the dashboard inside the cluster: `status.dashboardURL`.
         terminating: whether it is being deleted, or its node is lost.
     """
@@ -56,7 +56,7 @@ class HeadIncarnation:
 
 
 def read_cluster_spec(cluster: RayCluster) -> ClusterSpec | None:
-    """The specification of a cluster; None if it is malformed, so that no pods exist."""
+    """Return the specification; None if it is malformed, so that no pods exist."""
     try:
         spec = parse_spec(cluster)
     except ValueError:
@@ -70,7 +70,7 @@ def read_cluster_spec(cluster: RayCluster) -> ClusterSpec | None:
 def find_head(
     cluster: RayCluster, spec: ClusterSpec, reads: CacheReader, *, domain: str
 ) -> HeadIncarnation | None:
-    """The live head of a cluster, if it has one; `domain` is the DNS domain."""
+    """Return the live head of a cluster, None if there is none; `domain` is the DNS domain."""
     meta = cluster.metadata
     pods = (
         pod
@@ -100,7 +100,7 @@ def find_head(
 
 
 def _live(pods: Iterable[Pod]) -> Pod | None:
-    """The newest head that has not ended; a terminating one only if there is no other."""
+    """Return the newest head that has not ended; a terminating one only if there is no other."""
     live = [pod for pod in pods if pod.status.phase not in _OVER and not _has_ended(pod)]
     return max(
         live,
@@ -114,7 +114,7 @@ def _live(pods: Iterable[Pod]) -> Pod | None:
 
 
 def _has_ended(pod: Pod) -> bool:
-    """Return whether the Ray container has ended and is not restarted yet."""
+    """Return whether the Ray container has ended and has not been restarted yet."""
     status = _ray_container(pod)
     if status is None:
         return False
@@ -128,7 +128,7 @@ def _restarts(pod: Pod) -> int:
 
 
 def _ray_container(pod: Pod) -> ContainerStatus | None:
-    """The status of the Ray container, which is always the first."""
+    """Return the status of the Ray container, which is always the first."""
     name = pod.spec.containers[0].name if pod.spec.containers else ""
     for status in pod.status.container_statuses:
         if status.name == name:

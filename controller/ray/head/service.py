@@ -39,7 +39,7 @@ def head_service(
     *,
     cluster_ip: bool,
 ) -> Body:
-    """The head service: generated, or the user's own with selector and ports completed.
+    """Return the head service: generated, or the user's own with selector and ports completed.
 
     Args:
         spec: the cluster's specification.
@@ -67,7 +67,7 @@ def head_service(
 
 
 def head_ports(spec: ClusterSpec) -> dict[str, int]:
-    """The head's ports by name: those of its Ray container, or Ray's defaults."""
+    """Return the head's ports by name: those of its Ray container, or Ray's defaults."""
     declared: dict[str, int] = {
         port.get("name") or f"{port['containerPort']}-port": port["containerPort"]
         for port in spec.head_group_spec.template["spec"]["containers"][0].get("ports", ())
@@ -78,7 +78,7 @@ def head_ports(spec: ClusterSpec) -> dict[str, int]:
 
 
 def serve_ports(spec: ClusterSpec) -> dict[str, int]:
-    """The head's ports for Ray Serve."""
+    """Return the head's ports for Ray Serve."""
     return {
         name: number
         for name, number in head_ports(spec).items()
@@ -104,7 +104,7 @@ def _head_metadata(spec: ClusterSpec, identity: Identity, head_labels: Mapping[s
 
 
 def _completed(own: list[Body], ports: list[Body]) -> list[Body]:
-    """The user's ports, and each generated port whose name and number are free."""
+    """Return the user's ports, and each generated port whose name and number are free."""
     result = [{**port, "name": port.get("name") or f"{port['port']}-port"} for port in own]
     names = {port["name"] for port in result}
     numbers = {port["port"] for port in result if port.get("protocol", "TCP") == "TCP"}

@@ -26,7 +26,7 @@ _EXCLUSIVE_FIELDS: Final = ("clusterIP", "clusterIPs", "loadBalancerIP", "health
 
 
 def stable_head_service_name(owner: ObjectMeta) -> str:
-    """Name of the stable service for the head."""
+    """Return the name of the stable service for the head."""
     return f"{owner.name}-head-svc"
 
 
@@ -39,10 +39,10 @@ def stable_head_service(
     domain: str,
     cluster_ip: bool,
 ) -> Body:
-    """The service, leading to the head of `cluster`.
+    """Return the service that leads to the head of `cluster`.
 
     Args:
-        kind: of the owner, RayJob or RayService.
+        kind: kind of the owner, RayJob or RayService.
         owner: metadata of the owner.
         cluster: the cluster that the owner uses now.
         spec: the specification of `cluster`.
@@ -65,7 +65,7 @@ def stable_head_service(
 def stable_service_metadata(
     kind: Resource[Any], owner: ObjectMeta, name: str, own_labels: dict[str, str]
 ) -> Body:
-    """Metadata of a service that belongs to a RayJob or RayService rather than to a cluster."""
+    """Return the metadata of a service of a RayJob or RayService, not of a cluster."""
     origin = {labels.ORIGIN_NAME: owner.name, labels.ORIGIN_KIND: kind.kind}
     return {
         "name": name,
@@ -76,7 +76,7 @@ def stable_service_metadata(
 
 
 def _without_exclusive_fields(service_spec: Body) -> Body:
-    """The specification without fields that only one service can have."""
+    """Return the specification without fields that only one service can have."""
     kept = copy.deepcopy(service_spec)
     headless = kept.get("clusterIP") == "None"
     for name in _EXCLUSIVE_FIELDS:

@@ -22,13 +22,13 @@ HEAD_INDEX: Final = "head"
 
 
 def head_keys(pod: Pod) -> Sequence[str]:
-    """Index function of `HEAD_INDEX`; also the RayCluster that an event of the pod enqueues."""
+    """Index by `HEAD_INDEX`; yield the RayCluster that an event of the pod enqueues."""
     cluster = (pod.metadata.labels or {}).get(labels.CLUSTER)
     return (f"{pod.metadata.namespace}/{cluster}",) if cluster and is_head(pod) else ()
 
 
 def named_cluster(obj: KubeObject) -> Sequence[str]:
-    """The RayCluster that a label names; it may wait until another owner's object is gone."""
+    """Return the RayCluster that a label names; it may wait until another object is gone."""
     meta = obj.metadata
     cluster = (meta.labels or {}).get(labels.CLUSTER)
     return (f"{meta.namespace}/{cluster}",) if cluster else ()

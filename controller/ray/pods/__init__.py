@@ -1,1 +1,1 @@
-"""Head and worker pods as they are made: templates, start command, environment, probes."""
+"""Builds head and worker pods: templates, start command, environment, probes."""

@@ -25,7 +25,7 @@ _COMMAND: Final = (
 
 
 def sidecar(identity: Identity, spec: ClusterSpec, ray: Body) -> Body:
-    """The autoscaler container; `ray` is the head's Ray container."""
+    """Return the autoscaler container; `ray` is the head's Ray container."""
     container: Body = {
         "name": "autoscaler",
         "image": ray.get("image", ""),

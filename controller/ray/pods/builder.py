@@ -70,14 +70,14 @@ class PodBuilder:
         self._hashes: dict[str, str] = {}
 
     def head(self, name: str) -> Body:
-        """The head pod under this name."""
+        """Return the head pod of this name."""
         template = self._templates.get(labels.HEAD_GROUP)
         if template is None:
             template = self._templates[labels.HEAD_GROUP] = self._build_head()
         return _named(template, name, {})
 
     def worker(self, group: WorkerGroup, name: str, position: ReplicaPosition | None) -> Body:
-        """A worker pod of the group under this name, with the labels of its position, if any."""
+        """Return a worker pod of this name, with the labels of its position if it has one."""
         key = f"worker/{group.group_name}"
         template = self._templates.get(key)
         if template is None:
@@ -92,21 +92,21 @@ class PodBuilder:
         return self._hash(labels.HEAD_GROUP, self._raw_spec.get("headGroupSpec") or {})
 
     def worker_hash(self, group: WorkerGroup) -> str:
-        """Hash of a new worker of this group."""
+        """Return the hash of a new worker of this group."""
         for raw in self._raw_spec.get("workerGroupSpecs") or ():
             if raw.get("groupName") == group.group_name:
                 return self._hash(f"worker/{group.group_name}", raw)
         raise KeyError(group.group_name)
 
     def hashes(self) -> dict[str, str]:
-        """The hash of new pods by group; the head's name is empty."""
+        """Return the hash of new pods by group; the head's name is empty."""
         workers = {
             each.group_name: self.worker_hash(each) for each in self._spec.worker_group_specs
         }
         return {"": self.head_hash, **workers}
 
     def head_labels(self) -> dict[str, str]:
-        """The labels of the head pod, for the selector of the head service."""
+        """Return the labels of the head pod, for the selector of the head service."""
         return self._labels("head", labels.HEAD_GROUP, self._spec.head_group_spec)
 
     def _hash(self, key: str, raw: dict[str, Any]) -> str:
@@ -135,7 +135,7 @@ class PodBuilder:
         return self._finished(draft, self._settings.worker_sidecars)
 
     def _draft(self, role: Role, group_name: str, group: HeadGroup | WorkerGroup) -> PodDraft:
-        """The user's template as a pod, with the parameters of `ray start`."""
+        """Return the user's template as a pod, with the parameters of `ray start`."""
         template = group.template
         metadata: Body = template.get("metadata", {})
         body: Body = {

@@ -44,7 +44,7 @@ _MEANINGFUL_WHEN_EMPTY: Final = frozenset({
     "authOptions", "gcsFaultToleranceOptions", "labelSelector", "namespaceSelector",
     "networkPolicy", "podSelector", "redisPassword", "redisUsername", "storageClassName",
 })  # fmt: skip
-"""Fields whose empty value differs from an absent one: an empty selector selects everything."""
+"""Fields whose empty value has a meaning: an empty selector selects everything."""
 
 _MAPS: Final = frozenset({
     "annotations", "labels", "matchLabels", "nodeSelector", "options", "rayStartParams",
@@ -57,7 +57,7 @@ _AMOUNT: Final = frozenset({"divisor", "size", "sizeLimit"})
 
 
 def canonical(value: Any, around: str = "") -> Any:
-    """The data without meaningless values; `around` is the name of the enclosing field."""
+    """Return data without meaningless values; `around` is the name of the enclosing field."""
     if isinstance(value, dict):
         return _mapping(cast("dict[str, Any]", value), around)
     if isinstance(value, list):
@@ -88,7 +88,7 @@ def _is_meaningless(around: str, name: str, value: Any) -> bool:
 
 
 def _amount(value: Any) -> Any:
-    """A quantity in nano-units; any other value unchanged."""
+    """Return a quantity in nano-units; any other value unchanged."""
     try:
         return f"{parse_quantity(value).nanos}n"
     except (InvalidQuantity, TypeError):

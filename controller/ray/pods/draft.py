@@ -19,7 +19,7 @@ class PodDraft:
     Attributes:
         role: head or worker.
         body: the pod; it shares no data with other objects.
-        parameters: of `ray start`.
+        parameters: parameters of `ray start`.
         env: variables of the Ray container, written to the body at the end.
     """
 

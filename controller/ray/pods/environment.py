@@ -47,7 +47,7 @@ class Environment:
             self.append_entry(entry)
 
     def as_list(self) -> list[dict[str, Any]]:
-        """The entries in order."""
+        """Return the entries in order."""
         return self._entries
 
 
@@ -66,7 +66,7 @@ def add_ray_environment(
         env: changed in place.
         role: head or worker.
         start: the rendered `ray start` command.
-        identity: of the cluster.
+        identity: identity of the cluster.
         version: value of `ray.io/kuberay-version`.
     """
     port, origin = identity.gcs_port, identity.origin
@@ -92,11 +92,11 @@ def add_ray_environment(
 
 
 def add_fleet_environment(env: Environment, annotations: Mapping[str, str]) -> None:
-    """Add which copy of a RayClusterFleet the cluster is, and how many there are.
+    """Add the index of the cluster in its RayClusterFleet, and the number of copies.
 
     Args:
         env: changed in place; the user's entries win.
-        annotations: of the RayCluster; a cluster without them gets no variables.
+        annotations: annotations of the RayCluster; without them no variables are added.
     """
     for name, annotation in _FLEET_VARIABLES.items():
         if annotation in annotations:

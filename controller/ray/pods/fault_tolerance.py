@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 STORAGE_VOLUME: Final = "gcs-storage"
 STORAGE_PATH: Final = "/data/gcs"
 WORKER_RECONNECT_SECONDS: Final = 600
-"""The time that a worker waits for a new head; Ray's default of one minute is too short."""
+"""Time for which a worker waits for a new head; Ray's default of a minute is too short."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisStorage:
-    """State in the user's Redis.
+    """The GCS state in the user's Redis.
 
     Attributes:
         namespace: prefix of the keys of this cluster.
@@ -38,7 +38,7 @@ class RedisStorage:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedStorage:
-    """State in a volume of the head.
+    """The GCS state in a volume of the head.
 
     Attributes:
         claim: name of the PersistentVolumeClaim.
@@ -53,7 +53,7 @@ StateStorage: TypeAlias = RedisStorage | EmbeddedStorage
 
 
 def state_storage(cluster: RayCluster, spec: ClusterSpec) -> StateStorage | None:
-    """The storage of the GCS state; None if the GCS is not fault tolerant."""
+    """Return the storage of the GCS state; None if the GCS is not fault tolerant."""
     annotations = cluster.metadata.annotations or {}
     options = spec.gcs_fault_tolerance_options
     if options is None:

@@ -12,9 +12,9 @@ class ReplicaPosition:
     """A worker's position, which labels of the pod show to Ray and to users.
 
     Attributes:
-        index: of the replica in its group, from 0.
+        index: index of the replica in its group, from 0.
         replica_name: name of the replica, if one replica has several hosts; else empty.
-        host_index: of the pod in its replica, from 0.
+        host_index: index of the pod in its replica, from 0.
     """
 
     index: int
@@ -22,7 +22,7 @@ class ReplicaPosition:
     host_index: int = 0
 
     def labels(self) -> dict[str, str]:
-        """The labels of a pod in this position."""
+        """Return the labels of a pod in this position."""
         replica = {labels.REPLICA_INDEX: str(self.index)}
         if not self.replica_name:
             return replica

@@ -38,7 +38,7 @@ def start_parameters(
     container: Mapping[str, Any],
     head_address: str,
 ) -> Parameters:
-    """All parameters of `ray start`: the user's, then the generated ones.
+    """Return all parameters of `ray start`: the user's, then the generated ones.
 
     Args:
         role: head or worker.
@@ -64,7 +64,7 @@ def start_parameters(
 
 
 def render_start_command(role: Role, parameters: Mapping[str, str]) -> str:
-    """`ray start ...` in KubeRay's layout: each flag has a space before and after it."""
+    """Return `ray start ...` in KubeRay's layout: a space before and after each flag."""
     begin = "ray start --head " if role == "head" else "ray start "
     return begin + "".join(_flag(key, parameters[key]) for key in sorted(parameters))
 
@@ -72,7 +72,7 @@ def render_start_command(role: Role, parameters: Mapping[str, str]) -> str:
 def container_command(
     container: Mapping[str, Any], start: str, *, login_shell: bool
 ) -> tuple[list[str], list[str]] | None:
-    """Command and args that run the user's command, if any, and then `start`.
+    """Return command and args that run the user's command, if any, and then `start`.
 
     None if the user's command contains `ray start`; it is not changed then.
     """
@@ -85,12 +85,12 @@ def container_command(
 
 
 def shell(*, login: bool) -> list[str]:
-    """The command of a container whose only argument is a shell script."""
+    """Return the command of a container whose only argument is a shell script."""
     return ["/bin/bash", "-cl" if login else "-c", "--"]
 
 
 def port_of(parameters: Mapping[str, str], key: str, default: int) -> int:
-    """A port from the start parameters; a value that is not an integer is ignored."""
+    """Return a port from the start parameters, ignoring a value that is not an integer."""
     given = parameters.get(key, "")
     return int(given) if _INTEGER.fullmatch(given) else default
 
@@ -154,7 +154,7 @@ def _fill_accelerators(parameters: Parameters, limits: Mapping[str, Quantity]) -
 
 
 def _custom_resources(text: str | None) -> dict[str, float] | None:
-    """The `resources` parameter as numbers; None if it is malformed and must not be changed."""
+    """Return the `resources` parameter as numbers; None if it is malformed and must stay."""
     if text is None:
         return {}
     try:
@@ -179,5 +179,5 @@ def _quoted(resources: Mapping[str, float]) -> str:
 
 
 def quantities(resources: Mapping[str, Any]) -> dict[str, Quantity]:
-    """A container's `limits` or `requests` as numbers."""
+    """Return a container's `limits` or `requests` as numbers."""
     return {key: parse_quantity(value) for key, value in resources.items()}

@@ -22,17 +22,17 @@ ALGORITHM: Final = "1"
 """Version of the canonical form; a pod with a hash of another version is not outdated."""
 
 UNKNOWN: Final = f"{ALGORITHM}-unknown"
-"""In place of a hash: the pod was made from another template than the present one."""
+"""Value in place of a hash: the pod's template differs from the present one."""
 
 _SCHEDULING: Final = ("tolerations", "schedulingGates")
 TEMPLATE_FIELDS: Final = ("template", "rayStartParams", "resources", "labels")
 """Fields of a group from which its pods are created."""
 SCALING_FIELDS: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend")
-"""Fields of a worker group that change how many pods it has, not what they are."""
+"""Fields of a worker group that change the number of its pods, not the pods."""
 
 
 def digest(value: Any) -> str:
-    """Hash of plain data: `<algorithm>-<32 characters>`."""
+    """Return a hash of plain data: `<algorithm>-<32 characters>`."""
     encoded = msgspec.json.encode(canonical(value), order="sorted")
     raw = hashlib.blake2b(encoded, digest_size=20).digest()
     return f"{ALGORITHM}-{base64.b32hexencode(raw).decode()}"
@@ -49,12 +49,12 @@ def is_outdated(stamped: str | None, wanted: str) -> bool:
 
 
 def template_digest(group: dict[str, Any]) -> str:
-    """Hash of the fields of a group, as in the manifest, from which its pods are created."""
+    """Return the hash of the fields of a group from which its pods are created, as written."""
     return digest({key: group.get(key) for key in TEMPLATE_FIELDS})
 
 
 def recreate_digest(spec: dict[str, Any]) -> str:
-    """Hash of the specification without the fields that may change without new pods."""
+    """Return the hash of a specification, without the fields that may change without new pods."""
     relevant = {key: value for key, value in spec.items() if key != "upgradeStrategy"}
     relevant["headGroupSpec"] = without_scheduling(spec.get("headGroupSpec") or {})
     groups: list[dict[str, Any]] = spec.get("workerGroupSpecs") or []
@@ -70,7 +70,7 @@ def recreate_digest(spec: dict[str, Any]) -> str:
 
 
 def without_scheduling(group: Mapping[str, Any]) -> dict[str, Any]:
-    """The group without fields of its pods that KubeRay lets change in a running cluster."""
+    """Return the group without the pod fields that KubeRay lets change in a running cluster."""
     template = mapping(group.get("template"))
     pod_spec = mapping(template.get("spec"))
     pod = {key: value for key, value in pod_spec.items() if key not in _SCHEDULING}

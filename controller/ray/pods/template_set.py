@@ -1,4 +1,4 @@
-"""The templates of all pods of a cluster: what an upgrade changes, and an undo brings back."""
+"""The templates of all pods of a cluster, which an upgrade changes and an undo restores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORKERS: Final = "workerGroupSpecs"
 
 
 def templates_of(spec: Mapping[str, Any]) -> Spec:
-    """The part of a cluster's specification from which its pods are created."""
+    """Return the part of a cluster's specification from which its pods are created."""
     head = _template_fields(mapping(spec.get(_HEAD)))
     workers = [
         {"groupName": group["groupName"], **_template_fields(group)} for group in _groups(spec)
@@ -27,12 +27,12 @@ def templates_of(spec: Mapping[str, Any]) -> Spec:
 
 
 def template_set_digest(ray_version: str, hashes: Mapping[str, str]) -> str:
-    """Hash of all templates, from those of the groups; the head's name is empty."""
+    """Hash all templates, given the hashes of the groups; the head's name is empty."""
     return digest([ray_version, dict(hashes)])
 
 
 def with_templates(spec: Mapping[str, Any], templates: Mapping[str, Any]) -> Spec:
-    """The specification with the templates of the groups that both have."""
+    """Return the specification with the templates of the groups that both have."""
     earlier = {group["groupName"]: group for group in _groups(templates)}
     head = _replaced(mapping(spec.get(_HEAD)), mapping(templates.get(_HEAD)))
     workers = [
@@ -45,7 +45,7 @@ def with_templates(spec: Mapping[str, Any], templates: Mapping[str, Any]) -> Spe
 
 
 def groups_only_in(spec: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the worker groups that the second specification lacks."""
+    """Return the names of the worker groups that the second specification lacks."""
     known = {group["groupName"] for group in _groups(other)}
     return tuple(group["groupName"] for group in _groups(spec) if group["groupName"] not in known)
 

@@ -28,7 +28,7 @@ def add_mount(container: Body, mount: Body) -> None:
 
 
 def add_shared_memory(draft: PodDraft) -> None:
-    """Mount memory for Ray's object store at `/dev/shm`, of the size of the container's memory.
+    """Mount memory for Ray's object store at `/dev/shm`, as large as the container's memory.
 
     Does nothing if the user has set another plasma directory or mounts a volume there.
     """

@@ -1,4 +1,4 @@
-"""The init container in which a worker waits until the GCS answers."""
+"""Adds the init container in which a worker waits until the GCS answers."""
 
 from __future__ import annotations
 

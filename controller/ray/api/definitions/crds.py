@@ -40,7 +40,7 @@ _RAYCLUSTER_COLUMNS: Final = (
     _READY_REASON,
     ("upgrading", "string", _UPGRADING, 1),
 )
-"""KubeRay's columns in its order, then why the cluster is not ready, and how its update stands."""
+"""KubeRay's columns in its order, then the reason of `Ready` and the state of the update."""
 
 
 _RAYJOB_COLUMNS: Final = (
@@ -86,7 +86,7 @@ _RAYCLUSTERFLEET_COLUMNS: Final = (
 
 
 def custom_resource_definitions() -> list[Definition]:
-    """All definitions, as plain data ready to be created; those of KubeRay's kinds first."""
+    """Return all definitions as plain data ready to be created, KubeRay's kinds first."""
     return [
         raycluster_definition(),
         rayjob_definition(),
@@ -97,7 +97,7 @@ def custom_resource_definitions() -> list[Definition]:
 
 
 def raycluster_definition() -> Definition:
-    """The definition of RayCluster."""
+    """Return the definition of RayCluster."""
     schema = custom_resource(
         "RayCluster",
         "A Ray cluster: one head and groups of workers.",
@@ -109,28 +109,28 @@ def raycluster_definition() -> Definition:
 
 
 def rayjob_definition() -> Definition:
-    """The definition of RayJob."""
+    """Return the definition of RayJob."""
     description = "A job that Ray runs, on a cluster made for it or on one that is there."
     schema = custom_resource("RayJob", description, job_spec(), job_status())
     return _definition("RayJob", schema, _RAYJOB_COLUMNS, _v1alpha1("RayJob"))
 
 
 def rayservice_definition() -> Definition:
-    """The definition of RayService."""
+    """Return the definition of RayService."""
     description = "Serves applications on a Ray cluster, and replaces the cluster safely."
     schema = custom_resource("RayService", description, service_spec(), service_status())
     return _definition("RayService", schema, _RAYSERVICE_COLUMNS, _v1alpha1("RayService"))
 
 
 def raycronjob_definition() -> Definition:
-    """The definition of RayCronJob, which has no old version."""
+    """Return the definition of RayCronJob, which has no old version."""
     description = "Makes RayJobs at the times of a schedule."
     schema = custom_resource("RayCronJob", description, cron_job_spec(), cron_job_status())
     return _definition("RayCronJob", schema, _RAYCRONJOB_COLUMNS)
 
 
 def rayclusterfleet_definition() -> Definition:
-    """The definition of RayClusterFleet, which is Manta's own."""
+    """Return the definition of RayClusterFleet, which is Manta's own."""
     description = "Copies of one RayCluster, which are replaced one after the other."
     schema = custom_resource("RayClusterFleet", description, fleet_spec(), fleet_status())
     stored = _stored("v1alpha1", schema, _RAYCLUSTERFLEET_COLUMNS)
@@ -144,7 +144,7 @@ def rayclusterfleet_definition() -> Definition:
 def _definition(
     kind: str, schema: Schema, columns: Sequence[Column], *others: Definition
 ) -> Definition:
-    """A definition of `ray.io` with version `v1` and others."""
+    """Return a definition of `ray.io` with version `v1` and others."""
     return definition("ray.io", kind, _stored("v1", schema, columns), *others)
 
 
@@ -153,7 +153,7 @@ def _stored(version: str, schema: Schema, columns: Sequence[Column]) -> Definiti
 
 
 def _v1alpha1(kind: str, columns: Sequence[Column] = ()) -> Definition:
-    """The old version, which preserves every field."""
+    """Return the old version, whose schema preserves every field."""
     return {
         "name": "v1alpha1",
         "served": True,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def custom_resource(kind: str, description: str, spec: Schema, status: Schema) -> Schema:
-    """`openAPIV3Schema` of `kind`."""
+    """Return the `openAPIV3Schema` of `kind`."""
     return struct(
         description,
         {

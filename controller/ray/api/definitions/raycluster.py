@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def cluster_spec() -> Schema:
-    """`spec`; also the specification of the clusters of RayJobs and RayServices."""
+    """Return the schema of `spec`, also of the clusters of RayJobs and RayServices."""
     return struct(
         "The wanted state of the cluster.",
         {
@@ -72,7 +72,7 @@ def cluster_spec() -> Schema:
 
 
 def managed_by() -> Schema:
-    """`spec.managedBy`, shared by several kinds."""
+    """Return the schema of `spec.managedBy`, which several kinds share."""
     return {
         **string("Which controller reconciles this object; this one if not given."),
         "x-kubernetes-validations": [
@@ -87,7 +87,7 @@ def managed_by() -> Schema:
 
 
 def _upgrade_strategy() -> Schema:
-    """KubeRay's definition has only the type, without RollingUpdate."""
+    """Return the schema of `spec.upgradeStrategy`; KubeRay's lacks RollingUpdate."""
     rolling = struct(
         "Settings of type RollingUpdate.",
         {
@@ -206,7 +206,7 @@ def _gcs_fault_tolerance_options() -> Schema:
 
 
 def _group_fields(whose: str) -> dict[str, Schema]:
-    """The common fields of head and worker groups."""
+    """Return the schemas of the common fields of head and worker groups."""
     return {
         "labels": strings(f"Labels of {whose}: of the pods and of the Ray nodes in them."),
         "rayStartParams": strings("Parameters of ray start, without the leading dashes."),
@@ -312,7 +312,7 @@ def _network_policy() -> Schema:
 
 
 def _upgrade_status() -> Schema:
-    """Not in KubeRay's definition."""
+    """Return the schema of `status.upgrade`, which KubeRay's definition lacks."""
     group = struct(
         "A worker group that is being upgraded.",
         {
@@ -332,7 +332,7 @@ def _upgrade_status() -> Schema:
 
 
 def cluster_status() -> Schema:
-    """`status`; also embedded in the status of RayJobs and RayServices."""
+    """Return the schema of `status`, also embedded in that of RayJobs and RayServices."""
     return struct(
         "The observed state of the cluster.",
         {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def fleet_spec() -> Schema:
-    """`spec`."""
+    """Return the schema of `spec`."""
     metadata = struct(
         "What the RayClusters carry besides.",
         {
@@ -69,7 +69,7 @@ def _strategy() -> Schema:
 
 
 def fleet_status() -> Schema:
-    """`status`."""
+    """Return the schema of `status`."""
     cluster = struct(
         "One copy.",
         {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def cron_job_spec() -> Schema:
-    """`spec`."""
+    """Return the schema of `spec`."""
     return struct(
         "When jobs are made, and which.",
         {
@@ -62,7 +62,7 @@ def cron_job_spec() -> Schema:
 
 
 def cron_job_status() -> Schema:
-    """`status`."""
+    """Return the schema of `status`."""
     job = struct(
         "One RayJob.",
         {

@@ -26,7 +26,7 @@ _POLICIES = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
 
 
 def job_spec() -> Schema:
-    """`spec`; also `spec.jobTemplate` of RayCronJobs."""
+    """Return the schema of `spec`, also of `spec.jobTemplate` of RayCronJobs."""
     return struct(
         "What is to be run, and where.",
         {
@@ -148,7 +148,7 @@ def _deletion_rule() -> Schema:
 
 
 def job_status() -> Schema:
-    """`status`."""
+    """Return the schema of `status`."""
     return struct(
         "The observed state of the job.",
         {
@@ -165,7 +165,7 @@ def job_status() -> Schema:
 
 
 def _attempt_status() -> dict[str, Schema]:
-    """The schema of the present attempt's status, or of the last one's."""
+    """Return the schema of the present attempt's status, or of the last one's."""
     return {
         "dashboardURL": string("Host and port of the dashboard of Ray."),
         "endTime": time("When the last attempt that has ended did so."),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def service_spec() -> Schema:
-    """`spec`."""
+    """Return the schema of `spec`."""
     return struct(
         "The applications to serve, and the cluster that serves them.",
         {
@@ -74,7 +74,7 @@ def _upgrade_strategy() -> Schema:
 
 
 def service_status() -> Schema:
-    """`status`."""
+    """Return the schema of `status`."""
     return struct(
         "The observed state of the service.",
         {

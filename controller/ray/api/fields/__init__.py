@@ -1,1 +1,1 @@
-"""Values of single fields and annotations, read from what users write into them."""
+"""Parses values of single fields and annotations that users write."""

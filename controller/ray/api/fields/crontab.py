@@ -22,7 +22,7 @@ MINUTE: Final = timedelta(minutes=1)
 _DAY: Final = timedelta(days=1)
 _MINUTES_OF_DAY: Final = 24 * 60
 _REACH: Final = timedelta(days=9 * 366)
-"""Longer than the longest gap of a schedule: 29 February recurs within eight years."""
+"""Time to search, longer than the longest gap: 29 February recurs within eight years."""
 
 _NUMBER: Final = re.compile(r"\+?[0-9]+")
 
@@ -92,11 +92,11 @@ class Crontab:
         return cls(tuple(moments), days, months, weekdays, either=not (star or other_star))
 
     def next_after(self, moment: datetime, zone: tzinfo) -> datetime | None:
-        """The first tick later than `moment`, UTC; None if no such date exists."""
+        """Return the first tick later than `moment`, UTC; None if no such date exists."""
         return self._search(_floor(moment) + MINUTE, zone, 1)
 
     def latest(self, after: datetime, until: datetime, zone: tzinfo) -> datetime | None:
-        """The last tick later than `after` and not later than `until`, UTC, or None."""
+        """Return the last tick later than `after` and not later than `until`, UTC, or None."""
         tick = self._search(_floor(until), zone, -1)
         return tick if tick is not None and tick > after else None
 
@@ -108,7 +108,7 @@ class Crontab:
         return fits and day.month in self.months
 
     def _search(self, start: datetime, zone: tzinfo, direction: Direction) -> datetime | None:
-        """The nearest tick from `start` on, inclusive."""
+        """Return the nearest tick from `start` on, inclusive."""
         moment, end = start, start.date() + direction * _REACH
         while True:
             local = moment.astimezone(zone)
@@ -128,7 +128,7 @@ class Crontab:
                 moment = _begin(day, moment, zone, direction)
 
     def _nearest_day(self, day: date, end: date, direction: Direction) -> date | None:
-        """The first matching date from `day` on, None if there is none up to `end`."""
+        """Return the first matching date from `day` on, None if there is none up to `end`."""
         while not self.matches_day(day):
             if direction * (day - end).days > 0:
                 return None
@@ -136,7 +136,7 @@ class Crontab:
         return day
 
     def _distance(self, present: int, direction: Direction) -> int:
-        """Minutes of local time to the nearest matching minute, or to the end of the day."""
+        """Return the minutes of local time to the nearest matching minute or the end of the day."""
         if direction == 1:
             position = bisect_left(self.moments, present)
             found = self.moments[position] if position < len(self.moments) else _MINUTES_OF_DAY
@@ -146,7 +146,7 @@ class Crontab:
 
 
 def _parse_field(text: str, bounds: _Bounds) -> tuple[frozenset[int], bool]:
-    """The numbers of one field, and whether it contains a star."""
+    """Return the numbers of one field, and whether it contains a star."""
     numbers: set[int] = set()
     has_star = False
     ranges = [part for part in text.split(",") if part]
@@ -202,7 +202,7 @@ def _floor(moment: datetime) -> datetime:
 
 
 def _begin(day: date, moment: datetime, zone: tzinfo, direction: Direction) -> datetime:
-    """The first minute of a date in this direction from `moment`, or a minute before it.
+    """Return the first minute of a date in this direction from `moment`, or a minute before it.
 
     A midnight that occurs twice may lie on both sides of `moment`.
     """
@@ -220,6 +220,6 @@ def _move(moment: datetime, minutes: int, zone: tzinfo, direction: Direction) ->
 
 
 def _clocks_change(moment: datetime, distance: timedelta, zone: tzinfo) -> bool:
-    """Return whether the UTC offset is different after `distance`, which is at most a day."""
+    """Return whether the UTC offset differs after `distance`, which is at most a day."""
     offset = moment.astimezone(zone).utcoffset()
     return (moment + distance).astimezone(zone).utcoffset() != offset

@@ -19,11 +19,11 @@ _UNITS: Final = {
 _PART: Final = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)"
 _DURATION: Final = re.compile(rf"[+-]?(?:{_PART})+")
 _LONGEST: Final = 290 * 365 * 86400
-"""Seconds; Go's durations end at 292 years."""
+"""Maximum duration in seconds: Go's durations end at 292 years."""
 
 
 class InvalidDuration(ValueError):  # noqa: N818
-    """The text is no duration. The message is a sentence about it."""
+    """The text is not a duration. The message is a sentence about it."""
 
 
 def read_duration(text: str) -> Decimal:

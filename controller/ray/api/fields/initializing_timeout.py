@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class InvalidTimeout(ValueError):  # noqa: N818
-    """The annotation is no time span. The message is a predicate of the annotation."""
+    """The annotation is not a time span. The message is a predicate of the annotation."""
 
 
 def initializing_timeout(annotations: Mapping[str, str] | None) -> timedelta | None:
-    """The time that the service may take until it serves for the first time; None if for ever.
+    """Return the time in which the service must first serve; None for no limit.
 
     Raises:
         InvalidTimeout: see its message.

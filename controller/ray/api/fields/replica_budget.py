@@ -1,4 +1,4 @@
-"""The numbers of replicas that may be missing, or exist besides, while they are replaced."""
+"""The numbers of replicas that may be missing, or may exist in addition, during a replacement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaBudget(View, frozen=True):
-    """Settings of a rolling replacement, as those of a Deployment.
+    """Settings of a rolling replacement, like those of a Deployment.
 
     Attributes:
         max_unavailable: replicas that may be missing, or their percentage.
@@ -23,20 +23,21 @@ class ReplicaBudget(View, frozen=True):
     max_surge: int | str = 1
 
     def surge_of(self, desired: int) -> int:
-        """Replicas that may exist above this number; percentages round up."""
+        """Return the replicas that may exist above this number; percentages round up."""
         return _share(self.max_surge, desired, round_up=True)
 
     def unavailable_of(self, desired: int) -> int:
-        """Replicas of this number that may be missing; percentages round down.
+        """Return how many of these replicas may be missing; percentages round down.
 
-        If nothing could move because both percentages come to 0, it is 1, as for a Deployment.
+        If both percentages come to 0, which would block every replacement, the result is 1, as for
+        a Deployment.
         """
         share = _share(self.max_unavailable, desired, round_up=False)
         return share if share or self.surge_of(desired) else 1
 
 
 def budget_problems(budget: ReplicaBudget, path: str) -> Iterator[Problem]:
-    """The problems of a budget that stands at this path; callers take the first."""
+    """Yield the problems of the budget at this path; callers use the first."""
     numbers: dict[str, int] = {}
     for field, amount in (
         ("maxSurge", budget.max_surge),
@@ -62,7 +63,7 @@ def budget_problems(budget: ReplicaBudget, path: str) -> Iterator[Problem]:
 
 
 def _percentage(amount: str) -> int | None:
-    """The number before the percent sign; None if this is no percentage."""
+    """Return the number before the percent sign; None if this is not a percentage."""
     digits = amount.removesuffix("%")
     is_percentage = digits != amount and digits.isascii() and digits.isdigit() and len(digits) < 10
     return int(digits) if is_percentage else None

@@ -36,14 +36,14 @@ class Every:
     interval: timedelta
 
     def next_after(self, moment: datetime, zone: tzinfo) -> datetime | None:  # noqa: ARG002
-        """One interval after `moment`, which must be a tick or the start; None after year 9999."""
+        """Return `moment`, a tick or the start, plus one interval; None after year 9999."""
         try:
             return moment.astimezone(UTC).replace(microsecond=0) + self.interval
         except OverflowError:
             return None
 
     def latest(self, after: datetime, until: datetime, zone: tzinfo) -> datetime | None:  # noqa: ARG002
-        """The last tick not later than `until`, counted from `after`, or None."""
+        """Return the last tick not later than `until`, counted from `after`, or None."""
         start = after.astimezone(UTC).replace(microsecond=0)
         count = (until - start) // self.interval
         return start + count * self.interval if count > 0 else None

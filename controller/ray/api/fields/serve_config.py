@@ -1,7 +1,7 @@
-"""Reads `spec.serveConfigV2` of a RayService: the applications that Ray Serve is to run.
+"""Parses `spec.serveConfigV2` of a RayService: the applications that Ray Serve is to run.
 
-Ray validates the rest when it gets the config; what is checked here would otherwise be found out
-only after a cluster has started.
+Ray validates the rest when it receives the config. The checks here find errors that would otherwise
+appear only after a cluster has started.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_mapping
 
 MOST_BYTES: Final = 1024 * 1024
-"""A RayService with a longer text would not fit into etcd."""
+"""Maximum bytes of the text; a RayService with a longer one would not fit into etcd."""
 
 _LIMITS: Final = Limits(MOST_BYTES, remedy="; put what is in it into the image or working_dir")
 
@@ -21,7 +21,7 @@ _DEFAULT_ROUTE: Final = "/"
 
 
 class InvalidServeConfig(ValueError):  # noqa: N818
-    """The text is no Serve config. The message is a predicate of `spec.serveConfigV2`."""
+    """The text is not a Serve config. The message is a predicate of `spec.serveConfigV2`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ServeConfig:
     """A Serve config.
 
     Attributes:
-        body: what Ray gets, without `target_capacity`.
+        body: the config for Ray, without `target_capacity`.
         applications: names of its applications, in their order.
     """
 

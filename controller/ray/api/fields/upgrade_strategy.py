@@ -1,8 +1,8 @@
 """The upgrade strategy of a RayCluster: the field, and its annotation.
 
-KubeRay's definition refuses the type RollingUpdate and drops its settings. With it installed, the
-annotation `manta.dev/upgrade-strategy` takes the field's place: the bare word `RollingUpdate`, or
-the JSON that would be the field's value.
+KubeRay's definition refuses the type RollingUpdate and drops its settings. Where that definition is
+installed, the annotation `manta.dev/upgrade-strategy` replaces the field: with the bare word
+`RollingUpdate`, or the JSON that would be the field's value.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class RollingUpdate(ReplicaBudget, frozen=True):
         max_parallel_groups: groups that may be replaced at the same time.
         drain_timeout_seconds: how long Ray may drain a worker before its pod is deleted; 0 turns
             draining off.
-        progress_deadline_seconds: after how long without progress the upgrade counts as stuck.
-        paused: whether nothing further is replaced.
+        progress_deadline_seconds: seconds without progress after which the upgrade counts as stuck.
+        paused: whether to replace no further pods.
     """
 
     max_parallel_groups: _Count = 1
@@ -78,10 +78,10 @@ class _AnnotatedStrategy(View, frozen=True, forbid_unknown_fields=True):
 def strategy_in_force(
     given: RayClusterUpgradeStrategy, annotations: Mapping[str, str]
 ) -> RayClusterUpgradeStrategy | Problem:
-    """The strategy of the annotation, if there is one, else that of the specification.
+    """Return the strategy of the annotation if it is set, else that of the specification.
 
-    Beside the annotation the specification may only say the same: the same type, and the same
-    settings unless the annotation is the bare word.
+    If both are set they must agree: on the type, and on the settings unless the annotation is the
+    bare word.
     """
     text = annotations.get(labels.UPGRADE_STRATEGY, "").strip()
     if not text:

@@ -17,7 +17,7 @@ GROUP_PRIORITY_SINCE: Final[RayVersion] = (2, 56, 0)
 
 
 def parse_ray_version(text: str) -> RayVersion | None:
-    """Major, minor and patch number, or None if the text does not begin with two numbers."""
+    """Return major, minor and patch number; None if the text begins with no two numbers."""
     match = _NUMBERS.match(text)
     if match is None:
         return None

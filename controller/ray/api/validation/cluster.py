@@ -1,6 +1,6 @@
 """Validates a RayCluster: KubeRay's checks in its order, each with a remedy.
 
-The first problem is reported on the object; the operator leaves an invalid object alone.
+The first problem is reported on the object; the operator does not act on an invalid object.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _NAME_RULE: Final = NameRule(
 def validate_cluster(
     cluster: RayCluster, gates: FeatureGates = _DEFAULT_GATES
 ) -> ClusterSpec | Problem:
-    """The specification if the object is valid, else its first problem."""
+    """Return the specification if the object is valid, else its first problem."""
     context = _read(cluster, gates)
     found = context if isinstance(context, Problem) else next(_problems(context), context.spec)
     return found.or_reason(INVALID_SPEC_REASON) if isinstance(found, Problem) else found
 
 
 def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
-    """Warnings about restart policies that do not make the cluster invalid."""
+    """Return warnings about restart policies that do not make the cluster invalid."""
     if spec.autoscaler_version != "v1":
         return ()
     return tuple(
@@ -94,7 +94,7 @@ def _read(cluster: RayCluster, gates: FeatureGates) -> ValidationContext | Probl
 
 
 def _problems(context: ValidationContext) -> Iterator[Problem]:
-    """All problems, most basic first; callers take the first."""
+    """Yield all problems, most basic first; callers use the first."""
     yield from _group_rules(context.spec.head_group_spec, "spec.headGroupSpec")
     yield from _worker_groups(context)
     yield from option_problems(context)
@@ -105,7 +105,7 @@ def _problems(context: ValidationContext) -> Iterator[Problem]:
 
 
 def _group_rules(group: HeadGroup | WorkerGroup, path: str) -> Iterator[Problem]:
-    """Checks of head and worker groups: logical resources and labels."""
+    """Yield problems of head and worker groups: logical resources and labels."""
     parameters = group.ray_start_params or {}
     given = [key for key in _RESOURCE_PARAMETERS if parameters.get(key)]
     if given and group.resources:

@@ -29,7 +29,7 @@ _BACKEND_NEEDS: Final = {
 
 
 def option_problems(context: ValidationContext) -> Iterator[Problem]:
-    """All problems of the optional features; callers take the first."""
+    """Yield all problems of the optional features; callers use the first."""
     yield from unbuilt_protection(context)
     yield from fault_tolerance_problems(context)
     yield from _history_server(context)
@@ -72,7 +72,7 @@ def _storage_backend(env: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
 
 
 def _azure_needs(env: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """The variables of which one must be set; without a known mode, either is sufficient."""
+    """Return the variables of which one must be set; either suffices without a known mode."""
     by_string, by_url = "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_URL"
     mode = str(env.get("AZURE_STORAGE_AUTH_MODE", {}).get("value") or "").strip().lower()
     match mode:

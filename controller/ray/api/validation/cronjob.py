@@ -52,7 +52,7 @@ class ValidCronJob:
 def validate_cron_job(
     cron: RayCronJob, gates: FeatureGates, local_zone: tzinfo
 ) -> ValidCronJob | Problem:
-    """The derived values if the object is valid, else its first problem.
+    """Return the derived values if the object is valid, else its first problem.
 
     Args:
         cron: the object.
@@ -95,7 +95,7 @@ def _zone(name: str) -> tzinfo | Problem:
 
 
 def _template_problem(cron: RayCronJob, spec: CronJobSpec, gates: FeatureGates) -> Problem | None:
-    """The problem of every RayJob that would be created."""
+    """Return the problem of every RayJob that would be created."""
     name = f"{cron.metadata.name}-{'0' * 10}"
     meta = ObjectMeta(name=name, namespace=cron.metadata.namespace)
     found = validate_job(RayJob(metadata=meta, spec=spec.job_template), gates)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _STRATEGY: Final = "spec.deletionStrategy"
 _BY_REACH: Final = (DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER, DeletionPolicy.SELF)
-"""Each policy deletes the objects of those before it, and more."""
+"""Policies by reach: each deletes the objects of those before it, and more."""
 _OF_CLUSTER: Final = frozenset({DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER})
 
 
 def deletion_problems(spec: JobSpec, gates: FeatureGates) -> Iterator[Problem]:
-    """All problems of the strategy; callers take the first."""
+    """Yield all problems of the strategy; callers use the first."""
     strategy = spec.deletion_strategy
     if strategy is None:
         return
@@ -91,7 +91,7 @@ def _policy(spec: JobSpec, policy: DeletionPolicy, path: str) -> Iterator[Proble
 
 
 def _order(rules: list[DeletionRule], case: str) -> Iterator[Problem]:
-    """A policy that deletes more must not come before one that deletes less."""
+    """Yield a problem where a policy that deletes more comes before one that deletes less."""
     seconds = {rule.policy: rule.condition.ttl_seconds for rule in rules}
     for less, more in pairwise(policy for policy in _BY_REACH if policy in seconds):
         if seconds[more] < seconds[less]:
@@ -122,7 +122,7 @@ def _legacy(spec: JobSpec, strategy: DeletionStrategy) -> Iterator[Problem]:
 
 
 def _case(condition: DeletionCondition) -> str:
-    """`jobStatus SUCCEEDED`."""
+    """Return a text such as `jobStatus SUCCEEDED`."""
     if condition.job_status is not None:
         return f"jobStatus {condition.job_status}"
     return f"jobDeploymentStatus {condition.job_deployment_status}"

@@ -22,12 +22,12 @@ def embedded_cluster_problem(
     annotations: Mapping[str, str] | None,
     gates: FeatureGates,
 ) -> Problem | None:
-    """The problem of the RayCluster that would be created; its field begins with `spec`.
+    """Return the problem of the cluster to be created; its field begins with `spec`.
 
     Args:
         spec: the cluster's specification.
         origin: kind of the object.
-        annotations: of the object; the cluster inherits them.
+        annotations: annotations of the object, which the cluster inherits.
         gates: the enabled features.
     """
     imagined = RayCluster(

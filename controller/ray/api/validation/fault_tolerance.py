@@ -22,7 +22,7 @@ _STORAGE_VARIABLES: Final = ("RAY_gcs_storage", "RAY_gcs_storage_path")
 
 
 def fault_tolerance_problems(context: ValidationContext) -> Iterator[Problem]:
-    """All problems of fault tolerance; callers take the first."""
+    """Yield all problems of fault tolerance; callers use the first."""
     options = context.spec.gcs_fault_tolerance_options
     if options is None:
         yield from _address_without_options(context)
@@ -42,7 +42,7 @@ def _address_without_options(context: ValidationContext) -> Iterator[Problem]:
 
 
 def _said_twice(context: ValidationContext) -> Iterator[Problem]:
-    """Settings that options and older annotations must not both contain (behaviour 19)."""
+    """Yield settings that both options and older annotations contain (behaviour 19)."""
     if context.annotations.get(labels.FT_ENABLED):
         yield Problem(
             f"metadata.annotations[{labels.FT_ENABLED}]",
@@ -96,7 +96,7 @@ def _embedded_storage(options: GcsFaultToleranceOptions) -> Iterator[Problem]:
 
 
 def _operators_own(context: ValidationContext) -> Iterator[Problem]:
-    """Variables and volumes of the head that the operator sets for embedded storage."""
+    """Yield variables and volumes of the head that the operator sets for embedded storage."""
     for name in _STORAGE_VARIABLES:
         if context.head.ray.variable(name):
             yield Problem(f"{_HEAD_ENV}[{name}]", "is set by the operator for backend rocksdb")

@@ -30,7 +30,7 @@ _NAME_RULE: Final = NameRule(
 def validate_fleet(
     fleet: RayClusterFleet, gates: FeatureGates = _DEFAULT_GATES
 ) -> FleetSpec | Problem:
-    """The specification if the object is valid, else its first problem."""
+    """Return the specification if the object is valid, else its first problem."""
     spec = read_spec(fleet, _NAME_RULE, parse_fleet_spec)
     if isinstance(spec, Problem):
         return spec.or_reason(INVALID_FLEET)
@@ -39,7 +39,7 @@ def validate_fleet(
 
 
 def _problems(spec: FleetSpec, gates: FeatureGates) -> Iterator[Problem]:
-    """All problems, most basic first; callers take the first."""
+    """Yield all problems, most basic first; callers use the first."""
     template = spec.template
     annotations = template.metadata.annotations
     problem = embedded_cluster_problem(template.spec, RAYCLUSTERFLEETS.kind, annotations, gates)
@@ -50,7 +50,7 @@ def _problems(spec: FleetSpec, gates: FeatureGates) -> Iterator[Problem]:
 
 
 def _shared_objects(spec: FleetSpec) -> Iterator[Problem]:
-    """The objects that only one of several clusters can have."""
+    """Yield the objects that only one of several clusters can have."""
     for path, what in (
         (("headGroupSpec", "headService", "metadata", "name"), "a head service"),
         (("gcsFaultToleranceOptions", "storage", "claimName"), "a volume"),

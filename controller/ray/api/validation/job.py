@@ -1,6 +1,7 @@
 """Validates a RayJob: KubeRay's checks in its order, each with a remedy.
 
-It also rejects jobs that KubeRay accepts and that fail later for a reason that is hard to find.
+It also rejects jobs that KubeRay accepts but that would fail later for a reason that is hard to
+find.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NAME_RULE: Final = NameRule(MAX_JOB_NAME, noun="the job", reason="InvalidRayJob
 
 
 def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec | Problem:
-    """The specification if the object is valid, else its first problem."""
+    """Return the specification if the object is valid, else its first problem."""
     spec = read_spec(job, _NAME_RULE, parse_job_spec)
     if isinstance(spec, Problem):
         return spec.or_reason(_REASON)
@@ -39,7 +40,7 @@ def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec |
 
 
 def validate_job_status(spec: JobSpec, deployment_status: str) -> Problem | None:
-    """The problem of a valid job in its present state; None if there is none."""
+    """Return the problem of a valid job in its present state; None if there is none."""
     if deployment_status == "Waiting" and spec.submission_mode is not SubmissionMode.INTERACTIVE:
         return Problem(
             "status.jobDeploymentStatus",
@@ -53,12 +54,12 @@ def validate_job_status(spec: JobSpec, deployment_status: str) -> Problem | None
 def job_spec_problems(
     spec: JobSpec, metadata: ObjectMeta, gates: FeatureGates
 ) -> Iterator[Problem]:
-    """All problems of a specification, most basic first; callers take the first.
+    """Yield all problems of a specification, most basic first; callers use the first.
 
     Args:
         spec: the specification, found at `spec`.
-        metadata: of the RayJob; its annotations count for the cluster.
-        gates: which features are on.
+        metadata: metadata of the RayJob; its annotations apply to the cluster.
+        gates: the enabled features.
     """
     yield from _mode(spec)
     yield from _shutdown(spec)
@@ -136,7 +137,7 @@ def _sidecar(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _cluster(spec: JobSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
-    """Problems for which the created RayCluster would be invalid."""
+    """Yield problems that would make the created RayCluster invalid."""
     if spec.ray_cluster_spec is None:
         return
     if dig(spec.ray_cluster_spec, "authOptions", "enableK8sTokenAuth"):

@@ -13,11 +13,11 @@ class NameRule:
     """The rule for the names of a kind's objects.
 
     Attributes:
-        limit: most characters.
-        noun: what a user creates again under another name: `the cluster`.
-        reason: of the problem.
-        children: whose names need the room that `limit` leaves.
-        named_after: children that may not begin with a digit, as their names begin with this one.
+        limit: maximum characters.
+        noun: the object to create again under another name: `the cluster`.
+        reason: reason of the problem.
+        children: the objects whose names need the room that `limit` leaves.
+        named_after: children whose names begin with this one and may not begin with a digit.
     """
 
     limit: int
@@ -27,7 +27,7 @@ class NameRule:
     named_after: str = "services"
 
     def problem(self, name: str) -> Problem | None:
-        """The problem of an object's name; None if it is valid."""
+        """Return the problem of an object's name; None if it is valid."""
         if len(name) > self.limit:
             message = (
                 f"has {len(name)} characters; at most {self.limit} leave room for the names of its "

@@ -1,7 +1,7 @@
-"""Refuses protection that a RayCluster asks for and this version does not build.
+"""Refuses protection that a RayCluster asks for and this version does not implement.
 
-Such a cluster would run, look ready and be open. No feature gate changes that. Other fields without
-effect are accepted and named in a condition, because nobody relies on them for safety.
+Such a cluster would run and look ready but be unprotected. No feature gate changes that. Other
+fields without effect are accepted and named in a condition, because safety does not depend on them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _AUTH_MODES: Final = frozenset({"", "token", "disabled"})
 
 
 def unbuilt_protection(context: ValidationContext) -> Iterator[Problem]:
-    """One problem for each field that asks for protection which the cluster would not have."""
+    """Yield a problem for each field that asks for protection the cluster would not have."""
     spec = context.spec
     if spec.network_policy is not None:
         yield Problem(

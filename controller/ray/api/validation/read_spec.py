@@ -20,9 +20,10 @@ Spec = TypeVar("Spec")
 
 
 def read_spec(obj: T, name_rule: NameRule, parse: Callable[[T], Spec]) -> Spec | Problem:
-    """The typed specification, or the problem of the object's name or of a field's type.
+    """Return the typed specification, or the problem of the object's name or of a field's type.
 
-    The latter has no reason yet. A field that could not even be decoded is such a problem too.
+    A problem of a field's type has no reason yet; neither has one of a field that could not be
+    decoded.
 
     Args:
         obj: the object.

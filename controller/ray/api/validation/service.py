@@ -37,7 +37,7 @@ _NAME_RULE: Final = NameRule(MAX_SERVICE_NAME, noun="the service", reason=_METAD
 def validate_service(
     service: RayService, gates: FeatureGates = _DEFAULT_GATES
 ) -> RayServiceSpec | Problem:
-    """The specification if the object is valid, else its first problem."""
+    """Return the specification if the object is valid, else its first problem."""
     spec = read_spec(service, _NAME_RULE, parse_service_spec)
     if isinstance(spec, Problem):
         return spec.or_reason(INVALID_SPEC_REASON)
@@ -46,7 +46,7 @@ def validate_service(
 
 
 def _problems(spec: RayServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
-    """All problems, most basic first; callers take the first."""
+    """Yield all problems, most basic first; callers use the first."""
     yield from _timeout(metadata)
     yield from _cluster(spec, metadata, gates)
     yield from _strategy(spec, gates)
@@ -63,7 +63,7 @@ def _timeout(metadata: ObjectMeta) -> Iterator[Problem]:
 
 
 def _cluster(spec: RayServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
-    """Problems for which the created RayClusters would be invalid."""
+    """Yield problems that would make the created RayClusters invalid."""
     config = spec.ray_cluster_config
     if dig(config, "authOptions", "enableK8sTokenAuth"):
         yield Problem(

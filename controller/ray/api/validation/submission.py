@@ -28,7 +28,7 @@ _TEMPLATE: Final = "spec.submitterPodTemplate"
 
 
 def runtime_env_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Problems of the runtime environment."""
+    """Yield problems of the runtime environment."""
     try:
         read_runtime_env(spec.runtime_env_yaml)
     except InvalidYaml as error:
@@ -36,7 +36,7 @@ def runtime_env_problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def submission_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Problems that the submitter, the dashboard's API or Ray would reject."""
+    """Yield problems that the submitter, the dashboard's API or Ray would reject."""
     yield from _submission(spec)
     yield from _submitter(spec)
 

@@ -1,4 +1,4 @@
-"""Checks of a RayCluster's upgrade strategy, wherever it was given."""
+"""Checks a RayCluster's upgrade strategy, whether a field or an annotation sets it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REPLACED_BY_THEIR_OWNERS: Final = frozenset({"RayClusterFleet", "RayJob", "RayS
 
 
 def strategy_problems(context: ValidationContext) -> Iterator[Problem]:
-    """All problems of the strategy in force; callers take the first."""
+    """Yield all problems of the strategy in force; callers use the first."""
     strategy = context.spec.upgrade_strategy
     given = dig(context.cluster.spec, "upgradeStrategy", "type")
     path = FIELD if given or not strategy.type else ANNOTATION

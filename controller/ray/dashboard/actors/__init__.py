@@ -1,1 +1,1 @@
-"""The actors that ask the dashboards: one for each head, and what they share."""
+"""The actors that send requests to the dashboards, one for each head, and what they share."""

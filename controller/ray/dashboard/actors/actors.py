@@ -1,6 +1,6 @@
 """The dashboard actors of one process: one for each head incarnation.
 
-Each controller leaves subscriptions and commands with a handle of its own, and its keys are
+Each controller submits subscriptions and commands through a handle of its own; its keys are
 enqueued when there is something new to observe.
 """
 
@@ -40,22 +40,21 @@ if TYPE_CHECKING:
 _Target: TypeAlias = "tuple[Head, Probe]"
 
 CONCURRENCY = 128
-"""Requests to dashboards that may be under way at the same time."""
+"""Maximum requests to dashboards in flight at the same time."""
 
 
 class DashboardActors:
-    """The actors of one process, shared by all controllers that deal with Ray.
+    """The actors of one process, shared by all controllers of Ray kinds.
 
-    To be used within one running event loop. Whoever creates them closes them, after the
-    controllers have ended.
+    Use them within one running event loop, and close them after the controllers have ended.
 
     Args:
-        connect: makes the client of a head; may read its token. Raises `DashboardError`.
+        connect: creates the client of a head; may read its token. Raises `DashboardError`.
         clock: the running loop.
         wall: the time of day in UTC.
-        rng: for jitter.
+        rng: source of jitter.
         fence: commands are sent only while it is open; None stands for one that always is.
-        concurrency: requests under way at most.
+        concurrency: maximum requests in flight.
         settings: intervals, time limits and thresholds.
         metrics: records each request and each command.
     """
@@ -100,7 +99,7 @@ class DashboardActors:
         self._closed = False
 
     def for_controller(self, name: str) -> ControllerDashboards:
-        """The handle of the controller of this name.
+        """Return the handle of the controller of this name.
 
         Raises:
             ValueError: that controller has a handle already.
@@ -111,14 +110,14 @@ class DashboardActors:
         return handle
 
     async def aclose(self) -> None:
-        """End everything that is under way."""
+        """Cancel all requests and close the clients."""
         self._closed = True
         await self._scheduler.aclose()
         self._actors.clear()
         self._subscriptions.clear()
 
     def statistics(self) -> DashboardStatistics:
-        """The numbers as they are now."""
+        """Return the present numbers."""
         actors = self._actors.values()
         return DashboardStatistics(
             actors=len(actors),
@@ -130,7 +129,7 @@ class DashboardActors:
         )
 
     def snapshot(self) -> debug.BoundedList[debug.ProbeEntry]:
-        """The probes as they are now, failing ones first, for a person who looks at them."""
+        """List the present probes for the debug page, failing ones first."""
         return probe_listing(self._actors.values(), self._wall())
 
     # What the handles of controllers call.
@@ -155,7 +154,7 @@ class DashboardActors:
             self._scheduler.update(self._actors[head])
 
     def submit(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:
-        """Carry out commands, each of them once however often it is submitted."""
+        """Carry out commands, each once however often it is submitted."""
         if self._closed:
             return
         now, wall = self._clock.time(), self._wall()
@@ -168,7 +167,7 @@ class DashboardActors:
             self._scheduler.update(actor)
 
     async def leave(self, controller: str) -> None:
-        """End all that this controller has under way; what the others want goes on."""
+        """End the subscriptions and commands of this controller; those of others continue."""
         self._handles.pop(controller, None)
         tasks = [actor.task for actor in self._actors.values() if actor.task is not None]
         for actor in list(self._actors.values()):
@@ -184,12 +183,12 @@ class DashboardActors:
         await asyncio.gather(*cancelled, return_exceptions=True)
 
     def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
-        """The observation of the probe; None if it has no subscriber."""
+        """Return the observation of the probe; None if it has no subscriber."""
         actor = self._actors.get(head)
         return None if actor is None else actor.observation(probe)
 
     def outcome(self, head: Head, command_id: CommandId) -> CommandOutcome | None:
-        """The outcome of a command; None while it is open, unknown or forgotten."""
+        """Return the outcome of a command; None while it is open, unknown or forgotten."""
         actor = self._actors.get(head)
         return None if actor is None else actor.commands.outcome(command_id)
 
@@ -212,7 +211,7 @@ class DashboardActors:
 def _shortest_intervals(
     subscriptions: tuple[ProbeSubscription, ...], default: float
 ) -> dict[_Target, float]:
-    """The interval of each probe: the shortest one where a probe is named twice."""
+    """Return the interval of each probe, the shortest if a probe is named twice."""
     found: dict[_Target, float] = {}
     for each in subscriptions:
         target = each.head, each.probe

@@ -19,7 +19,7 @@ class SharedDashboards(Protocol):
     """The part of the dashboards that all controllers share: see `DashboardActors`."""
 
     def sync(self, subscriber: Subscriber, subscriptions: tuple[ProbeSubscription, ...]) -> None:
-        """Replace the probes that this subscriber wants."""
+        """Replace the probes to which this subscriber subscribes."""
         ...
 
     def submit(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:
@@ -27,27 +27,27 @@ class SharedDashboards(Protocol):
         ...
 
     async def leave(self, controller: str) -> None:
-        """End what this controller alone wants."""
+        """End what only this controller uses."""
         ...
 
     def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
-        """The last result of a probe."""
+        """Return the last result of a probe."""
         ...
 
     def outcome(self, head: Head, command_id: tuple[str, str]) -> CommandOutcome | None:
-        """The outcome of a command."""
+        """Return the outcome of a command."""
         ...
 
 
 class ControllerDashboards:
     """The dashboards of one controller: the runtime's `ExternalSource`, the kind's `Dashboards`.
 
-    Made by `DashboardActors.for_controller`. Keys and ids of commands are the controller's own;
-    probes that several controllers want of one head are shared.
+    Created by `DashboardActors.for_controller`. Keys and ids of commands are the controller's own;
+    probes of one head to which several controllers subscribe are shared.
 
     Args:
-        actors: whose handle this is.
-        name: of the controller.
+        actors: the shared actors.
+        name: name of the controller.
     """
 
     def __init__(self, actors: SharedDashboards, name: str) -> None:
@@ -57,16 +57,16 @@ class ControllerDashboards:
         self._enqueue: Callable[[str], None] | None = None
 
     def start(self, enqueue: Callable[[str], None]) -> None:
-        """See `ExternalSource.start`."""
+        """Implement `ExternalSource.start`."""
         self._enqueue = enqueue
 
     def sync(self, key: str, subscriptions: tuple[ProbeSubscription, ...]) -> None:
-        """See `ExternalSource.sync`."""
+        """Implement `ExternalSource.sync`."""
         if not self._closed:
             self._actors.sync(Subscriber(self._name, key), subscriptions)
 
     def submit(self, key: str, commands: tuple[HeadCommand, ...]) -> None:
-        """See `ExternalSource.submit`.
+        """Implement `ExternalSource.submit`.
 
         An outcome can be read for as long as the object subscribes to a probe of the same head.
         """
@@ -74,19 +74,19 @@ class ControllerDashboards:
             self._actors.submit(Subscriber(self._name, key), commands)
 
     async def aclose(self) -> None:
-        """See `ExternalSource.aclose`; the dashboards of other controllers stay open."""
+        """Implement `ExternalSource.aclose`; the dashboards of other controllers stay open."""
         self._closed = True
         await self._actors.leave(self._name)
 
     def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
-        """See `Dashboards.observation`."""
+        """Implement `Dashboards.observation`."""
         return self._actors.observation(head, probe)
 
     def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
-        """See `Dashboards.outcome`."""
+        """Implement `Dashboards.outcome`."""
         return self._actors.outcome(head, (self._name, command_id))
 
     def enqueue(self, key: str) -> None:
-        """Have the controller reconcile an object of its own; for the actors to call."""
+        """Make the controller reconcile one of its objects; called by the actors."""
         if self._enqueue is not None:
             self._enqueue(key)

@@ -1,4 +1,4 @@
-"""Sends what an actor has due, and records what the response says."""
+"""Sends an actor's due request, and records the response."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class RequestHandler:
         sender: sends the requests.
         clock: the running loop.
         wall: the time of day in UTC.
-        rng: for jitter.
-        fence: commands go through it.
+        rng: source of jitter.
+        fence: commands are sent only while it is open.
         settings: jitter.
         enqueue: called with the objects that have something new to observe.
     """
@@ -68,7 +68,7 @@ class RequestHandler:
         self._enqueue = enqueue
 
     async def handle(self, actor: HeadActor, request: PendingCommand | Probe) -> None:
-        """Make one attempt; the actor then knows what came of it."""
+        """Make one attempt and record its result in the actor."""
         if isinstance(request, PendingCommand):
             await self._handle_command(actor, request)
         else:

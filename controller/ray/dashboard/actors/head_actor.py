@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 class HeadActor:
     """One head incarnation.
 
-    It has at most one request under way, so that no response can be older than a command that
-    ended before it. Methods that end commands return the objects to enqueue.
+    It has at most one request in flight, so that no response can be older than a command that ended
+    before it. Methods that end commands return the objects to enqueue.
 
     Attributes:
-        head: whose dashboard it is.
+        head: the head incarnation.
         probes: its probes.
         commands: its commands.
         client: the client of the dashboard; None until it is needed.
-        task: the request under way.
-        under_way: what that request is for.
-        silence: the requests in a row that got no response.
-        responsiveness: how the last request went.
+        task: task of the request in flight.
+        under_way: the command or probe of that request.
+        silence: consecutive requests that got no response.
+        responsiveness: result of the last request.
         rests_until: loop time before which no request is sent.
         queued: whether it waits for a slot.
-        closed: whether its last subscription and its last command have gone.
+        closed: whether its last subscription and its last command have ended.
     """
 
     def __init__(self, head: Head, settings: DashboardSettings, metrics: RequestMetrics) -> None:
@@ -76,14 +76,14 @@ class HeadActor:
         return self.silence.decisive
 
     def observation(self, probe: Probe) -> ProbeObservation | None:
-        """The observation of the probe; None if it has no subscriber."""
+        """Return the observation of the probe; None if it has no subscriber."""
         state = self.probes.get(probe)
         return None if state is None else state.observation(self.silence)
 
     # Subscriptions and commands.
 
     def unsubscribe(self, probe: Probe, subscriber: Subscriber, now: float) -> None:
-        """End a subscription. With the last one of an object go the outcomes of its commands."""
+        """End a subscription; an object's last one takes the outcomes of its commands along."""
         if not self.probes.unsubscribe(probe, subscriber):
             return
         for pending in self.commands.forget(subscriber):
@@ -110,7 +110,7 @@ class HeadActor:
     # What to do when.
 
     def next_due(self) -> float:
-        """Loop time of the next request; infinite if there is none to come."""
+        """Return the loop time of the next request; infinite if there is none."""
         return max(min(self.commands.next_due(), self.probes.next_due()), self.rests_until)
 
     def urgent(self, now: float) -> bool:
@@ -118,7 +118,7 @@ class HeadActor:
         return self.commands.next_due() <= now
 
     def next_request(self, now: float) -> PendingCommand | Probe | None:
-        """The request that is due now: commands come before probes."""
+        """Return the request that is due now: commands come before probes."""
         if self.commands.next_due() <= now:
             return self.commands.pop()
         if self.probes.next_due() <= now:
@@ -135,7 +135,7 @@ class HeadActor:
     # How a request went.
 
     def retry(self, pending: PendingCommand, now: float) -> list[Subscriber]:
-        """Repeat a command later that had no definite response, or end it."""
+        """Repeat a command without a definite response later, or end it."""
         if pending.given_up or pending.expires_at <= now:
             return self._expire(pending, now)
         self.commands.retry(pending, now + self._backoff.delay(pending.failures - 1))
@@ -144,9 +144,9 @@ class HeadActor:
     def finish(
         self, pending: PendingCommand, outcome: CommandOutcome, now: float
     ) -> list[Subscriber]:
-        """End a command. The outcome is kept for an object that still subscribes.
+        """End a command. An object that still subscribes can read the outcome.
 
-        That a command expired which reverts others is not kept: it may be submitted again.
+        The expiry of a command that reverts others is not kept, so that it can be submitted again.
         """
         subscribed = self.probes.has_subscriber(pending.subscriber)
         again = pending.command.reverts and isinstance(outcome, CommandExpired)
@@ -156,9 +156,9 @@ class HeadActor:
         return [pending.subscriber] if subscribed else []
 
     def record_silence(self, began: datetime, error: str, now: float, stretch: float) -> bool:
-        """Note a request without response; returns whether the dashboard has begun to fail.
+        """Record a request without response; return whether the dashboard now counts as failing.
 
-        No request is sent to it during the back-off, which is made `stretch` times as long.
+        No request is sent during the back-off, which is `stretch` times as long as usual.
         """
         decisive = self.silence.add(began, error)
         self.rests_until = now + self._backoff.delay(self.silence.length - 1) * stretch
@@ -166,10 +166,10 @@ class HeadActor:
         return decisive
 
     def record_response(self, *, usable: bool) -> bool:
-        """Note a response; returns whether the dashboard was failing until now.
+        """Record a response; return whether the dashboard was failing until now.
 
-        A response that is of no use for one probe says nothing about the others: their streaks of
-        failures continue from the silence.
+        An unusable response to one probe is no success of the others: their streaks of failures
+        continue.
         """
         self.responsiveness = Responsiveness.RESPONSIVE
         self.rests_until = -math.inf

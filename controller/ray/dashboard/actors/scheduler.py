@@ -30,11 +30,11 @@ class ActorScheduler:
 
     Args:
         clock: the running loop.
-        concurrency: requests under way at most.
+        concurrency: maximum requests in flight.
         settings: rate and burst.
         handle: carries out one request of an actor.
         enqueue: called with the objects whose commands have expired.
-        on_end: called with an actor that has nothing left to do.
+        on_end: called with an actor that has neither probes nor commands left.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class ActorScheduler:
 
     @property
     def in_flight(self) -> dict[Responsiveness, int]:
-        """The number of requests under way, by how the head's last request went."""
+        """The number of requests in flight, by the result of the head's previous request."""
         return self._slots.busy
 
     def update(self, actor: HeadActor) -> None:
-        """Schedule an actor anew after any change; end it if it has nothing left to do."""
+        """Schedule an actor anew after a change; end it if it has nothing left to do."""
         if actor.closed or self._closed:
             return
         if actor.idle:
@@ -91,7 +91,7 @@ class ActorScheduler:
             self._due.set(actor, when)
 
     async def aclose(self) -> None:
-        """Cancel every request, and send none any more."""
+        """Cancel all requests and start no more."""
         self._closed = True
         self._due.clear()
         self._slots.close()
@@ -104,7 +104,7 @@ class ActorScheduler:
         self.update(actor)
 
     def _start(self, actor: HeadActor, responsiveness: Responsiveness) -> bool:
-        """Start a request in a slot; False if none is due any more."""
+        """Start a due request in a slot; return False if none is due any more."""
         actor.queued = False
         request = actor.next_request(self._clock.time() + CLOCK_RESOLUTION)
         if request is not None:

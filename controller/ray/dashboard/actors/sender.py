@@ -36,7 +36,7 @@ _log = structlog.stdlib.get_logger("manta.dashboard")
 
 
 class HeadRequest(Protocol[T_co]):
-    """The common part of probes and commands."""
+    """The interface that probes and commands share."""
 
     name: ClassVar[str]
 
@@ -49,7 +49,7 @@ class RequestSender:
     """Sends requests, and connects to a head before the first one.
 
     Args:
-        connect: makes the client of a head; may read its token. Raises `DashboardError`.
+        connect: creates the client of a head; may read its token. Raises `DashboardError`.
         clock: the running loop.
         settings: time limits.
         metrics: records each request.
@@ -71,9 +71,10 @@ class RequestSender:
     async def send(
         self, actor: HeadActor, request: HeadRequest[T], fence: Fence | None = None
     ) -> T | DashboardError:
-        """The response, or the error in place of one.
+        """Return the response, or the error that came instead.
 
-        With a `fence` the request is sent only while that is open, and ends before it may close.
+        With a `fence` the request is sent only while the fence is open, and ends before it may
+        close.
         """
         started = self._clock.time()
         try:
@@ -94,7 +95,7 @@ class RequestSender:
         return response
 
     def _time_limit(self, actor: HeadActor, fence: Fence | None) -> float | None:
-        """Seconds for a request; None if the client's own limit is enough.
+        """Return the seconds for a request; None if the client's own limit suffices.
 
         Raises:
             FenceClosed: the request must not be sent.
@@ -120,7 +121,7 @@ class RequestSender:
 
 
 def _result(error: DashboardError) -> str:
-    """The error as a label of metrics."""
+    """Return the error's name as a label of metrics."""
     match error:
         case FenceClosed():
             return "not_sent"
@@ -135,6 +136,6 @@ def _result(error: DashboardError) -> str:
 
 
 def _is_cancelled() -> bool:
-    """Return whether this task is being cancelled, rather than something that it awaited."""
+    """Return whether this task is being cancelled, not only what it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 
 CLOCK_RESOLUTION = 0.001
-"""Seconds by which something may be handled early.
+"""Seconds by which an event may be handled early.
 
-An event loop calls back up to a tick of its clock early. What is not due at that moment would be
-scheduled again for the same moment, over and over.
+An event loop calls back up to a tick of its clock early. Without this margin an event that is not
+yet due would be scheduled again for the same moment, over and over.
 """
 
 
@@ -41,7 +41,7 @@ _DIVISORS = {
     Responsiveness.UNKNOWN: 2,
     Responsiveness.UNRESPONSIVE: 4,
 }
-"""The share of the slots that heads of this responsiveness may hold is one divided by this."""
+"""Heads of each responsiveness may hold the slots divided by this number."""
 
 
 class _Lane(Generic[K]):
@@ -61,15 +61,15 @@ class _Lane(Generic[K]):
 
 
 class RequestSlots(Generic[K]):
-    """Gives slots to waiting heads, by turns among heads of different responsiveness.
+    """Gives slots to waiting heads, taking turns among heads of different responsiveness.
 
     Args:
         clock: the running loop.
         concurrency: the number of slots.
         rate: slots given a second.
         burst: slots that may be given ahead of the rate.
-        start: called with the head that has got a slot; must not call back before it returns.
-            Returns False if the head needs no slot any more.
+        start: called with the head that gets a slot; must not call back before it returns. Returns
+            False if the head no longer needs a slot.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class RequestSlots(Generic[K]):
         return {each: lane.busy for each, lane in self._lanes.items()}
 
     def enqueue(self, head: K, responsiveness: Responsiveness, *, urgent: bool) -> None:
-        """Let a head wait for a slot. One that waits already can only become urgent."""
+        """Let a head wait for a slot. A waiting head can only become urgent."""
         lane = self._lanes[responsiveness]
         if urgent:
             lane.ordinary.pop(head, None)
@@ -111,7 +111,7 @@ class RequestSlots(Generic[K]):
         self._start_next()
 
     def discard(self, head: K) -> None:
-        """Let a head wait no longer."""
+        """Remove a waiting head."""
         for lane in self._lanes.values():
             lane.urgent.pop(head, None)
             lane.ordinary.pop(head, None)
@@ -122,7 +122,7 @@ class RequestSlots(Generic[K]):
         self._start_next()
 
     def close(self) -> None:
-        """Give no slot any more."""
+        """Give no more slots."""
         for lane in self._lanes.values():
             lane.urgent.clear()
             lane.ordinary.clear()
@@ -143,7 +143,7 @@ class RequestSlots(Generic[K]):
                 lane.busy -= 1
 
     def _next_lane(self) -> Responsiveness | None:
-        """The first lane in turn with a waiting head and a free slot."""
+        """Return the next lane in turn that has a waiting head and a free slot."""
         return next(
             (each for each, lane in self._lanes.items() if lane and self._has_room(each)), None
         )

@@ -1,4 +1,4 @@
-"""The probes as a person sees them."""
+"""Lists the probes for the debug page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Subject:
 def probe_listing(
     actors: Iterable[HeadActor], now: datetime
 ) -> debug.BoundedList[debug.ProbeEntry]:
-    """All probes, failing ones first, then those first whose last answer is oldest."""
+    """Return all probes: failing ones first, then those with the oldest answer."""
     found = (
         _Subject(actor, probe, state) for actor in actors for probe, state in actor.probes.items()
     )

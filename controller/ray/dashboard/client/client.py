@@ -1,6 +1,6 @@
 """Ray's APIs of jobs, Serve and nodes over any `DashboardTransport`: each call is one request.
 
-Nothing is repeated here: the actors do that. Every call is limited in time and in bytes.
+The client repeats nothing; the actors do that. Every call has limits of time and of bytes.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ TIMEOUT: Final = 2.0
 """Seconds for a request that goes straight to the dashboard (KubeRay)."""
 
 MAX_RESPONSE: Final = 1 << 20
-"""Bytes of a response that are read."""
+"""Maximum bytes of a response."""
 
 MAX_SERVE_STATE: Final = 16 << 20
-"""Bytes of Serve's description of itself that are read; every replica takes about 500."""
+"""Maximum bytes of Serve's state; every replica takes about 500."""
 
 MAX_NODE_LIST: Final = 16 << 20
-"""Bytes of the list of nodes that are read; every node takes about 500."""
+"""Maximum bytes of the list of nodes; every node takes about 500."""
 
 _JOBS: Final = "/api/jobs/"
 _NODES: Final = "/api/v0/nodes"
 _APPLICATIONS: Final = "/api/serve/applications/"
 _AUTHORIZATION: Final = "x-ray-authorization"
-"""As KubeRay: `authorization` would not get through the API server's proxy."""
+"""KubeRay's header: the API server's proxy would drop `authorization`."""
 
 
 class DashboardClient:
@@ -70,25 +70,25 @@ class DashboardClient:
         self._timeout = timeout
 
     async def submit(self, submission: JobSubmission) -> Submitted:
-        """Submit a job. A submission id that Ray has already counts as submitted."""
+        """Submit a job. A submission id that Ray already has counts as submitted."""
         body = msgspec.json.encode(submission.body())
         answer = await self._ask("POST", _JOBS, body=body)
         return responses.submission(answer, submission.submission_id)
 
     async def job(self, job_id: str) -> JobInfo | NoSuchJob:
-        """The state of a job."""
+        """Return the state of a job."""
         return responses.job(await self._ask("GET", _JOBS + job_id), job_id)
 
     async def stop(self, job_id: str) -> JobStopped | NoSuchJob:
-        """Stop a job. Its status changes later, if at all."""
+        """Stop a job. Its status changes later or, if it waits for resources, perhaps never."""
         return responses.stop(await self._ask("POST", f"{_JOBS}{job_id}/stop"), job_id)
 
     async def delete(self, job_id: str) -> JobDeleted | NoSuchJob:
-        """Make Ray forget an ended job. `UnusableResponse` while it runs."""
+        """Delete Ray's record of an ended job. Raises `UnusableResponse` while it runs."""
         return responses.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
 
     async def serve_state(self) -> ServeState:
-        """The state of Serve's applications and proxies."""
+        """Return the state of Serve's applications and proxies."""
         query = {"api_type": "declarative"}
         answer = await self._ask("GET", _APPLICATIONS, query=query, limit=MAX_SERVE_STATE)
         return serve.serve_state(answer)
@@ -98,20 +98,20 @@ class DashboardClient:
         return serve.serve_config_accepted(await self._ask("PUT", _APPLICATIONS, body=body))
 
     async def proxy_health(self) -> ProxyHealth:
-        """Ask a proxy of Serve if it takes requests; for a client of a `ServeProxy`."""
+        """Ask a Serve proxy whether it takes requests; for a client of a `ServeProxy`."""
         return serve.proxy_health(await self._ask("GET", "/-/healthz"))
 
     async def nodes(self) -> RayNodes:
-        """All nodes of the cluster, dead ones included."""
+        """Return all nodes of the cluster, including dead ones."""
         query = {"detail": "True", "limit": str(nodes.MAX_NODES)}
         return nodes.nodes(await self._ask("GET", _NODES, query=query, limit=MAX_NODE_LIST))
 
     async def version(self) -> RayVersion:
-        """Ask for the version of Ray."""
+        """Return the version of Ray."""
         return responses.version(await self._ask("GET", "/api/version"))
 
     async def health(self) -> RayVersion:
-        """The version of Ray that answers, if its GCS answers too."""
+        """Return the version of Ray that answers, after its GCS has answered too."""
         responses.gcs_health(await self._ask("GET", "/api/gcs_healthz"))
         return await self.version()
 

@@ -1,7 +1,7 @@
-"""The job that drains nodes: Ray's HTTP API has no request for it.
+"""The job that drains nodes; Ray's HTTP API has no request for that.
 
-Its program calls what `ray drain-node` calls, in one process for all nodes: Ray takes a second of
-the processor to be imported.
+Its program calls what `ray drain-node` calls, in one process for all nodes, because importing Ray
+takes a second of processor time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 PURPOSE: Final = "manta.dev/purpose"
-"""Metadata of the job, for people who find it in Ray's list of jobs."""
+"""Metadata of the job, for readers of Ray's list of jobs."""
 
 REASON_MESSAGE: Final = "Manta replaces its pod"
-"""Ray's words about a drained node, after `Terminated due to preemption:`."""
+"""Message for a drained node; Ray prefixes `Terminated due to preemption:`."""
 
 _PROGRAM: Final = """
 import sys, time
@@ -38,17 +38,17 @@ for node in sys.argv[3:]:
 
 @dataclass(frozen=True, slots=True)
 class NodesDraining:
-    """Ray puts no new work on these nodes, and ends each when its work has ended.
+    """Ray puts no new work on these nodes, and ends each node when its work has ended.
 
     Attributes:
-        count: of the nodes, those included that were dead before.
+        count: number of nodes, including those that were already dead.
     """
 
     count: int
 
 
 def drain_submission(job_id: str, nodes: Sequence[str], until: datetime) -> JobSubmission:
-    """The job that drains these nodes, which are killed at `until` if they still have work."""
+    """Return the job that drains these nodes; those still working at `until` are killed."""
     arguments = (REASON_MESSAGE, f"{until.timestamp():.0f}", *nodes)
     return JobSubmission(
         shlex.join(("python", "-c", _PROGRAM, *arguments)), job_id, metadata={PURPOSE: "drain"}

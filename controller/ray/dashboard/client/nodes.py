@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.transport.transport import DashboardResponse
 
 MAX_NODES: Final = 10_000
-"""Nodes that Ray lists at most; it refuses a larger limit."""
+"""Maximum nodes that Ray lists; it refuses a larger limit."""
 
 _ALIVE: Final = "ALIVE"
 _STATES: Final = frozenset({_ALIVE, "DEAD"})
@@ -25,16 +25,16 @@ _STATES: Final = frozenset({_ALIVE, "DEAD"})
 
 @dataclass(frozen=True, slots=True)
 class RayNode:
-    """One node, as the GCS knows it. Ray does not say that a node is being drained, nor its load.
+    """One node in the view of the GCS. Ray reports neither draining nor load of a node.
 
     Attributes:
         id: in hexadecimal digits. A container that restarts becomes another node.
         address: its IP address, which is that of its pod.
-        alive: whether it belongs to the cluster. A node without work that is drained is dead at
-            once, although its container goes on running.
+        alive: whether it belongs to the cluster. A drained node without work is dead at once,
+            although its container continues to run.
         head: whether it is the head.
-        started: when it joined; None in an old Ray.
-        message: why it is dead; empty if it is alive.
+        started: time when it joined; None in an old Ray.
+        message: reason of its death; empty if it is alive.
     """
 
     id: str
@@ -57,13 +57,13 @@ class RayNodes:
 
     @classmethod
     def of(cls, nodes: Iterable[RayNode]) -> RayNodes:
-        """Of all nodes, dead ones included, in any order."""
+        """Return the values for nodes in any order, including dead ones."""
         return cls({node.address: node for node in sorted(nodes, key=_age) if node.address})
 
     def at(self, address: str, since: datetime) -> RayNode | None:
-        """The newest node at a pod's IP address, unless it joined before the pod was created.
+        """Return the newest node at a pod's IP address, unless it is older than the pod.
 
-        An address may have belonged to another pod before, whose node Ray may still list as alive.
+        The address may have belonged to an earlier pod, whose node Ray may still list as alive.
         """
         node = self.by_address.get(address)
         if node is None or (node.started is not None and node.started < since):
@@ -98,10 +98,10 @@ _nodes = msgspec.json.Decoder(_Nodes)
 
 
 def nodes(answer: DashboardResponse) -> RayNodes:
-    """The response to `GET /api/v0/nodes`.
+    """Parse the response to `GET /api/v0/nodes`.
 
     Raises:
-        UnusableResponse: it is no list of nodes, or not a whole one.
+        UnusableResponse: it is not a list of nodes, or an incomplete one.
     """
     found = decoded(answer, _nodes)
     listing = found.data.result
@@ -124,5 +124,5 @@ def _node(found: _Node) -> RayNode:
 
 
 def _age(node: RayNode) -> tuple[float, bool, str]:
-    """Sorts the newest last; of two that are equally old the one that is alive."""
+    """Return a sort key that puts the newest last, and of two equally old ones the one alive."""
     return (node.started.timestamp() if node.started else 0.0, node.alive, node.id)

@@ -1,4 +1,4 @@
-"""The meaning of responses: the only place where bytes of a dashboard become values.
+"""The meaning of responses: the only module where bytes of a dashboard become values.
 
 Only a response that Ray sends for a request becomes a value. Everything else (a proxy's page, a 500
 with or without JSON, half a document, another job) is an error and never a status.
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_MESSAGE = 8192
-"""Characters of a job's message that are kept, from its beginning and its end."""
+"""Maximum characters of a job's message to keep, from its beginning and its end."""
 
 MAX_EXCERPT = 300
-"""Characters of an unexpected body that are quoted in a message."""
+"""Maximum characters of an unexpected body that a message quotes."""
 
 _MESSAGE_START = 1024
 _DUPLICATE = "Please use a different submission_id"
@@ -83,7 +83,7 @@ _delete = msgspec.json.Decoder(_Delete)
 
 
 def job(answer: DashboardResponse, job_id: str) -> JobInfo | NoSuchJob:
-    """The response to `GET /api/jobs/<id>`. Raises `UnusableResponse`."""
+    """Parse the response to `GET /api/jobs/<id>`. Raises `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     found = decoded(answer, _job)
@@ -101,7 +101,7 @@ def job(answer: DashboardResponse, job_id: str) -> JobInfo | NoSuchJob:
 
 
 def submission(answer: DashboardResponse, job_id: str) -> Submitted:
-    """The response to `POST /api/jobs/`.
+    """Parse the response to `POST /api/jobs/`.
 
     Ray answers a duplicate with 500 and the text of an inner 400.
 
@@ -122,7 +122,7 @@ def submission(answer: DashboardResponse, job_id: str) -> Submitted:
 
 
 def stop(answer: DashboardResponse, job_id: str) -> JobStopped | NoSuchJob:
-    """The response to `POST /api/jobs/<id>/stop`. Raises `RefusedByRay` or `UnusableResponse`."""
+    """Parse the response to `POST .../stop`. Raises `RefusedByRay` or `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     check_refusal(answer)
@@ -130,7 +130,7 @@ def stop(answer: DashboardResponse, job_id: str) -> JobStopped | NoSuchJob:
 
 
 def deletion(answer: DashboardResponse, job_id: str) -> JobDeleted | NoSuchJob:
-    """The response to `DELETE /api/jobs/<id>`. Raises `RefusedByRay` or `UnusableResponse`."""
+    """Parse the response to `DELETE .../<id>`. Raises `RefusedByRay` or `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     check_refusal(answer)
@@ -140,19 +140,19 @@ def deletion(answer: DashboardResponse, job_id: str) -> JobDeleted | NoSuchJob:
 
 
 def version(answer: DashboardResponse) -> RayVersion:
-    """The response to `GET /api/version`. Raises `UnusableResponse`."""
+    """Parse the response to `GET /api/version`. Raises `UnusableResponse`."""
     found = decoded(answer, _version)
     return RayVersion(bounded(found.ray_version), bounded(found.session_name or ""))
 
 
 def gcs_health(answer: DashboardResponse) -> None:
-    """The response to `GET /api/gcs_healthz`. Raises `UnusableResponse` unless it is well."""
+    """Check the response to `GET /api/gcs_healthz`. Raises `UnusableResponse` unless it is well."""
     if answer.status != 200 or answer.body.strip() != b"success":
         raise unexpected(answer)
 
 
 def excerpt(body: bytes) -> str:
-    """The beginning of an unexpected body, on one line, for a message."""
+    """Return the beginning of an unexpected body, on one line, for a message."""
     text = " ".join(body[: 4 * MAX_EXCERPT].decode("utf-8", "replace").split())
     if not text:
         return "(empty body)"
@@ -160,13 +160,13 @@ def excerpt(body: bytes) -> str:
 
 
 def last_line(text: str) -> str:
-    """The last line of a traceback, which says what is wrong; bounded."""
+    """Return the last line of a traceback, which states the error; bounded."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" .")]
     return lines[-1][:MAX_EXCERPT] if lines else "(no reason given)"
 
 
 def decoded(answer: DashboardResponse, decoder: msgspec.json.Decoder[T]) -> T:
-    """The value in a response of status 200 with JSON."""
+    """Return the value in a response of status 200 with JSON."""
     if answer.status != 200 or answer.content_type != "application/json":
         raise unexpected(answer)
     try:
@@ -176,7 +176,7 @@ def decoded(answer: DashboardResponse, decoder: msgspec.json.Decoder[T]) -> T:
 
 
 def unexpected(answer: DashboardResponse) -> UnusableResponse:
-    """The error for a response that is none that Ray sends for the request."""
+    """Return the error for a response that Ray never gives to the request."""
     if 300 <= answer.status < 400:
         return Redirected(f"HTTP {answer.status}: redirects are not followed")
     text = f"HTTP {answer.status}: {_reason(answer)}"
@@ -186,14 +186,14 @@ def unexpected(answer: DashboardResponse) -> UnusableResponse:
 
 
 def _reason(answer: DashboardResponse) -> str:
-    """The last line of a traceback, or the beginning of anything else."""
+    """Return the last line of a traceback, or the beginning of any other text."""
     if answer.body.startswith(b"Traceback"):
         return last_line(_text(answer))
     return excerpt(answer.body)
 
 
 def _is_unknown(answer: DashboardResponse, job_id: str) -> bool:
-    """Return whether Ray itself says that it does not know the job. Any other 404 says nothing."""
+    """Return whether Ray itself does not know the job; another 404 does not mean that."""
     return (
         answer.status == 404
         and answer.content_type == "text/plain"
@@ -202,7 +202,7 @@ def _is_unknown(answer: DashboardResponse, job_id: str) -> bool:
 
 
 def check_refusal(answer: DashboardResponse, reason: Callable[[str], str] | None = None) -> None:
-    """Raise `RefusedByRay` if Ray refused the request; a proxy's page is no refusal.
+    """Raise `RefusedByRay` if Ray itself, not a proxy, refused the request.
 
     Args:
         answer: the response.
@@ -217,7 +217,7 @@ def _text(answer: DashboardResponse) -> str:
 
 
 def moment(milliseconds: int | None) -> datetime | None:
-    """A time of Ray, in milliseconds since 1970, where 0 stands for none."""
+    """Return a time that Ray gives in milliseconds since 1970; None for 0."""
     if not milliseconds:
         return None
     try:
@@ -227,7 +227,7 @@ def moment(milliseconds: int | None) -> datetime | None:
 
 
 def bounded(message: str) -> str:
-    """A message of Ray of which beginning and end are kept if it is long."""
+    """Return a message of Ray, cut in the middle if it is long."""
     if len(message) <= MAX_MESSAGE:
         return message
     cut = "\n...\n"

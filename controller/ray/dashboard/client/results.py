@@ -33,12 +33,12 @@ class JobInfo:
     """Ray's record of a job.
 
     Attributes:
-        submission_id: the id that was asked for.
+        submission_id: the requested id.
         status: its state.
         message: Ray's message, with the last lines of the log of a failed job; bounded.
-        start_time: when it was accepted.
-        end_time: when it ended.
-        driver_exit_code: of the driver, once it has ended by itself.
+        start_time: time of its acceptance.
+        end_time: time of its end.
+        driver_exit_code: exit code of the driver after it has ended by itself.
     """
 
     submission_id: str
@@ -51,7 +51,7 @@ class JobInfo:
 
 @dataclass(frozen=True, slots=True)
 class NoSuchJob:
-    """Ray itself says that it does not know the job."""
+    """Ray itself reports that it does not know the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class RayVersion:
     """The version of Ray that answers.
 
     Attributes:
-        ray_version: such as `2.60.0`.
-        session_name: of this run of the head; it changes with each restart.
+        ray_version: version, such as `2.60.0`.
+        session_name: name of this run of the head, which changes with each restart.
     """
 
     ray_version: str
@@ -69,10 +69,10 @@ class RayVersion:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """Ray has the job.
+    """Ray has accepted the job.
 
     Attributes:
-        submission_id: of the job.
+        submission_id: id of the job.
     """
 
     submission_id: str

@@ -1,7 +1,7 @@
-"""Ray Serve as its dashboard describes it: values, and the meaning of its responses.
+"""Ray Serve's state from its dashboard: values, and the meaning of its responses.
 
-Only what Ray itself says becomes a value; an application list that is absent is an error, never an
-empty one.
+Only what Ray itself reports becomes a value. A missing list of applications is an error, never an
+empty list.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.transport.transport import DashboardResponse
 
 RUNNING: Final = "RUNNING"
-"""Status of an application all of whose deployments are healthy; also state of a replica."""
+"""Status of an application with only healthy deployments; also state of a replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class ServeDeployment:
     """One deployment of an application.
 
     Attributes:
-        status: Ray's: `UPDATING`, `HEALTHY`, `UNHEALTHY`, `UPSCALING` ...
-        message: Ray's; bounded.
+        status: Ray's status: `UPDATING`, `HEALTHY`, `UNHEALTHY`, `UPSCALING` ...
+        message: Ray's message, bounded.
         target: replicas that Ray wants at the present capacity.
         running: replicas that run.
     """
@@ -54,10 +54,10 @@ class ServeApplication:
     """One application.
 
     Attributes:
-        status: Ray's: `DEPLOYING`, `RUNNING`, `DEPLOY_FAILED`, `UNHEALTHY` ...
-        message: Ray's; bounded.
-        deployments: by name.
-        config: what was deployed, as Ray stores it; None if it was not deployed by a config.
+        status: Ray's status: `DEPLOYING`, `RUNNING`, `DEPLOY_FAILED`, `UNHEALTHY` ...
+        message: Ray's message, bounded.
+        deployments: deployments by name.
+        config: deployed config as Ray stores it; None if the application was deployed without one.
     """
 
     status: str
@@ -71,11 +71,11 @@ class ServeState:
     """The state that Ray Serve reports.
 
     Attributes:
-        applications: by name.
+        applications: applications by name.
         target_capacity: percent of the full size; None stands for 100.
         proxies: status of the proxy by IP address of its node.
-        has_controller: whether the dashboard found Serve's controller. If not, Serve does not run,
-            or its controller did not answer in time; nothing else here means anything then.
+        has_controller: whether the dashboard found Serve's controller. If not, Serve does not run
+            or its controller did not answer in time, and the other attributes have no meaning.
     """
 
     applications: Mapping[str, ServeApplication] = field(
@@ -88,7 +88,7 @@ class ServeState:
 
 @dataclass(frozen=True, slots=True)
 class ServeConfigAccepted:
-    """Ray accepted a config, and deploys it from now on."""
+    """Ray has accepted a config and deploys it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class ProxyHealth:
 
     Attributes:
         healthy: whether it takes requests.
-        message: why not, in its own words; empty if it does.
+        message: the proxy's own reason if it does not; else empty.
     """
 
     healthy: bool
@@ -105,7 +105,7 @@ class ProxyHealth:
 
 
 _DETAILS: Final = re.compile(r" \[type=.*")
-"""The text that pydantic appends for programmers."""
+"""Text that pydantic appends for programmers."""
 
 
 class _Replica(msgspec.Struct):
@@ -142,7 +142,7 @@ _state = msgspec.json.Decoder(_State)
 
 
 def serve_state(answer: DashboardResponse) -> ServeState:
-    """The response to `GET /api/serve/applications/`. Raises `UnusableResponse`."""
+    """Parse the response to `GET /api/serve/applications/`. Raises `UnusableResponse`."""
     found = decoded(answer, _state)
     return ServeState(
         {bounded(name): _application(each) for name, each in found.applications.items()},
@@ -156,7 +156,7 @@ def serve_state(answer: DashboardResponse) -> ServeState:
 
 
 def proxy_health(answer: DashboardResponse) -> ProxyHealth:
-    """The response to `GET /-/healthz` of a proxy. Raises `UnusableResponse`."""
+    """Parse the response to `GET /-/healthz` of a proxy. Raises `UnusableResponse`."""
     if answer.content_type == "text/plain":
         text = excerpt(answer.body)
         if answer.status == 200 and text == "success":
@@ -167,7 +167,7 @@ def proxy_health(answer: DashboardResponse) -> ProxyHealth:
 
 
 def serve_config_accepted(answer: DashboardResponse) -> ServeConfigAccepted:
-    """The response to `PUT /api/serve/applications/`, which has no body.
+    """Check the response to `PUT /api/serve/applications/`, which has no body.
 
     Raises:
         RefusedByRay: the config is wrong.
@@ -180,9 +180,9 @@ def serve_config_accepted(answer: DashboardResponse) -> ServeConfigAccepted:
 
 
 def _validation_errors(text: str) -> str:
-    """The errors in a text of pydantic: a line with the field, and an indented one with the error.
+    """Return the errors in a text of pydantic: a line with the field, then the error.
 
-    The last line of any other text.
+    For any other text it returns the last line.
     """
     lines = text.splitlines()
     found = [

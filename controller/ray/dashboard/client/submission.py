@@ -18,8 +18,8 @@ class JobSubmission:
         submission_id: chosen by the caller and stored before the first call.
         runtime_env: Ray's runtime environment; not printed, because it may hold secrets.
         metadata: labels of the job in Ray.
-        entrypoint_num_cpus: reserved for the driver.
-        entrypoint_num_gpus: reserved for the driver.
+        entrypoint_num_cpus: CPUs reserved for the driver.
+        entrypoint_num_gpus: GPUs reserved for the driver.
         entrypoint_resources: other resources reserved for the driver, by name.
     """
 
@@ -32,7 +32,7 @@ class JobSubmission:
     entrypoint_resources: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def body(self) -> dict[str, Any]:
-        """The body of the request. Zero and empty values are left out, as KubeRay does it."""
+        """Return the body of the request, without zero and empty values, as KubeRay sends it."""
         values: dict[str, Any] = {
             "runtime_env": dict(self.runtime_env),
             "metadata": dict(self.metadata),

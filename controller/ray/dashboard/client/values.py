@@ -1,4 +1,4 @@
-"""Everything that a probe or a command can bring."""
+"""The possible results of probes and commands."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Commands, which a dashboard gets once, and their outcomes."""
+"""Commands, which a dashboard executes once, and their outcomes."""

@@ -1,4 +1,4 @@
-"""Commands: what a dashboard is told to do once, and how that ends."""
+"""Commands: requests that a dashboard executes once, and their outcomes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Command(ABC):
-    """One thing to do on a head, at least once: repeating it must change nothing.
+    """One action on a head, executed at least once: repeating it must change nothing.
 
     Attributes:
-        name: in metrics, logs and messages.
-        needs_subscriber: whether it is given up when its object has no subscription to a probe of
-            the head any more.
+        name: name in metrics, logs and messages.
+        needs_subscriber: whether it is given up when its object no longer subscribes to a probe of
+            the head.
         reverts: whether it undoes older commands of its name, so that their outcomes are forgotten
             and each may be submitted again.
         id: identity of the command, the same whenever it is submitted again.
@@ -40,7 +40,7 @@ class Command(ABC):
 
     @property
     def invalidates(self) -> tuple[Probe, ...]:
-        """Probes whose values do not count until the command has ended and they were sent again."""
+        """Probes whose values count again only when they were sent after the command has ended."""
         return ()
 
     def supersedes(self, other: Command) -> bool:
@@ -63,7 +63,7 @@ class HeadCommand(ExternalCommand):
 
 @dataclass(frozen=True, slots=True)
 class CommandDone:
-    """Ray did it, or had done it before."""
+    """Ray executed the command, or had executed it before."""
 
     name: ClassVar[str] = "done"
 
@@ -72,7 +72,7 @@ class CommandDone:
 
 @dataclass(frozen=True, slots=True)
 class CommandRefused:
-    """Ray refused it for what it is; another attempt is pointless. `message` is Ray's."""
+    """Ray refused the command, and would refuse it again. `message` is Ray's."""
 
     name: ClassVar[str] = "refused"
 
@@ -81,7 +81,10 @@ class CommandRefused:
 
 @dataclass(frozen=True, slots=True)
 class CommandExpired:
-    """Ray gave no definite response in time, and may have done it. `message` says what failed."""
+    """Ray gave no definite response in time, and may have executed the command.
+
+    `message` describes the failure.
+    """
 
     name: ClassVar[str] = "expired"
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SubmitJob(Command):
-    """Submit a job. A submission id that Ray has already counts as submitted.
+    """Submit a job. A submission id that Ray already has counts as submitted.
 
-    It needs a subscriber: otherwise nobody would learn of the job.
+    It needs a subscriber: otherwise no object would follow the job.
 
     Attributes:
         submission: the job.
@@ -41,13 +41,13 @@ class SubmitJob(Command):
         return (JobProbe(self.job_id),)
 
     async def send(self, client: DashboardClient) -> CommandValue:
-        """See `Command.send`."""
+        """Implement `Command.send`."""
         return await client.submit(self.submission)
 
 
 @dataclass(frozen=True, slots=True)
 class StopJob(Command):
-    """Stop a job. Done when Ray has accepted the request, or does not know the job.
+    """Stop a job. Done when Ray has accepted the request or does not know the job.
 
     Attributes:
         job_id: submission id of the job.
@@ -63,9 +63,9 @@ class StopJob(Command):
         return (JobProbe(self.job_id),)
 
     def supersedes(self, other: Command) -> bool:
-        """The submission of the same job."""
+        """Supersede the submission of the same job."""
         return isinstance(other, SubmitJob) and other.job_id == self.job_id
 
     async def send(self, client: DashboardClient) -> CommandValue:
-        """See `Command.send`."""
+        """Implement `Command.send`."""
         return await client.stop(self.job_id)

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DrainNodes(Command):
-    """Drain nodes, with a job of its own. Done when Ray has accepted it; the nodes go later.
+    """Drain nodes with a job of its own. Done when Ray has accepted it; the nodes end later.
 
-    The id of the job follows from that of the command, so a job that Ray has already is not
-    submitted again, by another process of the operator either. A job that succeeded is deleted. A
-    job that failed stays for its log, and the command is refused: an old Ray cannot drain nodes.
+    The id of the job follows from that of the command, so a job that Ray already has is not
+    submitted again, not even by another process of the operator. A job that succeeded is deleted. A
+    job that failed is kept for its log, and the command is refused: an old Ray cannot drain nodes.
 
-    It needs a subscriber: otherwise nobody would learn what becomes of the nodes.
+    It needs a subscriber: otherwise no object would follow the nodes.
 
     Attributes:
         nodes: ids of `RayNode`. One that is dead or unknown to Ray counts as drained.
-        until: when what still runs on them is killed. Ray is told, and does nothing about it.
+        until: time at which remaining work is killed. Ray gets it and does not act on it.
     """
 
     name: ClassVar[str] = "drain"
@@ -46,7 +46,7 @@ class DrainNodes(Command):
         return f"manta-{self.id}"
 
     async def send(self, client: DashboardClient) -> CommandValue:
-        """See `Command.send`."""
+        """Implement `Command.send`."""
         job = await client.job(self.job_id)
         if isinstance(job, NoSuchJob):
             await client.submit(drain_submission(self.job_id, self.nodes, self.until))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.subscriber import Subscriber
 
 CommandId: TypeAlias = tuple[str, str]
-"""Name of the controller, and the id that it chose."""
+"""Name of the controller, and the id that the controller chose."""
 
 
 @dataclass(slots=True)
@@ -22,8 +22,8 @@ class PendingCommand:
         command: the command.
         expires_at: loop time after which no further attempt is made.
         failures: attempts without a definite response.
-        error: how the last of them failed, as a sentence.
-        given_up: why no further attempt is made; empty as long as one may be.
+        error: error of the last of them, as a sentence.
+        given_up: reason why no further attempt is made; empty while one may be.
     """
 
     subscriber: Subscriber

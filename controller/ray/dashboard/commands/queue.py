@@ -1,4 +1,4 @@
-"""The commands of one head: which are open, when each is due, and how the others ended."""
+"""The commands of one head: the open ones, their due times, and the outcomes of the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class CommandQueue:
     """The commands of one head. Times are in seconds of the loop's clock.
 
-    A command is open from `add` to `remove`. While an attempt is under way it is open and not due.
+    A command is open from `add` to `remove`. While an attempt is in flight it is open and not due.
     """
 
     def __init__(self) -> None:
@@ -31,15 +31,15 @@ class CommandQueue:
         self._ids: defaultdict[Subscriber, set[CommandId]] = defaultdict(set)
 
     def __len__(self) -> int:
-        """The number of open commands."""
+        """Return the number of open commands."""
         return len(self._open)
 
     def __contains__(self, command_id: CommandId) -> bool:
-        """Return whether the command is open, or its outcome known."""
+        """Return whether the command is open or its outcome known."""
         return command_id in self._open or command_id in self._outcomes
 
     def outcome(self, command_id: CommandId) -> CommandOutcome | None:
-        """The outcome of a command; None while it is open, unknown or forgotten."""
+        """Return the outcome of a command; None while it is open, unknown or forgotten."""
         return self._outcomes.get(command_id)
 
     def add(self, pending: PendingCommand, now: float) -> None:
@@ -55,7 +55,7 @@ class CommandQueue:
         self._deadlines.push(pending.id, pending.expires_at)
 
     def remove(self, pending: PendingCommand, outcome: CommandOutcome | None = None) -> None:
-        """End a command. Without an `outcome` nothing is remembered of it."""
+        """End a command. Without an `outcome` it is forgotten."""
         del self._open[pending.id]
         self._due.discard(pending.id)
         self._deadlines.discard(pending.id)
@@ -71,15 +71,15 @@ class CommandQueue:
         self._due.push(pending.id, when)
 
     def next_due(self) -> float:
-        """The time of the next attempt; infinite if none is due."""
+        """Return the time of the next attempt; infinite if none is due."""
         return self._due.lowest() if self._due else math.inf
 
     def next_deadline(self) -> float:
-        """The time at which the next command expires; infinite if none is open."""
+        """Return the time at which the next command expires; infinite if none is open."""
         return self._deadlines.lowest() if self._deadlines else math.inf
 
     def is_under_way(self, pending: PendingCommand) -> bool:
-        """Return whether an attempt of an open command is under way."""
+        """Return whether an attempt of an open command is in flight."""
         return pending.id not in self._due
 
     def pop(self) -> PendingCommand:
@@ -87,22 +87,22 @@ class CommandQueue:
         return self._open[self._due.pop()]
 
     def pop_expired(self, now: float) -> Iterator[PendingCommand]:
-        """Commands whose deadline has passed, except for one under way, which ends by itself."""
+        """Yield commands past their deadline, apart from one in flight, which ends by itself."""
         while self.next_deadline() <= now:
             pending = self._open[self._deadlines.pop()]
             if not self.is_under_way(pending):
                 yield pending
 
     def superseded_by(self, command: Command) -> list[PendingCommand]:
-        """Open commands that a new one makes pointless."""
+        """Return the open commands that a new one makes pointless."""
         return [each for each in self._open.values() if command.supersedes(each.command)]
 
     def of_controller(self, controller: str) -> list[PendingCommand]:
-        """Open commands of a controller."""
+        """Return the open commands of a controller."""
         return [each for each in self._open.values() if each.of(controller)]
 
     def forget(self, subscriber: Subscriber) -> list[PendingCommand]:
-        """Drop the outcomes of an object's commands; returns those that are open."""
+        """Drop the outcomes of an object's commands; return those that are open."""
         still_open: list[PendingCommand] = []
         for command_id in list(self._ids.get(subscriber, ())):
             pending = self._open.get(command_id)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PutServeConfig(Command):
-    """Deploy a Serve config. Only the newest of a head counts.
+    """Deploy a Serve config; a newer one of the same head supersedes it.
 
-    It needs a subscriber: otherwise nobody would learn what becomes of the applications.
+    It needs a subscriber: otherwise no object would follow the applications.
 
     Attributes:
-        body: the config as JSON, `target_capacity` included.
+        body: the config as JSON, including `target_capacity`.
     """
 
     name: ClassVar[str] = "serve"
@@ -36,9 +36,9 @@ class PutServeConfig(Command):
         return (ServeProbe(),)
 
     def supersedes(self, other: Command) -> bool:
-        """An older config."""
+        """Supersede an older config."""
         return isinstance(other, PutServeConfig)
 
     async def send(self, client: DashboardClient) -> CommandValue:
-        """See `Command.send`."""
+        """Implement `Command.send`."""
         return await client.put_serve_config(self.body)

@@ -1,1 +1,1 @@
-"""Probes, which are sent again and again, and their observations."""
+"""Probes, which are sent periodically, and their observations."""

@@ -1,4 +1,4 @@
-"""Failed requests in a row, which are reported only when there are enough of them."""
+"""Consecutive failed requests, which are reported only when there are enough of them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class FailureStreak:
-    """Failures in a row, without a success between them.
+    """Consecutive failures, without a success between them.
 
     Args:
-        threshold: failures that make it decisive.
+        threshold: number of failures that make it decisive.
 
     Attributes:
         length: failures so far.
-        since: start of the first of them.
-        error: the last one, as a sentence.
+        since: start of the first failed request.
+        error: last error, as a sentence.
     """
 
     __slots__ = ("_threshold", "error", "length", "since")
@@ -38,14 +38,14 @@ class FailureStreak:
         return self.since or _NEVER
 
     def add(self, began: datetime, error: str) -> bool:
-        """Add a failure; returns whether that made the streak decisive."""
+        """Add a failure; return whether that made the streak decisive."""
         self.length += 1
         self.since = self.since or began
         self.error = error
         return self.length == self._threshold
 
     def extend(self, other: FailureStreak) -> None:
-        """Continue `other`, if that streak is older."""
+        """Continue `other` if that streak is older."""
         if self.start <= other.start:
             return
         self.since = other.since
@@ -53,7 +53,7 @@ class FailureStreak:
         self.error = self.error or other.error
 
     def end(self) -> bool:
-        """End the streak after a success; returns whether it was decisive."""
+        """End the streak after a success; return whether it was decisive."""
         was = self.decisive
         self.length, self.since, self.error = 0, None, ""
         return was

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodesProbe(Probe):
-    """Asks for the nodes that have joined or gone; the value is a `RayNodes`."""
+    """Reads the nodes that have joined or ended; the value is a `RayNodes`."""
 
     name: ClassVar[str] = "nodes"
     longest_interval: ClassVar[float] = 10.0
 
     async def send(self, client: DashboardClient) -> ProbeValue:
-        """See `Probe.send`."""
+        """Implement `Probe.send`."""
         return await client.nodes()

@@ -17,12 +17,12 @@ class ProbeObservation:
 
     Attributes:
         value: the last definite response; None if there is none yet, or none since the end of the
-            last command that invalidates the probe. None means wait, never "not there".
-        since: when `value` changed last.
+            last command that invalidates the probe. None means unknown, never absent.
+        since: time when `value` last changed.
         last_success: start of the last request that had a definite response.
-        failing_since: start of the first of the failed requests in a row; None as long as there
-            are too few of them.
-        error: how the last of them failed, as a sentence; empty without `failing_since`.
+        failing_since: start of the first of the consecutive failed requests; None while there are
+            too few of them.
+        error: error of the last of them, as a sentence; empty without `failing_since`.
     """
 
     value: ProbeValue | None

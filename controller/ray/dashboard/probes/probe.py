@@ -1,4 +1,4 @@
-"""Probes: what a dashboard is asked again and again."""
+"""Probes: requests that a dashboard answers periodically."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Probe(ABC):
-    """One thing to observe. Equal probes of a head share their requests.
+    """One value to observe. Equal probes of a head share their requests.
 
     Attributes:
-        name: in metrics and logs.
-        longest_interval: seconds between two requests at most, even if the settings say more.
+        name: name in metrics and logs.
+        longest_interval: maximum seconds between two requests, even if the settings allow more.
     """
 
     name: ClassVar[str]
@@ -34,7 +34,7 @@ class Probe(ABC):
 
 @dataclass(frozen=True, slots=True)
 class JobProbe(Probe):
-    """The state of a job; the value is a `JobInfo` or `NoSuchJob`.
+    """Reads the state of a job; the value is a `JobInfo` or `NoSuchJob`.
 
     Attributes:
         job_id: submission id.
@@ -45,18 +45,18 @@ class JobProbe(Probe):
     job_id: str
 
     async def send(self, client: DashboardClient) -> ProbeValue:
-        """See `Probe.send`."""
+        """Implement `Probe.send`."""
         return await client.job(self.job_id)
 
 
 @dataclass(frozen=True, slots=True)
 class HealthProbe(Probe):
-    """Asks if dashboard and GCS answer; the value is a `RayVersion`."""
+    """Asks whether dashboard and GCS answer; the value is a `RayVersion`."""
 
     name: ClassVar[str] = "health"
 
     async def send(self, client: DashboardClient) -> ProbeValue:
-        """See `Probe.send`."""
+        """Implement `Probe.send`."""
         return await client.health()
 
 
@@ -65,8 +65,8 @@ class ProbeSubscription(Subscription):
     """A probe of a head that is sent for as long as the object's plans list it.
 
     Attributes:
-        head: whose dashboard is asked.
-        probe: what is asked.
+        head: head whose dashboard is probed.
+        probe: the probe to send.
         interval: seconds between two requests while the value changes; None for the default of
             `DashboardSettings`. Subscribers of the same probe share its requests, at the shortest
             interval of any of them.

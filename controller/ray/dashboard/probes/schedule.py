@@ -1,4 +1,4 @@
-"""The probes of one head: who subscribes to them, and when each is due."""
+"""The probes of one head: their subscribers and their due times."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ class ProbeSchedule:
         self._invalidating: Counter[Probe] = Counter()
 
     def __len__(self) -> int:
-        """The number of probes."""
+        """Return the number of probes."""
         return len(self._states)
 
     def get(self, probe: Probe) -> ProbeState | None:
-        """The state of a probe; None if it has no subscriber."""
+        """Return the state of a probe; None if it has no subscriber."""
         return self._states.get(probe)
 
     def items(self) -> Iterable[tuple[Probe, ProbeState]]:
-        """All probes with their states."""
+        """Yield all probes with their states."""
         return self._states.items()
 
     def states(self) -> Iterable[ProbeState]:
-        """The states of all probes."""
+        """Yield the states of all probes."""
         return self._states.values()
 
     def subscribers(self) -> tuple[Subscriber, ...]:
-        """All objects that subscribe to any probe, each once."""
+        """Return all objects that subscribe to any probe, each once."""
         return tuple(self._subscribed)
 
     def has_subscriber(self, subscriber: Subscriber) -> bool:
@@ -61,7 +61,7 @@ class ProbeSchedule:
     def subscribe(
         self, probe: Probe, subscriber: Subscriber, interval: float, now: float, wall: datetime
     ) -> None:
-        """Add a subscriber, or renew its subscription; either way the probe is sent sooner."""
+        """Add or renew a subscription; either makes the next request come sooner."""
         state = self._states.get(probe)
         if state is None:
             state = self._states[probe] = ProbeState(
@@ -76,7 +76,7 @@ class ProbeSchedule:
             self._due.push(probe, due)
 
     def unsubscribe(self, probe: Probe, subscriber: Subscriber) -> bool:
-        """Remove a subscriber; returns whether that was its last subscription."""
+        """Remove a subscriber; return whether that was its last subscription."""
         state = self._states[probe]
         del state.subscribers[subscriber]
         if not state.subscribers:
@@ -89,7 +89,7 @@ class ProbeSchedule:
         return True
 
     def invalidate(self, probes: Iterable[Probe], wall: datetime) -> None:
-        """Forget the values of these probes until `release` has been called as often."""
+        """Forget the values of these probes until `release` was called as often."""
         for probe in probes:
             self._invalidating[probe] += 1
             state = self._states.get(probe)
@@ -98,7 +98,7 @@ class ProbeSchedule:
                 self._due.discard(probe)
 
     def release(self, probes: Iterable[Probe], now: float) -> None:
-        """Let these probes be sent again: at once, unless another command invalidates them."""
+        """Let these probes be sent again: at once unless another command invalidates them."""
         for probe in probes:
             self._invalidating[probe] -= 1
             if not self._invalidating[probe]:
@@ -107,7 +107,7 @@ class ProbeSchedule:
                     self._push(probe, now)
 
     def next_due(self) -> float:
-        """The time of the next probe; infinite if none is due."""
+        """Return the time of the next probe; infinite if none is due."""
         return self._due.lowest() if self._due else math.inf
 
     def pop(self) -> Probe:
@@ -115,7 +115,7 @@ class ProbeSchedule:
         return self._due.pop()
 
     def reschedule(self, probe: Probe, state: ProbeState, now: float) -> None:
-        """Schedule the next request after one has ended, if this is still the probe's state."""
+        """Schedule the request after one that has ended, if this is still the probe's state."""
         if self._states.get(probe) is state:
             self._push(probe, state.next_due(now))
 

@@ -1,4 +1,4 @@
-"""The probes of Ray Serve: what it reports, and whether a proxy answers."""
+"""The probes of Ray Serve: its state, and whether a proxy answers."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServeProbe(Probe):
-    """The state of Serve; the value is a `ServeState`."""
+    """Reads the state of Serve; the value is a `ServeState`."""
 
     name: ClassVar[str] = "serve"
 
     async def send(self, client: DashboardClient) -> ProbeValue:
-        """See `Probe.send`."""
+        """Implement `Probe.send`."""
         return await client.serve_state()
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyProbe(Probe):
-    """Asks if a `ServeProxy` takes requests; the value is a `ProxyHealth`.
+    """Asks whether a `ServeProxy` takes requests; the value is a `ProxyHealth`.
 
-    Serve goes on reporting a dead proxy as healthy for 20 s, so the proxy itself is asked, and at
-    an interval that does not grow as those of other probes do.
+    Serve reports a dead proxy as healthy for another 20 s, so the probe asks the proxy itself, at
+    an interval that does not grow like those of other probes.
     """
 
     name: ClassVar[str] = "proxy"
     longest_interval: ClassVar[float] = 10.0
 
     async def send(self, client: DashboardClient) -> ProbeValue:
-        """See `Probe.send`."""
+        """Implement `Probe.send`."""
         return await client.proxy_health()

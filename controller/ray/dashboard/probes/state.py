@@ -25,11 +25,11 @@ class ProbeState:
         settings: intervals and thresholds.
         now: loop time.
         wall: the time of day in UTC.
-        longest_interval: of the probe.
+        longest_interval: maximum interval of the probe.
 
     Attributes:
-        subscribers: the objects that subscribe to it, each with the interval that it wants.
-        failures: its failed requests in a row.
+        subscribers: the objects that subscribe to it, with their intervals.
+        failures: its consecutive failed requests.
         generation: incremented whenever the value is invalidated. The response to a request of an
             earlier generation does not count.
         unchanged_since: loop time of the last change, of the value or of a subscriber.
@@ -67,20 +67,20 @@ class ProbeState:
         self.requested_at = -math.inf
 
     def observation(self, silence: FailureStreak) -> ProbeObservation:
-        """The observation; `silence` are the requests to the head that got no response at all."""
+        """Return the observation; `silence` are the head's unanswered requests in a row."""
         streak = _older(self.failures, silence)
         if streak is None:
             return self._observation
         return replace(self._observation, failing_since=streak.since, error=streak.error)
 
     def invalidate(self, wall: datetime) -> None:
-        """Forget the value: no response to a request from before now counts."""
+        """Forget the value; responses to earlier requests no longer count."""
         self.generation += 1
         self._not_found = 0
         self._observation = replace(self._observation, value=None, since=wall)
 
     def record_value(self, value: ProbeValue, began: datetime, now: float) -> bool:
-        """Record a definite response; returns whether the observation has changed."""
+        """Record a definite response; return whether the observation has changed."""
         recovered = self.failures.end()
         known = self._observation
         self._not_found = self._not_found + 1 if isinstance(value, NoSuchJob) else 0
@@ -92,7 +92,7 @@ class ProbeState:
         return True
 
     def next_due(self, now: float) -> float:
-        """Loop time of the next request, after one that has just ended."""
+        """Return the loop time of the next request, after one that has just ended."""
         if self.failures.length:
             wait = self._settings.backoff.delay(self.failures.length - 1)
             return now + max(wait, self._settings.confirmation_interval)
@@ -102,22 +102,22 @@ class ProbeState:
         return max(now, self.requested_at + min(pause, max(self._longest, self._interval)))
 
     def expedite(self, now: float) -> float | None:
-        """Count as changed; returns when to send it instead, None after a failure."""
+        """Count as changed; return the new time of the next request, None after a failure."""
         self.unchanged_since = now
         return None if self.failures.length else max(now, self.requested_at + self._interval)
 
     @property
     def _interval(self) -> float:
-        """The shortest interval that a subscriber wants."""
+        """The shortest interval of all subscribers."""
         return min(self.subscribers.values(), default=self._settings.interval)
 
     @property
     def _needs_confirmation(self) -> bool:
-        """True if Ray says that it does not know the job, but not often enough in a row."""
+        """True if Ray reports an unknown job, but not often enough in a row."""
         return 0 < self._not_found < self._settings.not_found_threshold
 
 
 def _older(failures: FailureStreak, silence: FailureStreak) -> FailureStreak | None:
-    """The decisive streak that began first."""
+    """Return the decisive streak that began first."""
     decisive = [each for each in (failures, silence) if each.decisive]
     return min(decisive, key=lambda each: each.start, default=None)

@@ -1,1 +1,1 @@
-"""The ways to a dashboard: straight over HTTP, or through the API server."""
+"""Transports to a dashboard: directly over HTTP, or through the API server."""

@@ -1,7 +1,7 @@
-"""Direct HTTP requests to dashboards: what the operator uses inside the cluster.
+"""Sends HTTP requests directly to dashboards, as the operator does inside the cluster.
 
-Redirects are not followed. Connections are not kept, because heads come and go behind one name and
-ten thousand idle connections would be ten thousand open files.
+Redirects are not followed. Connections are not kept: heads come and go behind one name, and ten
+thousand idle connections would be ten thousand open files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATH_SAFE = "/:~!$&'()*+,;=@"
 
 
 class DirectTransports:
-    """Transports to all dashboards. To be created, used and closed in one running event loop."""
+    """Transports to all dashboards. Create, use and close them in one running event loop."""
 
     def __init__(self) -> None:
         self._session = aiohttp.ClientSession(
@@ -38,7 +38,7 @@ class DirectTransports:
         self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     def to(self, host: str, port: int) -> DashboardTransport:
-        """The transport to one dashboard."""
+        """Return the transport to one dashboard."""
         base = f"http://{host}:{port}"
 
         async def send(request: DashboardRequest) -> DashboardResponse:
@@ -47,7 +47,7 @@ class DirectTransports:
         return send
 
     async def aclose(self) -> None:
-        """Close them all."""
+        """Close all connections."""
         await self._session.close()
 
     async def _exchange(self, base: str, request: DashboardRequest) -> DashboardResponse:
@@ -68,7 +68,7 @@ class DirectTransports:
 
 
 async def _read(response: aiohttp.ClientResponse, request: DashboardRequest) -> bytes:
-    """The whole body, unless it is longer than allowed."""
+    """Return the whole body; raise `TooLarge` if it is longer than allowed."""
     parts: list[bytes] = []
     left = request.limit
     async for part in response.content.iter_any():

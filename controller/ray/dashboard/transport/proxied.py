@@ -1,4 +1,4 @@
-"""Requests to dashboards through the API server: what `manta run` uses outside the cluster.
+"""Sends requests to dashboards through the API server, as `manta run` does outside the cluster.
 
 They need only a kubeconfig. The token is sent in a header of its own, because the API server does
 not forward `authorization`.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.transport.transport import DashboardRequest
 
 PROXY_TIMEOUT: Final = 10.0
-"""Seconds for a request that goes through the API server (KubeRay)."""
+"""Seconds for a request through the API server (KubeRay's limit)."""
 
 
 class ProxiedTransport:
@@ -32,8 +32,8 @@ class ProxiedTransport:
     Args:
         client: access to the API server.
         resource: services or pods.
-        namespace: of the service or pod.
-        target: its `name:port`.
+        namespace: namespace of the service or pod.
+        target: `name:port` of the service or pod.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ProxiedTransport:
         self._target = (resource, namespace, target)
 
     async def __call__(self, request: DashboardRequest) -> DashboardResponse:
-        """See `DashboardTransport`."""
+        """Implement `DashboardTransport`."""
         try:
             answer = await self._client.proxy(
                 *self._target,
@@ -62,7 +62,7 @@ class ProxiedTransport:
 
 
 def _translated(error: KubeError, request: DashboardRequest) -> NoResponse | TooLarge:
-    """A failure on the way to the dashboard, which says nothing about the dashboard."""
+    """Return a failure on the way to the dashboard, which does not concern the dashboard itself."""
     if isinstance(error, NotSent):
         return Unreachable(f"the API server: {error}")
     if isinstance(error, StatusError | TransportError):

@@ -15,11 +15,11 @@ class DashboardRequest:
 
     Attributes:
         method: HTTP method.
-        path: begins with a slash, and is not quoted.
-        query: its parameters.
-        headers: with lower-case names. They are not printed, because they hold the token.
+        path: path with a leading slash, not quoted.
+        query: query parameters.
+        headers: header fields with lower-case names; not printed, because they hold the token.
         body: JSON, or None.
-        limit: bytes that the response may have.
+        limit: maximum bytes of the response.
     """
 
     method: str
@@ -30,7 +30,7 @@ class DashboardRequest:
     limit: int
 
     def __str__(self) -> str:
-        """For messages: method and path."""
+        """Return method and path, for messages."""
         return f"{self.method} {self.path}"
 
 
@@ -40,8 +40,8 @@ class DashboardResponse:
 
     Attributes:
         status: HTTP status code.
-        content_type: lower case, without parameters; empty if there was none.
-        body: all of it.
+        content_type: content type in lower case, without parameters; empty if there is none.
+        body: the whole body.
     """
 
     status: int
@@ -50,13 +50,13 @@ class DashboardResponse:
 
 
 class DashboardTransport(Protocol):
-    """Sends a request once. The caller sets the time limit, and cancels."""
+    """Sends a request once. The caller limits the time by cancelling."""
 
     async def __call__(self, request: DashboardRequest, /) -> DashboardResponse:
-        """Send it and read the whole response. A redirect is a response like any other.
+        """Send the request and read the whole response. A redirect is an ordinary response.
 
         Raises:
-            NoResponse: none came back, or not all of it.
-            TooLarge: it had more bytes than `request.limit`.
+            NoResponse: no response came back, or only a part.
+            TooLarge: the response exceeds `request.limit` bytes.
         """
         ...
