@@ -1,4 +1,4 @@
-"""The RayCluster controller: what a cluster should be made of, as pure functions."""
+"""The RayCluster controller: pure functions that decide what a cluster should consist of."""
 
 from __future__ import annotations
 

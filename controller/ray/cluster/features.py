@@ -1,7 +1,7 @@
-"""The features of a RayCluster that this version of Manta does not implement yet.
+"""Names the features of a RayCluster that this version of Manta does not implement yet.
 
-Such fields are accepted, and named in a condition: nothing is left out in silence. What protects
-the cluster is refused instead (`validation/protection.py`).
+Such fields are accepted and named in a condition, so that users learn of them. Fields that protect
+the cluster are refused instead (`validation/protection.py`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ _SCHEDULER_LABELS: Final = (
     "yunikorn.apache.org/app-id",
     "yunikorn.apache.org/queue",
 )
-"""Labels of the RayCluster that ask for a batch scheduler. Those of pod templates are passed on
-to the pods, where the schedulers themselves read them."""
+"""Labels of the RayCluster that ask for a batch scheduler.
+
+Those of pod templates are copied to the pods, where the schedulers themselves read them.
+"""
 
 
 def unsupported_fields(cluster: RayCluster, spec: ClusterSpec) -> tuple[str, ...]:
-    """Paths of the fields that have no effect, those of the specification first."""
+    """Return the paths of the fields without effect, those of the specification first."""
     given = cluster.metadata.labels or {}
     asked = {"spec.historyServerOptions": spec.history_server_options is not None}
     asked |= {f"metadata.labels[{label}]": label in given for label in _SCHEDULER_LABELS}

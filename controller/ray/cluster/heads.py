@@ -1,4 +1,4 @@
-"""Decides when the head of a cluster is created and deleted, and which of several heads stays."""
+"""Decides when the head of a cluster is created and deleted, and which of several heads is kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def live_head(seen: ClusterObservation) -> Pod | None:
-    """Of the heads that are not terminating, the healthy, ready and oldest one."""
+    """Return the healthy, ready and oldest of the heads that are not terminating."""
     live = (pod for pod in seen.heads if not pod.metadata.terminating)
     return min(live, key=_age_of_use, default=None)
 
@@ -43,7 +43,7 @@ def create_head(
 def delete_heads(seen: ClusterObservation) -> Iterator[Write]:
     """Delete heads that have ended, and all heads but the one that `live_head` chooses.
 
-    One that has ended stays until it may be replaced: it shows why.
+    An ended head stays until it may be replaced, because it shows why it ended.
     """
     if HEAD_SCOPE in seen.pending_scopes:
         return

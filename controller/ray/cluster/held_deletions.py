@@ -1,25 +1,25 @@
-"""Deletions that nothing explains: they are held and reported, not carried out.
+"""Unexplained deletions, which are held and reported instead of carried out.
 
-The API server drops what its definition of RayClusters does not know, also from objects that are
-stored already. A group, or the number of hosts of its replicas, then vanishes from a specification
-that nobody has edited. An edit changes the generation; a changed definition does not. So a worker
-is deleted for a number in the specification only if that number is explained:
+The API server drops fields that its definition of RayClusters lacks, even from stored objects. A
+group, or the number of hosts of its replicas, then vanishes from a specification that was not
+edited. An edit changes the generation; a changed definition does not. So a worker is deleted for a
+number in the specification only if that number is explained:
 
 * by the generation: it is newer than the one of the status, or the status of this generation
   already counted as few workers;
 * and by the installed definition, which must have the fields that the number is made of. Until it
-  is certain by which definition a newer generation was read, nothing is done about it: its watch
-  may be a new one, or its edit newer than the schema and ask for less. If the definition that was
-  read last lacks such a field, the deletions are held already then.
+  is certain by which definition a newer generation was read, deletions wait: its watch may be new,
+  or its edit newer than the schema and ask for less. If the last definition read lacks such a
+  field, the deletions are held at once.
 
 A replacement of all pods under `Recreate` follows from the specification as a whole. It is held if
-nobody has edited that, or if the definition that has read the edit lacks a field of it.
+the specification was not edited, or if the definition that has read the edit lacks a field of it.
 
-What a pod's own state or `workersToDelete` demands needs no explanation. What is held stays held
-while the generation is the same: a definition that is complete again does not bring back what was
-dropped before, the user does. Edits of an autoscaler change the generation too, so that they do not
-explain deletions that are held already. A confirmation is one of the specification as it was read:
-it explains nothing that a definition drops later.
+What a pod's own state or `workersToDelete` demands needs no explanation. Deletions stay held while
+the generation is the same: a definition that is complete again does not restore dropped fields;
+only the user can. Edits of an autoscaler change the generation too, so they do not explain
+deletions that are already held. A confirmation applies to the specification as it was read: it
+explains nothing that a definition drops later.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class HeldDeletions:
     """Pods that are not deleted although the specification has no room for them.
 
     Attributes:
-        pods: their names.
-        groups: their worker groups; nothing is created there meanwhile.
-        message: what would be deleted, why it is not, and what to do.
+        pods: names of the pods.
+        groups: their worker groups, in which nothing is created meanwhile.
+        message: the held deletions, the reason and the remedy.
     """
 
     pods: tuple[str, ...]
@@ -75,7 +75,7 @@ class HeldDeletions:
 def divide(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
 ) -> tuple[list[PodToDelete], HeldDeletions | None]:
-    """The workers to delete now, and those whose deletion is held."""
+    """Return the workers to delete now, and those whose deletion is held."""
     doubt = unexplained_number(seen, desired)
     allowed: list[PodToDelete] = []
     held: list[PodToDelete] = []
@@ -91,7 +91,7 @@ def divide(
 def held_deletions(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
 ) -> HeldDeletions | None:
-    """The deletions that are held, of a replacement of all pods or of single workers."""
+    """Return the held deletions of a replacement of all pods, or of single workers."""
     doubt = doubt_of_recreation(seen, desired)
     if doubt:
         return _held(seen, seen.all_pods, "the specification has changed", doubt)
@@ -106,7 +106,7 @@ def held_deletions(
 
 
 def awaits_definition(seen: ClusterObservation) -> bool:
-    """True if the generation is a new one and may have been read by an unknown definition."""
+    """Return whether the generation is new and an unknown definition may have read it."""
     if not seen.definition.awaited or is_confirmed(seen.cluster):
         return False
     recorded = recorded_generation(seen)
@@ -115,7 +115,7 @@ def awaits_definition(seen: ClusterObservation) -> bool:
 
 
 def is_premature(seen: ClusterObservation, desired: DesiredCluster, plan: Plan) -> bool:
-    """True if the plan asks for less than before, and an unknown definition may have read that."""
+    """Return whether the plan asks for less, and an unknown definition may have read that."""
     if not seen.definition.unverified or is_confirmed(seen.cluster):
         return False
     before = status_of(seen.cluster).get("desiredWorkerReplicas")
@@ -126,7 +126,7 @@ def is_premature(seen: ClusterObservation, desired: DesiredCluster, plan: Plan) 
 
 
 def doubt_of_recreation(seen: ClusterObservation, desired: DesiredCluster) -> str:
-    """The reason not to replace all pods, empty if there is none, or if that is not due."""
+    """Return why not to replace all pods; empty if they may be, or if that is not due."""
     if not strategy_of(desired.spec).is_due(seen, desired) or is_confirmed(seen.cluster):
         return ""
     if (find_condition(seen.conditions, PODS_UP_TO_DATE) or {}).get("reason") == RECREATING:
@@ -138,7 +138,7 @@ def doubt_of_recreation(seen: ClusterObservation, desired: DesiredCluster) -> st
 
 
 def _is_rollout_unexplained(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    """With another strategy nothing is rolled: there is only what drains already."""
+    """Return whether a rollout lacks an explanation; other strategies only drain."""
     return (
         desired.spec.upgrade_strategy.rolling is not None
         and seen.rollout is not None

@@ -1,4 +1,4 @@
-"""The RayCluster kind: joins observing, planning and reporting for the runtime."""
+"""The RayCluster kind: connects observing, planning and reporting to the runtime."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class RayClusterKind:
     """Brings RayClusters to what their specifications say.
 
     Args:
-        settings: what an administrator decided for all clusters.
-        dashboards: what Ray reports, which only rolling updates ask.
+        settings: the administrator's settings for all clusters.
+        dashboards: Ray's reports, which only rolling updates read.
         external_source: talks to Ray; in an operator the same `ControllerDashboards` as
             `dashboards`.
-        assumes_ray: for plans without Ray: whether ready pods are assumed to be its nodes.
+        assumes_ray: whether to take ready pods for nodes of Ray, in plans without Ray.
     """
 
     name = "raycluster-controller"
@@ -102,11 +102,11 @@ class RayClusterKind:
         )
 
     def observe(self, key: str, reads: CacheReader) -> ClusterObservation | None:
-        """Everything the plan depends on; None if the cluster is gone."""
+        """Return everything that the plan depends on; None if the cluster is gone."""
         return observe_cluster(key, reads, self._sources)
 
     def problem(self, observation: ClusterObservation) -> Problem | None:
-        """The problem of the cluster's specification, None if it is valid."""
+        """Return the problem of the cluster's specification, None if it is valid."""
         return observation.desired if isinstance(observation.desired, Problem) else None
 
     def plan(self, observation: ClusterObservation, now: datetime) -> Plan:
@@ -120,7 +120,7 @@ class RayClusterKind:
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The plan's status, naming the first of the writes that failed."""
+        """Return the plan's status, naming the first of the writes that failed."""
         if not isinstance(observation.desired, DesiredCluster):
             return plan.status
         seen = with_rollout(replace(observation, history=plan.memory), observation.desired, now)

@@ -1,4 +1,4 @@
-"""The input of a RayCluster's plan: what the specification asks for, and what there is.
+"""The input of a RayCluster's plan: the desired and the present state.
 
 Both are values: the same ones give the same plan.
 """
@@ -38,7 +38,7 @@ class DesiredCluster:
         identity: names and addresses of its children.
         builder: builds the pods.
         unsupported_fields: fields that are accepted and have no effect yet.
-        warnings: sentences about what is questionable but does not stop the cluster.
+        warnings: sentences about questionable settings that do not stop the cluster.
     """
 
     spec: ClusterSpec
@@ -50,35 +50,36 @@ class DesiredCluster:
 
 @dataclass(frozen=True, slots=True)
 class ClusterObservation:
-    """A RayCluster and its children as they are.
+    """A RayCluster and its children in their present state.
 
     Attributes:
         cluster: the object.
-        desired: what follows from it; a `Problem` if it is not valid.
-        heads: head pods that belong to it, terminating ones included.
+        desired: the desired state that follows from it; a `Problem` if it is not valid.
+        heads: head pods that belong to it, including terminating ones.
         foreign_heads: sentences about head pods with its label that belong to another owner.
-        workers: its worker pods by group, groups removed from the specification included.
+        workers: its worker pods by group, including groups removed from the specification.
         children: its services, access objects, secrets and claims.
-        unreadable: sentences about pods that exist and cannot be decoded, and so not be counted.
+        unreadable: sentences about existing pods that cannot be decoded and therefore not be
+            counted.
         multi_host_replicas: the replicas of the groups whose replicas have several hosts, by group.
         incomplete_replicas: replicas that this process is creating, with the number of hosts
             created so far.
         pods_revision: newest revision of pods observed; names of new pods depend on it.
-        taken_pod_names: names that another owner's pods turned out to have.
+        taken_pod_names: names that another owner's pods were found to have.
         pods_listed: whether a live list has shown that there are no pods besides these.
         pending_scopes: scopes with a write of unknown outcome.
-        lost_head: name of a head that the status knows and the cache does not show.
+        lost_head: name of a head that is in the status but not in the cache.
         revisions: earlier templates of its pods; None if they are not kept.
-        cleanup: what is known of the removal of a deleted cluster's state from Redis.
+        cleanup: the observed removal of a deleted cluster's state from Redis.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
-        definition: what the installed definition of RayClusters lacks.
-        consistency_warnings: what the cache and the API server disagree about, as sentences.
+        definition: the fields that the installed definition of RayClusters lacks.
+        consistency_warnings: sentences about disagreements of the cache and the API server.
         created_pods: pods that this process created since the last plan; some may be gone already.
-        history: what became of the pods: until the last plan when it is observed, until now when
-            it is planned. None if there was no plan yet.
-        ray: what Ray says, if that is of interest to an upgrade.
-        rollout: the state of a rolling update when it is planned; None if there can be none.
-        clock_steady_since: since when the clock has not jumped; None if that is unknown.
+        history: the history of the pods: until the last plan while observing, until now while
+            planning. None if there was no plan yet.
+        ray: Ray's reports, if an upgrade needs them.
+        rollout: the state of a rolling update while planning; None if there is none.
+        clock_steady_since: time since which the clock has not jumped; None if unknown.
     """
 
     cluster: RayCluster
@@ -119,7 +120,7 @@ class ClusterObservation:
         return [*self.heads, *(pod for pods in self.workers.values() for pod in pods)]
 
     def wanted_units(self, group: WorkerGroup) -> int:
-        """The number of replicas of a multi-host group, or of pods, that should exist now."""
+        """Return the desired number of pods, or of replicas of a multi-host group."""
         upgrade = self.rollout.groups.get(group.group_name) if self.rollout is not None else None
         if upgrade is not None:
             return upgrade.wanted
@@ -135,10 +136,10 @@ class ClusterObservation:
 
     @property
     def awaits_revision(self) -> bool:
-        """True if the present pod templates are still to be kept, before pods are replaced."""
+        """True if pods are replaced only after their present templates have been stored."""
         return self.revisions is not None and self.revisions.is_awaited
 
     @property
     def may_have_pods(self) -> bool:
-        """True if there are pods, or may be: unreadable, or of a write of unknown outcome."""
+        """True if pods exist or may exist: unreadable ones, or writes of unknown outcome."""
         return bool(self.all_pods or self.unreadable or self.pending_scopes)

@@ -1,4 +1,4 @@
-"""Everything that a RayCluster's plan depends on, gathered from the caches at one moment."""
+"""Gathers everything that a RayCluster's plan depends on from the caches at one moment."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ class ClusterSources:
     """The sources of an observation besides the caches.
 
     Attributes:
-        desired_of: gives what a RayCluster asks for, or what is wrong with it.
+        desired_of: returns the desired state of a RayCluster, or its problem.
         unknown_fields_of: finds the unknown fields of its pod templates.
-        read_definition: reads what the installed definition lacks.
-        settings: of the RayCluster controller.
-        dashboards: what Ray reports; None if ready pods are assumed to be its nodes.
+        read_definition: reads which fields the installed definition lacks.
+        settings: settings of the RayCluster controller.
+        dashboards: Ray's reports; None to take ready pods for nodes of Ray.
     """
 
     desired_of: SpecificationMemo[RayCluster, DesiredCluster | Problem]
@@ -124,7 +124,7 @@ def _ray(
     sources: ClusterSources,
     workers: Iterable[Pod],
 ) -> RayView:
-    """Observe Ray if it is of interest: workers that drain go whatever the strategy is now."""
+    """Observe Ray if a plan needs it: draining workers need it whatever the strategy is now."""
     is_rolling = desired.spec.upgrade_strategy.rolling is not None
     if not is_rolling and draining_since(workers) is None:
         return RayView()
@@ -164,7 +164,7 @@ def _foreign_heads(key: str, uid: str, reads: CacheReader) -> Iterable[str]:
 
 
 def _unreadable_pods(cluster: RayCluster, reads: CacheReader) -> Iterable[str]:
-    """Pods of this cluster whose state cannot be decoded.
+    """Return sentences about pods of this cluster that cannot be decoded.
 
     One without a readable owner belongs to the cluster that its label or the status names.
     """
@@ -186,7 +186,7 @@ def _lost_head(cluster: RayCluster, heads: Sequence[Pod], reads: CacheReader) ->
 
 
 def _known_head(cluster: RayCluster) -> str:
-    """Name of the head pod in the status, empty if there is none."""
+    """Return the name of the head pod in the status, empty if there is none."""
     head: dict[str, Any] = status_of(cluster).get("head") or {}
     name = head.get("podName")
     return name if isinstance(name, str) else ""

@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Write
 
 BLOCKED_RETRY: Final = 30.0
-"""Seconds until a taken name or an unreadable pod is looked at again; its end may be no event."""
+"""Seconds until a taken name or an unreadable pod is checked again; its end may cause no event."""
 
 
 def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datetime) -> Plan:
-    """The plan that brings the cluster nearer to its specification."""
+    """Return the plan that brings the cluster nearer to its specification."""
     if is_managed_elsewhere(seen.cluster):
         return finalize(seen, settings, now) or NOTHING  # no other controller removes our finalizer
     desired = seen.desired
@@ -85,9 +85,10 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
 def _wait_for_definition(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
 ) -> Plan:
-    """Look again soon; conditions say why the definition cannot be read, and what it lacks.
+    """Check again soon; conditions explain why the definition is unreadable and what it lacks.
 
-    What it lacks is held from now on: it may be complete before the wait is over.
+    Deletions that follow from missing fields are held at once: the definition may be complete
+    before the wait is over.
     """
     plan = wait_for_definition(seen.cluster, seen.definition)
     why = what_is_awaited(seen.cluster, seen.definition)
@@ -119,7 +120,7 @@ def _plan_without_status(
 def _plan_of_invalid(
     seen: ClusterObservation, problem: Problem, settings: ClusterSettings, now: datetime
 ) -> Plan:
-    """Report what is wrong, once as an event, and touch nothing; a deleted cluster may go."""
+    """Report the problem, once as an event, and change nothing; a deleted cluster may go."""
     if seen.cluster.metadata.terminating:
         return finalize(seen, settings, now) or Plan()
     ready = find_condition(seen.conditions, READY) or {}
@@ -158,7 +159,7 @@ def _build(
 def _scale(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
 ) -> list[list[Write]]:
-    """Stages that create missing pods and delete surplus ones."""
+    """Return stages that create missing pods and delete surplus ones."""
     surplus, held = divide(seen, desired, settings)
     groups_held = held.groups if held is not None else ()
     missing = find_missing_pods(seen, desired, batch=settings.batch, without=groups_held)
@@ -175,12 +176,12 @@ def _scale(
 
 
 def _is_blocked(seen: ClusterObservation) -> bool:
-    """Return whether something is in the way whose end may cause no event."""
+    """Return whether an obstacle exists whose end may cause no event."""
     return seen.children.block_pods or bool(seen.unreadable) or bool(seen.children.notes)
 
 
 def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float | None:
-    """Seconds until something that causes no event may let more be done."""
+    """Return the seconds until more can be done without an event."""
     next_try = seen.history.seconds_until_next_try(now) if seen.history is not None else None
     waits = (
         BLOCKED_RETRY if _is_blocked(seen) else None,
@@ -194,7 +195,7 @@ def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float |
 def _repairs(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings, now: datetime
 ) -> Iterator[Write]:
-    """The repairs that are due whatever becomes of the pods."""
+    """Yield the repairs that are due whatever happens to the pods."""
     yield from strategy_of(desired.spec).stamps(seen, desired)
     yield from stamp_writes(seen, desired, batch=settings.batch)
     yield from repair_children(seen, desired, now)
@@ -202,7 +203,7 @@ def _repairs(
 
 
 def _warnings(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Event]:
-    """Warnings about the specification, once a generation."""
+    """Yield warnings about the specification, once a generation."""
     if status_of(seen.cluster).get("observedGeneration") != seen.cluster.metadata.generation:
         for warning in desired.warnings:
             yield Event("Warning", "InvalidRayClusterSpec", "Validate", warning)

@@ -1,7 +1,7 @@
 """Suspension: all pods are deleted, and a live list confirms it before the status says so.
 
-`Suspending` is stored before the first pod goes and is carried through whatever the specification
-says meanwhile; only an explicit `suspend: false` leads out of `Suspended` (behaviour 1).
+`Suspending` is stored before the first pod is deleted and is carried through whatever the
+specification then says. Only an explicit `suspend: false` ends `Suspended` (behaviour 1).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def every_pod(cluster: RayCluster) -> LiveList:
-    """All pods with the cluster's label, matching the informer's selector or not."""
+    """Return a live list of all pods with the cluster's label, even if no informer selects them."""
     meta = cluster.metadata
     return LiveList(PODS, meta.namespace, f"{labels.CLUSTER}={meta.name}")
 
@@ -37,6 +37,6 @@ def delete_all_pods(seen: ClusterObservation) -> Iterator[Write]:
 
 
 def delete_latecomers(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
-    """Delete pods of a suspended cluster: their creates were under way when it was suspended."""
+    """Delete pods of a suspended cluster whose creates were in flight when it was suspended."""
     if is_true(seen.conditions, SUSPENDED) and desired.spec.suspend is not False:
         yield from delete_all_pods(seen)

@@ -1,4 +1,4 @@
-"""The RayJob controller: pure functions from what is observed to what is done next.
+"""The RayJob controller: pure functions from observations to plans.
 
 `state_machine/transitions.py` decides the next state, and whether a failed attempt is retried.
 """

@@ -1,7 +1,7 @@
-"""Reduces an observation and the time to the facts that the table of transitions depends on.
+"""Reduces an observation and the time to the facts of the table of transitions.
 
-All time limits are applied here: how long a dashboard may fail to answer, and when "no such job"
-counts. So is the comparison of the head with the one that the attempt was recorded to run on.
+It applies all time limits, such as how long a dashboard may fail to answer and when "no such job"
+counts, and compares the head with the one that was recorded for the attempt.
 """
 
 from __future__ import annotations
@@ -51,26 +51,32 @@ if TYPE_CHECKING:
     from controller.ray.job.state_machine.deadlines import Deadlines
 
 LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
-"""The time that the head of an attempt may be gone before the attempt fails. With the time it takes
-to notice, that is less than two minutes."""
+"""Time for which the head of an attempt may be gone before the attempt fails.
+
+Including the time to notice the loss, that is less than two minutes.
+"""
 
 SUBMITTER_GRACE: Final = timedelta(seconds=30)
 """The time after the submitter's end in which Ray may learn of the job (KubeRay)."""
 
 NOT_FOUND_FOR: Final = timedelta(seconds=10)
-"""The time that Ray must not know the job before that counts. Until then the cache may still show
-the previous head."""
+"""Time for which Ray must not know the job before that counts.
+
+Until then the cache may still show the previous head.
+"""
 
 STOP_DURATION: Final = timedelta(seconds=10)
 """The time that the operator waits for a job to end after Ray accepted the request to stop it."""
 
 _FRESH_FAILURE: Final = timedelta(seconds=30)
-"""The time that the probes of this process must have failed before an outage stored by an earlier
-process counts as the same one."""
+"""Time for which the probes of this process must have failed.
+
+Only then does an outage stored by an earlier process count as the same one.
+"""
 
 _ASK_AGAIN: Final = timedelta(seconds=5)
 _CLOCKS_DIFFER: Final = timedelta(seconds=2)
-"""The kubelet's times are whole seconds of another machine's clock."""
+"""Tolerance for the kubelet's times, which are whole seconds of another machine's clock."""
 
 _WITH_DEADLINE: Final = frozenset({State.INITIALIZING, State.RUNNING})
 _BEFORE_RUNNING: Final = frozenset({State.INITIALIZING, State.WAITING})
@@ -90,8 +96,9 @@ class DashboardOutage:
     """An outage of the dashboard, or none.
 
     Attributes:
-        since: stored as `status.jobStatusCheckFailureStartTime`; None if the dashboard answers.
-        length: the fact that transitions depend on.
+        since: its start, stored as `status.jobStatusCheckFailureStartTime`; None if the dashboard
+            answers.
+        length: its length, as a fact for transitions.
     """
 
     since: datetime | None
@@ -99,7 +106,7 @@ class DashboardOutage:
 
 
 def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobFacts:
-    """The facts at this moment; `deadlines` learns when the next of them changes with time."""
+    """Return the present facts; `deadlines` records when time changes the next of them."""
     spec = None if isinstance(seen.spec, Problem) else seen.spec
     started = time_of(seen.status.get("startTime"))
     watch = deadlines if seen.state is State.RUNNING else deadlines.untracked
@@ -152,13 +159,13 @@ def must_stop(seen: JobObservation) -> bool:
 
 
 def has_answered(seen: JobObservation) -> bool:
-    """True if the dashboard of the present head has given a definite answer and still answers."""
+    """Return whether the present head's dashboard has given a definite answer and still answers."""
     answer = seen.answer
     return answer is not None and answer.value is not None and answer.failing_since is None
 
 
 def is_unsubmitted(seen: JobObservation) -> bool:
-    """True if the job has certainly not been submitted: the operator submits, and records first."""
+    """Return whether the job was certainly not submitted: the operator submits after recording."""
     known = seen.recorded_head or seen.status.get("jobStatus")
     return seen.mode is SubmissionMode.HTTP and not known
 
@@ -185,13 +192,13 @@ def has_leftovers(seen: JobObservation) -> bool:
 
 
 def info_of(seen: JobObservation) -> JobInfo | None:
-    """Ray's last report about the job; None if it does not know it or did not answer."""
+    """Return Ray's last report about the job; None if it does not know it or did not answer."""
     value = seen.answer.value if seen.answer is not None else None
     return value if isinstance(value, JobInfo) else None
 
 
 def result_of(seen: JobObservation) -> JobStatus | None:
-    """The final status that Ray has reported; a stored one remains valid after Ray is gone."""
+    """Return the final status that Ray reported; a stored one stays valid after Ray is gone."""
     stored = _TERMINAL.get(seen.status.get("jobStatus", ""))
     info = info_of(seen)
     if stored is None and info is not None and info.status.terminal:
@@ -202,7 +209,7 @@ def result_of(seen: JobObservation) -> JobStatus | None:
 def dashboard_outage(
     seen: JobObservation, settings: JobSettings, deadlines: Deadlines
 ) -> DashboardOutage:
-    """The present outage of the dashboard; `since` is None if it answers."""
+    """Return the present outage of the dashboard; `since` is None if it answers."""
     stored = time_of(seen.status.get("jobStatusCheckFailureStartTime"))
     head, answer = _head(seen), seen.answer
     if head is HeadFact.AWAITED:
@@ -300,7 +307,7 @@ def _submitter_grace_passed(seen: JobObservation, deadlines: Deadlines) -> bool:
 
 
 def _result_time(seen: JobObservation) -> datetime | None:
-    """The time when the Ray job ended; None if it has not."""
+    """Return the time when the Ray job ended; None if it has not."""
     if result_of(seen) is None:
         return None
     info = info_of(seen)

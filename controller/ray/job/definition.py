@@ -1,10 +1,10 @@
-"""Fields that a RayJob's planner relies on: without them jobs would run again.
+"""Fields on which a RayJob's planner relies: without them jobs would run again.
 
-A status whose attempt is not recorded is that of a job which has yet to run; a specification
-without `suspend` is one that may start, and one without a delay deletes the cluster at once. While
-the installed definition lacks such a field, a RayJob is left as it is. It is not written either,
-not even its conditions: the API server reads an object without the fields that its definition
-lacks, and any write would store it so. What nobody writes is whole again with the definition.
+A status without the attempt looks like that of a job which has yet to run. A specification without
+`suspend` may start, and one without a delay deletes the cluster at once. While the installed
+definition lacks such a field, the operator neither acts on a RayJob nor writes it, not even its
+conditions: the API server reads an object without the fields that its definition lacks, and any
+write would store it so. An object that is not written is complete again when the definition is.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ STATUS_FIELDS: Final = (
     "dashboardURL",
     "failed",
 )
-"""Fields of the status that tell an attempt from one that has not begun."""
+"""Fields of the status that distinguish an attempt from one that has not begun."""
 
 
 def relied_on(schema: ObjectSchema) -> Iterator[str]:
-    """The fields that the planner relies on."""
+    """Yield the fields on which the planner relies."""
     yield from (f"status.{name}" for name in STATUS_FIELDS)
     yield from job_fields(schema, "spec")
 
 
 def definition_reader() -> DefinitionReader:
-    """Reads what the installed definition of RayJobs lacks."""
+    """Return a reader of what the installed definition of RayJobs lacks."""
     return DefinitionReader(
         RAYJOBS,
         relied_on,
@@ -56,7 +56,7 @@ def definition_reader() -> DefinitionReader:
 
 
 def leave_as_it_is(seen: JobObservation) -> Plan | None:
-    """The plan that only reports what is missing; None if the RayJob can be read as it was."""
+    """Return the plan that only reports missing fields; None if the RayJob is complete."""
     untouched = definition_guard.leave_as_it_is(seen.job, seen.definition)
     lost = "" if untouched is not None else lost_fields(seen)
     if not lost:
@@ -66,17 +66,17 @@ def leave_as_it_is(seen: JobObservation) -> Plan | None:
 
 
 def is_held(seen: JobObservation) -> bool:
-    """True if the status stays as it is, but for the condition about an edit that is held."""
+    """Return whether the status stays unchanged but for the condition about a held edit."""
     if seen.job.metadata.terminating:
         return False
     return leave_as_it_is(seen) is not None or seen.definition.cut is not None
 
 
 def lost_fields(seen: JobObservation) -> str:
-    """The fields that the status must have had, and what to do; empty if none is known to be lost.
+    """Return the fields that the status must have had, with the remedy; empty if none is missing.
 
-    A definition may drop fields before its schema is published, or somebody may write the object
-    meanwhile.
+    A definition may drop fields before its schema is published, or another client may write the
+    object meanwhile.
     """
     lost = _lost(seen)
     if not lost:

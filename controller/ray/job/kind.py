@@ -1,4 +1,4 @@
-"""The RayJob kind: observing, planning and status for the runtime."""
+"""The RayJob kind: connects observing, planning and status to the runtime."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class RayJobKind:
     """Runs RayJobs.
 
     Args:
-        dashboards: what Ray reports.
+        dashboards: Ray's reports.
         external_source: talks to Ray; in an operator the same `ControllerDashboards` as
             `dashboards`.
-        settings: for all RayJobs.
+        settings: settings for all RayJobs.
     """
 
     name = "rayjob-controller"
@@ -68,16 +68,16 @@ class RayJobKind:
         )
 
     def observe(self, key: str, reads: CacheReader) -> JobObservation | None:
-        """Everything the plan depends on; None if the RayJob is gone."""
+        """Return everything that the plan depends on; None if the RayJob is gone."""
         return observe_job(key, reads, self._sources)
 
     def problem(self, observation: JobObservation) -> Problem | None:
-        """The problem of the RayJob's specification, None if it is valid."""
+        """Return the problem of the RayJob's specification, None if it is valid."""
         spec = believed(observation.spec, observation.definition)
         return spec if isinstance(spec, Problem) else None
 
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
-        """The plan for the RayJob."""
+        """Return the plan for the RayJob."""
         return remember(plan_job(observation, self._settings, now), observation.definition)
 
     def status_after(
@@ -87,7 +87,7 @@ class RayJobKind:
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The current status, naming the first failed write."""
+        """Return the current status, naming the first failed write."""
         if is_held(observation):
             return plan.status
         deadlines = Deadlines(now, observation.clock_jumped_at, observation.clock_steady_since)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def generated_submission_id(job: ObjectMeta, attempt: str) -> str:
-    """Submission id of an attempt for which `spec.jobId` sets none."""
+    """Return the submission id of an attempt for which `spec.jobId` sets none."""
     return short_child_name(job, "submission", attempt)
 
 
 def submitter_name(job: ObjectMeta) -> str:
-    """Name of the submitter Job, the same for all attempts: the previous Job must be gone."""
+    """Return the name of the submitter Job of all attempts; the previous Job must be gone."""
     return job.name

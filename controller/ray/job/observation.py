@@ -46,7 +46,7 @@ class JobObservation:
         spec: its specification, or the `Problem` that makes it invalid.
         status: its status without fields of the wrong type.
         state: the state that the status names.
-        names: of the next attempt; None unless an attempt may start.
+        names: names of the next attempt; None unless an attempt may start.
         cluster: the RayCluster of the attempt.
         cluster_spec: the specification of `cluster`; None if there is none that can be read.
         foreign_cluster: whether a RayCluster of another owner has the name of the attempt's.
@@ -58,16 +58,16 @@ class JobObservation:
         submitter_pods: the pods of `submitter_job`.
         foreign_submitter: whether a Job of another owner has the submitter's name.
         service: the RayJob's own head service.
-        answer: what the dashboard reported for the submission id; None before the first probe.
+        answer: the dashboard's report for the submission id; None before the first probe.
         submit_outcome: the result of the operator's own submission.
         stop_outcome: the result of stopping the job in Ray.
         log: the last lines of the submitter's log, once they have been read.
         pending_scopes: scopes in which the outcome of a write is unknown.
-        definition: what the installed definition of RayJobs lacks.
+        definition: the fields that the installed definition of RayJobs lacks.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
-        create_errors: why the API server refused to create an object, by scope.
+        create_errors: errors of refused creates, by scope.
         clock_jumped_at: the time of day after its last jump, None if there was none.
-        clock_steady_since: since when the clock has not jumped; None if that is unknown.
+        clock_steady_since: time since which the clock has not jumped; None if unknown.
     """
 
     job: RayJob
@@ -116,14 +116,14 @@ class JobObservation:
 
     @property
     def recorded_head(self) -> str:
-        """Id of the head that this attempt was recorded to run on; empty if none was recorded."""
+        """Id of the head recorded for this attempt; empty if none was recorded."""
         text = (self.job.metadata.annotations or {}).get(labels.RUNS_ON, "")
         cluster, _, incarnation = text.partition("/")
         return incarnation if cluster == self.cluster_name else ""
 
     @property
     def is_stopped_for_its_deadline(self) -> bool:
-        """True if it was recorded that this attempt is stopped because its deadline has passed."""
+        """True if it was recorded that the attempt is stopped because of its deadline."""
         reason = self.status.get("reason")
         return self.state is State.RUNNING and reason == FailureReason.DEADLINE_EXCEEDED.for_status
 

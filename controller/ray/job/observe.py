@@ -1,4 +1,4 @@
-"""Gathers what a RayJob's plan depends on from caches and dashboards."""
+"""Gathers what a RayJob's plan depends on, from caches and dashboards."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class JobSources:
     """The sources of an observation besides the caches.
 
     Attributes:
-        job_spec_of: gives a RayJob's specification or what is wrong with it.
-        cluster_spec_of: gives a RayCluster's specification, None if it cannot be read.
+        job_spec_of: returns a RayJob's specification or its problem.
+        cluster_spec_of: returns a RayCluster's specification, None if it cannot be read.
         unknown_fields_of: finds the unknown fields of its pod templates.
-        read_definition: reads what the installed definition lacks.
-        dashboards: what Ray reports.
-        settings: of the RayJob controller.
+        read_definition: reads which fields the installed definition lacks.
+        dashboards: Ray's reports.
+        settings: settings of the RayJob controller.
     """
 
     job_spec_of: SpecificationMemo[RayJob, JobSpec | Problem]
@@ -123,7 +123,7 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
 
 
 def _job_spec(job: RayJob, status: Mapping[str, Any], sources: JobSources) -> JobSpec | Problem:
-    """The specification, or what is wrong with it or with the state that the status names."""
+    """Return the specification, or a problem of it or of the state that the status names."""
     spec = sources.job_spec_of(job)
     if isinstance(spec, Problem):
         return spec
@@ -133,7 +133,7 @@ def _job_spec(job: RayJob, status: Mapping[str, Any], sources: JobSources) -> Jo
 def _cluster(
     job: RayJob, name: str, spec: JobSpec | Problem, reads: CacheReader
 ) -> tuple[RayCluster | None, bool]:
-    """The cluster of the attempt, and whether the name is somebody else's."""
+    """Return the cluster of the attempt, and whether another owner has the name."""
     if not name:
         return None, False
     key = f"{job.metadata.namespace}/{name}"
@@ -148,7 +148,7 @@ def _cluster(
 
 
 def _next_names(job: RayJob, reads: CacheReader) -> AttemptNames:
-    """Names that were never used: they depend on a revision that only one attempt can start at."""
+    """Return unused names: they depend on a revision at which only one attempt can start."""
     meta = job.metadata
     used = {each.get("rayClusterName") for each in status_of(job).get("attempts", ())}
     attempt = unused_moment(meta, used, reads)

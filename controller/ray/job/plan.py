@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan:
-    """The plan for the RayJob at this moment."""
+    """Return the plan for the RayJob at this moment."""
     if is_managed_elsewhere(seen.job):
         return NOTHING
     deadlines = Deadlines(now, seen.clock_jumped_at, seen.clock_steady_since)
@@ -80,7 +80,7 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
 def _plan_transition(
     seen: JobObservation, step: DueTransition, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
-    """The write that enters the next state; a failed attempt's log is read before it."""
+    """Write the next state; for a failed attempt, read the log first."""
     watched = interests(seen)
     if step.failed and seen.submitter.log is not None and seen.log is None:
         return Plan(lookups=(seen.submitter.log,), subscriptions=watched)
@@ -95,7 +95,7 @@ def _plan_transition(
 def _plan_state(
     seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
-    """The plan of a state that does not change."""
+    """Return the plan of a state that does not change."""
     match seen.state:
         case State.INITIALIZING | State.WAITING:
             return _prepare_attempt(seen, facts, settings, deadlines)
@@ -130,7 +130,7 @@ def _prepare_attempt(
 def _run_attempt(
     seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
-    """Submit the job once, to the head that is recorded before; after its deadline, stop it."""
+    """Submit the job once to the recorded head; stop it after its deadline."""
     if facts.deadline_passed and not seen.is_stopped_for_its_deadline:
         return Plan(commit=record_deadline(seen), status=current_status(seen, settings, deadlines))
     if facts.deadline_passed:
@@ -163,7 +163,7 @@ def _end_attempt(
 
 
 def _clean_up(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> Plan:
-    """After the last attempt, delete what the deletion rules name."""
+    """Delete what the deletion rules name, after the last attempt."""
     due = next_deletion(seen, settings, deadlines)
     delay = due.requeue_after.total_seconds() if due.requeue_after is not None else None
     writes = [*deletion_writes(seen, due.action), *delete_stale_clusters(seen)]

@@ -19,15 +19,15 @@ class JobSettings:
     """Settings of the RayJob controller.
 
     Attributes:
-        status_check_timeout: how long the dashboard may be out of reach before the job fails.
-        transition_grace_period: how long after the end of the Ray job the RayJob may stay
+        status_check_timeout: time for which the dashboard may be unreachable before the job fails.
+        transition_grace_period: time after the end of the Ray job for which the RayJob may stay
             `Running`.
         delete_finished_jobs: whether `shutdownAfterJobFinishes` deletes the RayJob itself instead
             of its cluster.
-        login_shell: whether the submitter's script is run by a login shell.
+        login_shell: whether a login shell runs the submitter's script.
         cluster_domain: DNS domain of the cluster, `cluster.local`.
         head_cluster_ip_service: whether the job's head service gets a cluster IP by default.
-        feature_gates: which features are on.
+        feature_gates: the enabled features.
     """
 
     status_check_timeout: timedelta = _FIVE_MINUTES
@@ -58,7 +58,7 @@ class JobSettings:
 
 
 def _seconds(text: str | None) -> timedelta:
-    """A positive number of seconds with at most nine digits; five minutes for anything else."""
+    """Read a positive number of seconds of at most nine digits; five minutes for other texts."""
     number = text.strip() if text else ""
     if not number.isascii() or not number.isdigit() or len(number) > 9 or not int(number):
         return _FIVE_MINUTES

@@ -37,7 +37,7 @@ class State(Enum):
 
     @classmethod
     def of(cls, text: str) -> State:
-        """The state that a status names; `VALIDATION_FAILED` for one that does not exist."""
+        """Return the state that a status names; `VALIDATION_FAILED` for an unknown one."""
         return _BY_VALUE.get(text, cls.VALIDATION_FAILED)
 
 

@@ -23,13 +23,13 @@ SUBMITTER_PODS: Final = "submitter of"
 CLUSTER_INDEX: Final = "cluster"
 """Index of RayJobs by the key of the RayCluster that their attempt runs on.
 
-Owner references do not suffice: the cluster may be a selected one, which the RayJob does not own,
-and a head pod is owned by its cluster.
+Owner references do not suffice: the RayJob does not own a selected cluster, and a head pod is owned
+by its cluster.
 """
 
 
 def submitter_keys(pod: Pod) -> Sequence[str]:
-    """Index function of `SUBMITTER_PODS`."""
+    """Index by `SUBMITTER_PODS`; yield the key of the pod's RayJob."""
     found = pod.metadata.labels or {}
     job = found.get(labels.ORIGIN_NAME)
     is_submitter = found.get(labels.NODE_TYPE) == labels.SUBMITTER
@@ -37,7 +37,7 @@ def submitter_keys(pod: Pod) -> Sequence[str]:
 
 
 def cluster_keys(job: RayJob) -> Sequence[str]:
-    """Index function of `CLUSTER_INDEX`: the cluster in the status."""
+    """Index by `CLUSTER_INDEX`; yield the key of the cluster in the status."""
     name = mapping(job.status).get("rayClusterName")
     return (f"{job.metadata.namespace}/{name}",) if name and isinstance(name, str) else ()
 

@@ -21,7 +21,7 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def service_account(identity: Identity) -> Body:
-    """The ServiceAccount that the head pod runs as."""
+    """Return the ServiceAccount of the head pod."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -30,7 +30,7 @@ def service_account(identity: Identity) -> Body:
 
 
 def role(identity: Identity) -> Body:
-    """The autoscaler's permissions in its namespace."""
+    """Return the Role with the autoscaler's permissions in its namespace."""
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "Role",
@@ -40,7 +40,7 @@ def role(identity: Identity) -> Body:
 
 
 def role_binding(identity: Identity) -> Body:
-    """Binds the role to the service account."""
+    """Return the RoleBinding of the role to the service account."""
     name = checked_name(identity.name)
     account = {
         "kind": "ServiceAccount",

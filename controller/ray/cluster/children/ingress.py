@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def ingress(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str]) -> Body:
-    """The Ingress; the cluster's `annotations` give its class and settings."""
+    """Return the Ingress; the cluster's `annotations` give its class and settings."""
     options: Mapping[str, Any] = spec.head_group_spec.ingress_options or {}
     backend = {"name": identity.head_service, "port": {"number": _dashboard_port(spec)}}
     path = {
@@ -47,7 +47,7 @@ def ingress(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str
 
 
 def route(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str]) -> Body:
-    """The Route; the server chooses its host."""
+    """Return the Route; the server chooses its host."""
     name = checked_route_name(f"{identity.name}-head-route", identity.namespace)
     return {
         "apiVersion": "route.openshift.io/v1",

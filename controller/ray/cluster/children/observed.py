@@ -1,4 +1,4 @@
-"""A cluster's children as they are: which are missing, differ, or have a name conflict."""
+"""Observes a cluster's children: which are missing, differ, or have a name conflict."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def observe_children(
     *,
     has_head: bool,
 ) -> ObservedChildren:
-    """Observe all children. If there is a head, requirements of a new head block nothing."""
+    """Observe all children. If there is a head, what only a new head needs blocks nothing."""
     identity, routes = desired.identity, reads.serves(ROUTES)
     children = tuple(desired_children(cluster, desired, settings, routes=routes))
     collected = _Collected()
@@ -127,7 +127,7 @@ def _collect_conflict(child: Child, message: str, collected: _Collected, *, has_
 def _surplus(
     children: Iterable[Child], identity: Identity, reads: CacheReader, *, routes: bool
 ) -> Iterator[tuple[Resource[Any], KubeObject]]:
-    """Serve services, ingresses and routes that are no longer specified."""
+    """Yield services of Serve, ingresses and routes that are no longer specified."""
     desired = {(child.resource, child.name) for child in children}
     resources: list[Resource[Any]] = [SERVICES, INGRESSES]
     for resource in [*resources, ROUTES] if routes else resources:
@@ -139,7 +139,7 @@ def _surplus(
 
 
 def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:
-    """The service in front of the head, under its present or, after a rename, its earlier name."""
+    """Return the service in front of the head, under its present or its earlier name."""
     services_of_head = [
         service
         for service in reads.by_index(SERVICES, "owner", identity.uid)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def headless_service_name(identity: Identity) -> str:
-    """Name of the service of multi-host workers."""
+    """Return the name of the service of multi-host workers."""
     return f"{identity.name}-headless"
 
 
@@ -25,7 +25,7 @@ def needs_headless_service(spec: ClusterSpec) -> bool:
 
 
 def headless_service(identity: Identity) -> Body:
-    """The service that gives workers DNS names."""
+    """Return the service that gives workers DNS names."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -45,7 +45,7 @@ def headless_service(identity: Identity) -> Body:
 
 
 def serve_service_name(identity: Identity) -> str:
-    """Name of the service for Ray Serve."""
+    """Return the name of the service for Ray Serve."""
     return f"{identity.name}-serve-svc"
 
 
@@ -56,7 +56,7 @@ def is_serve_service(identity: Identity, meta: ObjectMeta) -> bool:
 
 
 def serve_service(spec: ClusterSpec, identity: Identity) -> Body:
-    """The service for Ray Serve of a cluster without a RayService."""
+    """Return the service for Ray Serve of a cluster without a RayService."""
     ports = sorted(serve_ports(spec).items())
     return {
         "apiVersion": "v1",

@@ -24,7 +24,7 @@ _DEFAULT_MODES: Final = ("ReadWriteOnce",)
 
 
 def storage_claim(identity: Identity, name: str, storage: GcsStorage | None) -> Body:
-    """The claim; with `Retain` it has no owner reference, so the garbage collector keeps it."""
+    """Return the claim; `Retain` leaves out its owner, so that it is not garbage-collected."""
     storage = storage or GcsStorage()
     metadata: Body = {
         "name": name,
@@ -48,7 +48,7 @@ def storage_claim(identity: Identity, name: str, storage: GcsStorage | None) -> 
 
 
 def desired_claim_fields(owner_uid: str) -> Any:
-    """Desired fields of an existing claim: only its owner reference can be changed."""
+    """Return the desired fields of an existing claim: only its owner can be changed."""
 
     def desired_fields(
         body: Mapping[str, Any], present: PersistentVolumeClaim, formerly: OwnedKeys

@@ -59,14 +59,14 @@ class RequiredObject:
     for_head: bool
 
     def __str__(self) -> str:
-        """The message when it does not exist."""
+        """Return the message for a missing object."""
         return f"{self.resource.kind} {self.name} does not exist; {self.named_by} names it"
 
 
 def desired_children(
     cluster: RayCluster, desired: DesiredCluster, settings: ClusterSettings, *, routes: bool
 ) -> Iterator[Child]:
-    """All children of the cluster; `routes` tells whether the API server serves routes."""
+    """Yield all children of the cluster; `routes` tells whether the API server serves routes."""
     spec, identity = desired.spec, desired.identity
     annotations = cluster.metadata.annotations or {}
     head_labels = desired.builder.head_labels()
@@ -123,7 +123,7 @@ def _access(desired: DesiredCluster) -> Iterator[Child]:
 
 
 def required_objects(desired: DesiredCluster) -> Iterator[RequiredObject]:
-    """The objects that users create."""
+    """Yield the objects that users create."""
     spec, identity = desired.spec, desired.identity
     if spec.autoscaling and _own_service_account(spec):
         yield RequiredObject(
@@ -141,7 +141,7 @@ def required_objects(desired: DesiredCluster) -> Iterator[RequiredObject]:
 
 
 def enables_serve_service(cluster: RayCluster) -> bool:
-    """Return whether the annotation asks for it."""
+    """Return whether the annotation enables the service for Serve."""
     return (cluster.metadata.annotations or {}).get(labels.ENABLE_SERVE_SERVICE) == "true"
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def token_secret(identity: Identity, name: str) -> Body:
-    """The Secret without its token; plans, comparisons and logs never contain the token."""
+    """Return the Secret without its token, so that plans, comparisons and logs never hold it."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -30,5 +30,5 @@ def token_secret(identity: Identity, name: str) -> Body:
 
 
 def token_data(make: Callable[[], str]) -> Mapping[str, Mapping[str, str]]:
-    """The Secret's data: a new token."""
+    """Return the Secret's data: a new token."""
     return {"stringData": {TOKEN_KEY: make()}}

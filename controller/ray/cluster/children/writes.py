@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def create_children(
     seen: ClusterObservation, desired: DesiredCluster
 ) -> tuple[list[Write], list[Write]]:
-    """Create what pods depend on, in two stages: a role binding requires its role."""
+    """Create what pods depend on, in two stages, because a role binding requires its role."""
     first: list[Write] = []
     bindings: list[Write] = []
     for child in seen.children.absent:
@@ -42,7 +42,7 @@ def create_children(
 
 
 def has_unconfirmed_children(seen: ClusterObservation) -> bool:
-    """Return whether it is unknown if a child that pods depend on exists."""
+    """Return whether a child that pods depend on may or may not exist."""
     absent = (child for child in seen.children.absent if not child.independent)
     return any(child.scope in seen.pending_scopes for child in absent)
 
@@ -66,7 +66,7 @@ def repair_children(
 
 
 def child_events(seen: ClusterObservation) -> Iterator[Event]:
-    """Events about children that only a person can repair and the condition does not name yet."""
+    """Yield events about children that only a person can repair, if no condition names them yet."""
     condition = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
     if tells(condition, seen.children.notes_in_words):
         return
@@ -76,6 +76,6 @@ def child_events(seen: ClusterObservation) -> Iterator[Event]:
 
 
 def seconds_until_repair(seen: ClusterObservation, now: datetime) -> float | None:
-    """Seconds until a child is old enough to be recreated; None if no repair waits for that."""
+    """Return the seconds until a child may be recreated; None if no repair waits for that."""
     waits = (seconds_until_recreation(drift, now) for drift in seen.children.drifted)
     return min((seconds for seconds in waits if seconds is not None), default=None)

@@ -1,1 +1,1 @@
-"""The deletion of a cluster whose state lies in Redis."""
+"""The deletion of a cluster whose state is in Redis."""

@@ -1,7 +1,7 @@
 """The finalizer that keeps a deleted cluster until its state is removed from Redis.
 
-It is on the object before the first pod can write to Redis. Once the object is deleted only its
-presence counts, not what the specification says by then; finalizers of others are left alone.
+It is set before the first pod can write to Redis. After the deletion only its presence counts,
+whatever the specification then says. Finalizers of others stay unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 FOREGROUND: Final = "foregroundDeletion"
-"""Finalizer of the garbage collector: it deletes all that has an owner before the owner goes."""
+"""Finalizer of the garbage collector, which deletes all owned objects before their owner."""
 
 
 def change_finalizer(
@@ -56,7 +56,7 @@ def change_finalizer(
 
 
 def finalize(seen: ClusterObservation, settings: ClusterSettings, now: datetime) -> Plan | None:
-    """The next step of a deleted cluster that our finalizer holds; None if it holds nothing."""
+    """Return the next step of a deleted cluster with our finalizer; None if it does not have it."""
     meta = seen.cluster.metadata
     if not meta.terminating or labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
         return None
@@ -77,7 +77,7 @@ def finalize(seen: ClusterObservation, settings: ClusterSettings, now: datetime)
 
 
 def _find_head(seen: ClusterObservation) -> Lookup | LiveList:
-    """One head by the name that the status knows, or whatever carries a head's labels."""
+    """Look up the head that the status names, or list all pods with a head's labels."""
     if seen.lost_head is None:
         return every_head(seen.cluster)
     return Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE))
@@ -86,7 +86,7 @@ def _find_head(seen: ClusterObservation) -> Lookup | LiveList:
 def _stages(
     seen: ClusterObservation, settings: ClusterSettings, *, clean_up: bool
 ) -> tuple[tuple[Write, ...], ...]:
-    """Every pod is deleted; the Job does not wait for workers, unless it was refused before."""
+    """Delete every pod; the Job does not wait for workers, unless it was refused before."""
     deletions = tuple(_delete_pods(seen))
     job = tuple(_create_job(seen, settings)) if clean_up else ()
     both = (job, deletions) if seen.cleanup.refusal is None else (deletions, job)
@@ -94,7 +94,7 @@ def _stages(
 
 
 def _delete_pods(seen: ClusterObservation) -> Iterator[Write]:
-    """All pods by uid, the heads first."""
+    """Delete all pods by uid, the heads first."""
     for pod in seen.all_pods:
         if not pod.metadata.terminating:
             what = "HeadPod" if is_head(pod) else "WorkerPod"
@@ -139,7 +139,7 @@ def _job_failed(seen: ClusterObservation) -> Event | None:
 
 
 def _overdue(seen: ClusterObservation) -> Event:
-    """Named as KubeRay names it; says what was still in the way."""
+    """Return the event, named as in KubeRay, that reports what was missing at the deadline."""
     note = (
         f"Let go at the deadline, with state left in Redis that must be removed by hand: "
         f"{waiting_for(seen)}"

@@ -1,7 +1,7 @@
 """The Job that removes a cluster's state from Redis: the head pod, with another command.
 
-It is built from the head pod because that pod knows where Redis is and what it takes to get
-there: image, credentials, volumes, network, place.
+It is built from the head pod, which has everything needed to reach Redis: image, credentials,
+volumes, network, scheduling.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 Body = dict[str, Any]
 
 DEADLINE_SECONDS: Final = 300
-"""The time that the Job may try."""
+"""Maximum seconds for which the Job runs."""
 
 SECONDS_KEPT: Final = 600
-"""The time that a Job without owner is kept after its end, before Kubernetes deletes it."""
+"""Seconds for which a Job without owner is kept after its end before Kubernetes deletes it."""
 
 _NOT_WANTED: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _WAITS_FOR_CERTIFICATE: Final = "wait-for-tls-ip-san"
@@ -54,27 +54,27 @@ _ARGUMENTS: Final = {
 
 
 def cleanup_job_name(cluster: str) -> str:
-    """The one name of a cluster's cleanup Job."""
+    """Return the name of a cluster's cleanup Job."""
     return checked_label(f"{cluster}-redis-cleanup")
 
 
 def knows_redis(desired: DesiredCluster) -> bool:
-    """Return whether the head, and so the Job, knows where Redis is."""
+    """Return whether the head, and so the Job, has the address of Redis."""
     ray: Body = desired.builder.head("")["spec"]["containers"][0]
     return "RAY_REDIS_ADDRESS" in _variables(ray) or bool(ray.get("envFrom"))
 
 
 def is_cleanup_job_of(job: Job, uid: str) -> bool:
-    """True if the Job belongs to the cluster with this uid, by its owner or by its own word."""
+    """Return whether the Job belongs to the cluster with this uid, by its owner or its label."""
     annotations = job.metadata.annotations or {}
     return is_owned_by(job.metadata, uid) or annotations.get(labels.CLUSTER_UID) == uid
 
 
 def cleanup_job(desired: DesiredCluster, *, login_shell: bool, owned: bool) -> Body:
-    """The Job for the cluster of this desired.
+    """Return the Job for the desired cluster.
 
-    `owned` is False where the garbage collector deletes all that has an owner: in a deletion in
-    the foreground. Such a Job goes by itself some time after its end.
+    `owned` is False for a deletion in the foreground, where the garbage collector deletes
+    everything that has an owner. Kubernetes deletes such a Job some time after its end.
     """
     identity, head = desired.identity, copy.deepcopy(desired.builder.head(""))
     name = cleanup_job_name(identity.name)
@@ -105,7 +105,7 @@ def cleanup_job(desired: DesiredCluster, *, login_shell: bool, owned: bool) -> B
 
 
 def _cleaning(pod_spec: Body, *, login_shell: bool) -> Body:
-    """The head's specification, its Ray container doing nothing but to clean up."""
+    """Return the head's specification, with a Ray container that only cleans up."""
     ray: Body = {k: v for k, v in pod_spec["containers"][0].items() if k not in _NOT_WANTED}
     ray["command"] = shell(login=login_shell)
     ray["args"] = [_command_line(_variables(ray))]
@@ -122,7 +122,7 @@ def _cleaning(pod_spec: Body, *, login_shell: bool) -> Body:
 
 
 def _command_line(variables: Mapping[str, Any]) -> str:
-    """`python -c "..."`; older versions of Ray know no user name, so it is said only if needed."""
+    """Return `python -c "..."`, with a user name only if needed: older Rays do not accept it."""
     arguments = ", ".join(
         f"{name}={value}"
         for name, value in _ARGUMENTS.items()

@@ -1,7 +1,7 @@
 """The steps of the deletion of a cluster with state in Redis: `step_of` is the whole table.
 
-The state may be removed only when nothing writes to it any more, by a Job that runs once. Every
-step is left by what it waits for or at the deadline, whichever is first.
+A Job that runs once removes the state, after the last writer has ended. Every step ends when its
+condition is met or at the deadline, whichever is first.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 CLEANUP_SCOPE: Final = "redis-cleanup"
 DEFAULT_TIMEOUT: Final = 300
-"""Seconds from the deletion until the cluster is let go whatever is missing."""
+"""Seconds from the deletion until the finalizer is removed whatever is missing."""
 
 _SECONDS: Final = re.compile(r"\+?[0-9]{1,9}", re.ASCII)
 
 
 class DeletionStep(Enum):
-    """The next step of a deleted cluster that our finalizer holds."""
+    """The next step of a deleted cluster with our finalizer."""
 
     SKIP = "nothing can or must be cleaned up: let go"
     FINISHED = "the Job has ended, well or not: let go"
@@ -54,7 +54,7 @@ class DeletionStep(Enum):
 
 
 def observe_cleanup(cluster: RayCluster, reads: CacheReader) -> Cleanup:
-    """Observe the cleanup of this cluster; nothing is known while it is not deleted."""
+    """Observe the cleanup of this cluster; nothing is observed while it is not deleted."""
     meta = cluster.metadata
     if not meta.terminating:
         return Cleanup()
@@ -70,16 +70,16 @@ def observe_cleanup(cluster: RayCluster, reads: CacheReader) -> Cleanup:
 
 
 def every_head(cluster: RayCluster) -> LiveList:
-    """All head pods with the cluster's label, whoever owns them."""
+    """Return a live list of all head pods with the cluster's label, whatever their owner."""
     meta = cluster.metadata
     selector = f"{labels.CLUSTER}={meta.name},{labels.NODE_TYPE}={labels.HEAD}"
     return LiveList(PODS, meta.namespace, selector)
 
 
 def step_of(seen: ClusterObservation, now: datetime, *, enabled: bool) -> DeletionStep:
-    """The next step of a deleted cluster that our finalizer holds: the first that applies.
+    """Return the next step of a deleted cluster with our finalizer: the first that applies.
 
-    `enabled` says whether the administrator wants Redis to be cleaned up at all.
+    `enabled` is whether the administrator has enabled the cleanup of Redis.
     """
     cleanup = seen.cleanup
     table = (
@@ -101,7 +101,7 @@ def keeps_state_in_redis(cluster: RayCluster, desired: DesiredCluster) -> bool:
 
 
 def reason_to_skip(seen: ClusterObservation, *, enabled: bool) -> str:
-    """The reason why no Job is created, empty if there is none."""
+    """Return why no Job is created, empty if one is."""
     if not enabled:
         return "ENABLE_GCS_FT_REDIS_CLEANUP is false"
     if isinstance(seen.desired, Problem):
@@ -117,7 +117,7 @@ def reason_to_skip(seen: ClusterObservation, *, enabled: bool) -> str:
 
 
 def possible_writer(seen: ClusterObservation) -> str:
-    """The writer that may still change Redis, in words; empty if there is none."""
+    """Return a text about a writer that may still change Redis; empty if there is none."""
     if seen.heads:
         return f"head pod {seen.heads[0].metadata.name}"
     if seen.foreign_heads or seen.unreadable:
@@ -126,7 +126,7 @@ def possible_writer(seen: ClusterObservation) -> str:
 
 
 def waiting_for(seen: ClusterObservation) -> str:
-    """A sentence about what a deleted cluster waits for."""
+    """Return a sentence about what a deleted cluster waits for."""
     meta = seen.cluster.metadata
     if labels.REDIS_CLEANUP_FINALIZER in meta.finalizers:
         what = _redis_cleanup(seen)
@@ -149,7 +149,7 @@ def _redis_cleanup(seen: ClusterObservation) -> str:
 
 
 def deadline_of(cluster: RayCluster) -> datetime:
-    """The time at which a deleted cluster is let go whatever is missing.
+    """Return the time at which the finalizer is removed whatever is missing.
 
     Raises:
         ValueError: the cluster is not being deleted.

@@ -1,1 +1,1 @@
-"""Doubts about deletions of pods: what explains them, and how a person confirms them."""
+"""Doubts about deletions of pods: how they are explained, and how a user confirms them."""

@@ -1,4 +1,4 @@
-"""A person's confirmation of deletions that nothing explains (`held_deletions.py`)."""
+"""A user's confirmation of unexplained deletions (`held_deletions.py`)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _LENGTH: Final = 8
 
 
 def is_confirmed(cluster: RayCluster) -> bool:
-    """Return whether a person has confirmed the deletions of the present specification."""
+    """Return whether a user has confirmed the deletions of the present specification."""
     confirmed = (cluster.metadata.annotations or {}).get(labels.CONFIRM_DELETION)
     return confirmed is not None and confirmed == confirmation_of(cluster)
 
 
 def confirming_command(cluster: RayCluster) -> str:
-    """The command with which a person confirms them."""
+    """Return the command with which a user confirms them."""
     values = {labels.CONFIRM_DELETION: confirmation_of(cluster)}
     return overwrite_command("annotate", RAYCLUSTERS.kind, cluster.metadata, values)
 
 
 def confirmation_of(cluster: RayCluster) -> str:
-    """The value that confirms the deletions of this specification: no other one has the same."""
+    """Return the value that confirms the deletions of this specification and of no other."""
     _, _, found = digest(cluster.spec).partition("-")
     return f"{cluster.metadata.generation}-{found[:_LENGTH].lower()}"

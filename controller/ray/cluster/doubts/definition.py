@@ -1,6 +1,6 @@
 """The deletions of pods that the installed definition of RayClusters cannot explain.
 
-A definition of another version, or none that can be read, must not shrink a cluster.
+A definition of another version, or an unreadable one, must not shrink a cluster.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ RELIED_ON: Final[Mapping[str, frozenset[DeletionCause]]] = {
     f"{_GROUPS}.numOfHosts": frozenset({DeletionCause.RESIZED}),
     "spec.enableInTreeAutoscaling": frozenset({DeletionCause.SURPLUS}),
 }
-"""The fields whose absence would delete workers, and for which cause."""
+"""The fields whose absence would delete workers, by the cause of the deletion."""
 
 
 ROLLING_FIELDS: Final = frozenset(
     f"{FIELD}.rollingUpdate.{field.encode_name}" for field in msgspec.structs.fields(RollingUpdate)
 )
-"""The settings of a rolling update: without one of them, what is paused would go on."""
+"""The settings of a rolling update: without one of them a paused update would continue."""
 
 
 def definition_reader() -> DefinitionReader:
-    """Reads what the installed definition of RayClusters lacks."""
+    """Return a reader of what the installed definition of RayClusters lacks."""
     return DefinitionReader(
         RAYCLUSTERS,
         _relied_on,
@@ -47,22 +47,22 @@ def definition_reader() -> DefinitionReader:
 
 
 def _relied_on(schema: ObjectSchema) -> Iterator[str]:
-    """KubeRay's definition refuses the type RollingUpdate and may lack its settings."""
+    """Yield the fields; KubeRay's definition refuses RollingUpdate and may lack its settings."""
     yield from RELIED_ON
     if schema.accepts(f"{FIELD}.type", ROLLING_UPDATE):
         yield from (f"{FIELD}.rollingUpdate", *sorted(ROLLING_FIELDS))
 
 
 def explains(definition: InstalledDefinition, cause: DeletionCause) -> bool:
-    """Return whether it has the fields from which a deletion for this cause follows."""
+    """Return whether the definition has the fields that lead to a deletion for this cause."""
     return all(cause not in RELIED_ON.get(path, ()) for path in definition.missing)
 
 
 def fields_that_make_pods(definition: InstalledDefinition) -> tuple[str, ...]:
-    """The missing fields from which all pods are made anew under `Recreate` when they change."""
+    """Return the missing fields whose change recreates all pods under `Recreate`."""
     return tuple(path for path in definition.missing if not path.startswith(FIELD))
 
 
 def explains_rolling(definition: InstalledDefinition) -> bool:
-    """Return whether it has all settings of a rolling update, as far as it lets one through."""
+    """Return whether the definition has all settings of a rolling update that it accepts."""
     return not any(path.startswith(f"{FIELD}.") for path in definition.missing)

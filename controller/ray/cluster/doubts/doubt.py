@@ -1,6 +1,6 @@
-"""Doubts about the groups in a specification: are they what the user wrote?
+"""Doubts whether the groups in a specification are what the user wrote.
 
-`held_deletions.py` says when a number is explained, and what becomes of deletions that are not.
+`held_deletions.py` defines when a number is explained, and what happens to unexplained deletions.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def doubts_groups(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    """Return whether the groups may not be what the user wrote: then no rolling update goes on."""
+    """Return whether the groups may not be what the user wrote: no rolling update runs then."""
     is_incomplete = bool(fields_that_make_pods(seen.definition)) and not is_confirmed(seen.cluster)
     return is_incomplete or bool(unexplained_number(seen, desired))
 
 
 def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
-    """The reason to doubt the number of workers in the specification, empty if there is none."""
+    """Return why the specified number of workers is doubtful, empty if it is not."""
     if is_confirmed(seen.cluster):
         return ""
     status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
@@ -47,10 +47,9 @@ def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str
 
 
 def recorded_generation(seen: ClusterObservation) -> int | None:
-    """The generation whose number of workers the status has.
+    """Return the generation whose number of workers the status has.
 
-    A specification that was refused is observed without having been counted; then the conditions
-    but `Ready` are older.
+    A refused specification is observed but not counted; then all conditions but `Ready` are older.
     """
     counted = (find_condition(seen.conditions, HEAD_POD_READY) or {}).get("observedGeneration")
     return counted or status_of(seen.cluster).get("observedGeneration")

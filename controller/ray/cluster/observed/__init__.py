@@ -1,1 +1,1 @@
-"""Parts of the observation of a cluster, and of what one plan remembers for the next."""
+"""Parts of the observation of a cluster, and of the memory of its plans."""

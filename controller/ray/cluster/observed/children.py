@@ -1,4 +1,4 @@
-"""A cluster's children as they are, as a value of the observation."""
+"""A cluster's observed children, as a value."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class ObservedChildren:
-    """The children with fixed names as they are.
+    """The observed children with fixed names.
 
     Attributes:
         head_service: the service in front of the head.

@@ -18,10 +18,10 @@ class Cleanup:
     """The observed cleanup of a deleted cluster.
 
     Attributes:
-        job: the Job, if there is one of ours.
+        job: the cleanup Job, if it exists.
         has_name_conflict: whether an object of that name belongs to another owner.
-        refusal: why it could not be created the last time.
-        heads_listed: whether the heads were listed live, so that the cache misses none.
+        refusal: reason why the last create failed.
+        heads_listed: whether a live list has shown that the cache misses no head.
     """
 
     job: Job | None = None

@@ -1,4 +1,4 @@
-"""The nodes that this process has told Ray to drain. After a restart it tells Ray again."""
+"""Remembers the nodes that this process has told Ray to drain; a new process tells it again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DrainMemory:
     """The nodes that a head was told to drain.
 
     Attributes:
-        head: the head; another one is told again.
+        head: the head that has the commands; a new one gets them again.
         commands: id of the command by id of the node.
     """
 

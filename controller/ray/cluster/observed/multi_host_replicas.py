@@ -1,4 +1,4 @@
-"""Multi-host replicas as they are, read from the labels of their pods."""
+"""Reads multi-host replicas from the labels of their pods."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MultiHostReplica:
-    """A replica as it is.
+    """An observed replica.
 
     Attributes:
-        name: its name, empty for a pod that carries none: that is a replica of its own.
-        pods: its pods by host index, terminating ones included.
+        name: name of the replica; empty for a pod without the label, which is a replica of its own.
+        pods: its pods by host index, including terminating ones.
     """
 
     name: str
@@ -33,7 +33,7 @@ class MultiHostReplica:
         return [pod for pod in self.pods if not pod.metadata.terminating]
 
     def is_whole(self, hosts: int) -> bool:
-        """True if these are all of so many hosts, and none was left over from a larger replica."""
+        """Return whether it has the pods of so many hosts, and none of a larger replica."""
         too_high = any(each.isdecimal() and int(each) >= hosts for each in self.host_indices)
         return len(self.pods) == hosts and not too_high
 
@@ -51,9 +51,9 @@ class MultiHostReplica:
 def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
     """Return whether the group's pods must be treated as multi-host replicas.
 
-    Not while a multi-host group has pods without the labels of replicas, from an operator that sets
-    none: which of them compute together is unknown, so they stay and are replaced one by one, until
-    the group has been empty once.
+    A group with pods from an operator that sets no replica labels is not treated so: which of them
+    compute together is unknown, so they stay and are replaced one by one until the group has been
+    empty once.
     """
     if any(_label(pod, labels.REPLICA_NAME) for pod in pods):
         return True
@@ -61,7 +61,7 @@ def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
 
 
 def read_replicas(pods: Iterable[Pod]) -> tuple[MultiHostReplica, ...]:
-    """The pods of a group, grouped by the names of their replicas."""
+    """Group the pods of a group by the names of their replicas."""
     found: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         found[_label(pod, labels.REPLICA_NAME)].append(pod)

@@ -1,4 +1,4 @@
-"""Pods that one plan of a cluster has seen, deleted or missed, kept for the next plan."""
+"""The pods that one plan of a cluster has seen, deleted or missed, kept for the next plan."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ LOSS_BACKOFF: Final = Backoff(base=10.0, cap=300.0)
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The losses of one scope since its pods were last well.
+    """The losses of one scope since its pods were last healthy.
 
     Members are pods, or replicas of several hosts, by name.
 
     Attributes:
         rounds: how often pods were lost, the last time included.
-        began: when the last round began.
-        lost: the members that were lost in it.
-        before: the members that were there when it began: if one of them is lost, that is part
-            of it.
+        began: time at which the last round began.
+        lost: the members lost in that round.
+        before: the members that existed when it began; their losses belong to it.
         template: hash of the template of the scope's pods.
-        last: the pod that was lost last, as it was then.
+        last: the last lost pod, in its last observed state.
     """
 
     rounds: int
@@ -46,7 +45,7 @@ class Losses:
 
     @property
     def repeated(self) -> bool:
-        """True if replacements were lost."""
+        """True if replacements were lost too."""
         return self.rounds > 1
 
     @property
@@ -61,10 +60,10 @@ class PodHistory:
     """The memory of a plan about the pods of a cluster, for the next plan. A restart forgets it.
 
     Attributes:
-        alive: pods that neither had ended nor were terminating, by uid.
+        alive: pods that had not ended and were not terminating, by uid.
         known: uids of all pods.
         condemned: uids of the pods that plans have deleted.
-        losses: by scope.
+        losses: losses by scope.
         waiting: scopes in which lost pods are not replaced yet.
         drains: the nodes that Ray was told to drain.
     """
@@ -77,11 +76,11 @@ class PodHistory:
     drains: DrainMemory = field(default_factory=DrainMemory)
 
     def after(self, plan: Plan) -> PodHistory:
-        """The history once a plan is carried out."""
+        """Return the history after a plan was carried out."""
         deleted = (w.uid for stage in plan.stages for w in stage if isinstance(w, Delete))
         return replace(self, condemned=self.condemned.union(deleted))
 
     def seconds_until_next_try(self, now: datetime) -> float | None:
-        """Seconds until pods of some scope are replaced, None if nothing waits for that."""
+        """Return the seconds until lost pods of a scope are replaced, None if none wait."""
         tries = (self.losses[scope].next_try for scope in self.waiting)
         return min(((each - now).total_seconds() for each in tries), default=None)

@@ -1,4 +1,4 @@
-"""A worker that must go, and the cause of its deletion."""
+"""A worker to delete, and the cause of its deletion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DeletionCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PodToDelete:
-    """A pod to delete, and why: a clause for its event."""
+    """A pod to delete, with a clause about the cause for its event."""
 
     pod: Pod
     reason: str

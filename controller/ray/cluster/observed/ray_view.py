@@ -32,10 +32,11 @@ class RayView:
     Attributes:
         head: the address of the dashboard; None without a live head.
         head_pod: the pod behind it.
-        nodes: of the probe of Ray's nodes.
-        health: of the probe of Ray's version.
-        drains: how commands to drain nodes ended, by id.
-        assumed: nobody is asked: ready pods count as nodes, and as drained when they are told so.
+        nodes: observation of the probe of Ray's nodes.
+        health: observation of the probe of Ray's version.
+        drains: outcomes of commands to drain nodes, by id.
+        assumed: whether no dashboard is asked: ready pods count as nodes, and as drained once they
+            are told to drain.
     """
 
     head: Head | None = None
@@ -47,7 +48,7 @@ class RayView:
 
     @property
     def answers(self) -> bool:
-        """True if it is known which nodes there are."""
+        """True if the nodes are known."""
         if self.assumed:
             return True
         seen = self.nodes
@@ -60,7 +61,7 @@ class RayView:
 
     @property
     def silence(self) -> str:
-        """Since when Ray does not answer, and how the last request failed; empty if it does."""
+        """Text about since when Ray does not answer and the last error; empty if it answers."""
         failed = [each for each in (self.nodes, self.health) if each and each.failing_since]
         return failed[0].error if failed and not self.assumed else ""
 
@@ -71,7 +72,7 @@ class RayView:
         return value.ray_version if isinstance(value, RayVersion) else ""
 
     def node_of(self, pod: Pod) -> RayNode | None:
-        """The newest node on a pod, dead or alive; None if there is none, or nobody knows."""
+        """Return the newest node on a pod, dead or alive; None if there is none or unknown."""
         value = self.nodes.value if self.nodes is not None else None
         created = time_of(pod.metadata.creation_timestamp)
         if not isinstance(value, RayNodes) or created is None or not pod.status.pod_ip:
@@ -93,7 +94,7 @@ class RayView:
         return node is not None and not node.alive
 
     def never_joined(self, pod: Pod) -> bool:
-        """Return whether a head that is older than the pod has never listed a node on it."""
+        """Return whether a head older than the pod has never listed a node on it."""
         if self.assumed or not self.answers or self.head is None or self.head_pod is None:
             return False
         born, head_born = pod.metadata.creation_timestamp, self.head_pod.metadata.creation_timestamp
@@ -113,7 +114,7 @@ def observe_ray(
     domain: str,
     drains: Iterable[str] = (),
 ) -> RayView:
-    """Observe Ray; `drains` are the ids of the commands whose outcomes are of interest."""
+    """Observe Ray; `drains` are the ids of the commands whose outcomes are needed."""
     found = find_head(cluster, spec, reads, domain=domain)
     if found is None or found.terminating:
         return RayView()

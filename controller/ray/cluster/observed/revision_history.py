@@ -1,4 +1,4 @@
-"""The kept templates of a cluster, as a value."""
+"""The stored templates of a cluster, as a value."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class RevisionHistory:
     """The revisions of a cluster.
 
     Attributes:
-        name: of the revision of the present templates, whether it exists or not.
-        revisions: those that exist and are not being deleted.
-        refusal: why the present templates cannot be kept; empty if they can.
-        error: what the server answered when they were last to be kept; empty if it took them.
-        is_pending: whether the outcome of keeping them is unknown.
+        name: name of the revision of the present templates, whether it exists or not.
+        revisions: existing revisions that are not being deleted.
+        refusal: reason why the present templates cannot be stored; empty if they can.
+        error: the server's error when they were last to be stored; empty if it stored them.
+        is_pending: whether the outcome of storing them is unknown.
     """
 
     name: str
@@ -40,12 +40,12 @@ class RevisionHistory:
 
     @property
     def is_missing(self) -> bool:
-        """True if the present templates are to be kept now."""
+        """True if the present templates are to be stored now."""
         return self.present is None and not self.refusal and not self.is_pending
 
     @property
     def is_awaited(self) -> bool:
-        """True if pods are replaced only when they are kept: no longer once that has failed."""
+        """True if pods are replaced only after they are stored; False after that has failed."""
         return self.is_missing and not self.error
 
     @property
@@ -55,11 +55,11 @@ class RevisionHistory:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """Notes for a person."""
+        """Notes for the user."""
         why = self.refusal or self.error
         return (not_kept(why),) if why else ()
 
 
 def not_kept(why: str) -> Note:
-    """A note that the present templates are not kept."""
+    """Return a note that the present templates are not stored."""
     return Note("FailedToCreateControllerRevision", f"{NOT_KEPT}: {why}")

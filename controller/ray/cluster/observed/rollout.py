@@ -38,10 +38,10 @@ AT_REST: Final = frozenset({
     Verdict.NOT_EXPLAINED,
     Verdict.HEAD_NEEDS_FAULT_TOLERANCE,
 })  # fmt: skip
-"""Nothing is being replaced, and nothing is waited for."""
+"""States in which nothing is being replaced or waited for."""
 
 HELD: Final = AT_REST | {Verdict.PAUSED, Verdict.RAY_DOES_NOT_ANSWER}
-"""No pod is touched that is not draining already."""
+"""States in which only draining pods are touched."""
 
 STUCK: Final = frozenset({
     Verdict.INCOMPATIBLE_VERSIONS,
@@ -49,7 +49,7 @@ STUCK: Final = frozenset({
     Verdict.PROGRESS_DEADLINE_EXCEEDED,
     Verdict.HEAD_NEEDS_FAULT_TOLERANCE,
 })  # fmt: skip
-"""A person may have to do something."""
+"""States in which the user may have to act."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class PodUnits:
     Attributes:
         group: the units as values.
         hosts: pods of a complete unit.
-        pods: that each unit consists of.
+        pods: pods of each unit.
     """
 
     group: UnitGroup
@@ -72,9 +72,9 @@ class GroupUpgrade:
     """The upgrade of one group.
 
     Attributes:
-        units: as they are.
-        moves: that are due.
-        surplus: names of units that the specification has no room for any more.
+        units: the observed units.
+        moves: the moves that are due.
+        surplus: names of units for which the specification no longer has room.
     """
 
     units: PodUnits
@@ -88,7 +88,7 @@ class GroupUpgrade:
 
     @property
     def wanted(self) -> int:
-        """The number of units that should exist after the creates, and before any deletion."""
+        """The number of units after the creates, before any deletion."""
         return len(self.group.units) + self.moves.create
 
     @property
@@ -97,12 +97,12 @@ class GroupUpgrade:
         return tuple(unit.name for unit in self.group.units if unit.is_leaving)
 
     def pods_of(self, names: Iterable[str]) -> Iterator[Pod]:
-        """The pods of these units that are not being deleted."""
+        """Yield the pods of these units that are not being deleted."""
         for name in names:
             yield from (p for p in self.units.pods[name] if not p.metadata.terminating)
 
     def to_delete(self, *, may_shrink: bool) -> Iterator[PodToDelete]:
-        """Pods to delete besides those that are named or broken."""
+        """Yield the pods to delete, apart from named or broken ones."""
         for pod in self.pods_of(self.moves.delete):
             yield PodToDelete(pod, OUTDATED, DeletionCause.UPGRADED)
         if may_shrink:
@@ -115,13 +115,14 @@ class Rollout:
     """A rolling update.
 
     Attributes:
-        settings: that the user chose.
-        verdict: how it stands.
-        cause: what it waits for, or what is to be done, as clauses; may be empty.
-        groups: by name; suspended ones are not among them, and none if there is nothing to do.
+        settings: the user's settings.
+        verdict: the state of the update.
+        cause: clauses about what it waits for or what to do; may be empty.
+        groups: upgrades of groups by name, without suspended groups; empty if there is nothing to
+            do.
         head_is_outdated: whether the head was made from another template.
         replaces_head: whether the head is deleted now.
-        seconds_left: until time alone changes something; None if it does not.
+        seconds_left: seconds until time alone changes the decision; None if it does not.
         begun: names of the groups whose turn has begun and not ended.
     """
 
@@ -141,7 +142,7 @@ class Rollout:
 
     @property
     def takes_away(self) -> bool:
-        """True if the next moves have pods drained or deleted."""
+        """True if the next moves drain or delete pods."""
         return any(each.moves.drain or each.moves.delete for each in self.groups.values())
 
     @property
@@ -153,7 +154,7 @@ class Rollout:
 
     @property
     def spare_pods(self) -> frozenset[str]:
-        """Uids of new pods in groups that have as many available ones as they must have."""
+        """Uids of new pods in groups that already have as many available pods as they need."""
         return frozenset(
             pod.metadata.uid
             for each in self.groups.values()
@@ -162,6 +163,6 @@ class Rollout:
         )
 
     def workers_to_delete(self, group: str, *, may_shrink: bool) -> Iterator[PodToDelete]:
-        """Pods of the group to delete besides those that are named or broken."""
+        """Yield the pods of the group to delete, apart from named or broken ones."""
         if group in self.groups:
             yield from self.groups[group].to_delete(may_shrink=may_shrink)

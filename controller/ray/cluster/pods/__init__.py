@@ -1,1 +1,1 @@
-"""The pods of a cluster: their roles, which are broken or lost, and their creates and deletes."""
+"""The pods of a cluster: their roles, broken and lost ones, creates and deletes."""

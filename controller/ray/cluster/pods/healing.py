@@ -1,7 +1,7 @@
 """Decides which component repairs a broken pod: exactly one for each class of failure.
 
-Two healers of one pod would race (the kubelet restarts its container while the operator replaces
-the pod), none would leave it dead. The table:
+Two healers of one pod would race: the kubelet restarts its container while the operator replaces
+the pod. Without a healer the pod would stay dead. The table:
 
     phase                    Ray container          restart policy         healer
     -----------------------  ---------------------  ---------------------  ----------------
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Healer(Enum):
-    """The component that acts on a pod as it is."""
+    """The component that acts on a pod in its present state."""
 
     NOBODY = "nobody"
     KUBELET = "kubelet"
@@ -40,7 +40,7 @@ class Healer(Enum):
 
 
 def healer(pod: Pod) -> Healer:
-    """The healer of the pod."""
+    """Return the healer of the pod."""
     if pod.metadata.terminating or pod.status.phase == "Unknown":
         return Healer.CONTROL_PLANE
     if pod.status.phase in {"Failed", "Succeeded"}:
@@ -56,9 +56,9 @@ def healer(pod: Pod) -> Healer:
 
 
 def unhealthy_reason(pod: Pod) -> str | None:
-    """The reason why the operator must replace the pod, a clause; None if it must not.
+    """Return a clause about why the operator must replace the pod; None if it must not.
 
-    A pod that is being deleted still has a reason if it has ended: it does not come back.
+    A terminating pod still has a reason if it has ended, because it will not run again.
     """
     status = pod.status
     if status.phase in {"Failed", "Succeeded"}:
@@ -71,7 +71,7 @@ def unhealthy_reason(pod: Pod) -> str | None:
 
 
 def _ended(pod: Pod) -> ContainerStateTerminated | None:
-    """The end of the Ray container, which is the first one."""
+    """Return the end of the Ray container, which is the first one."""
     name = pod.spec.containers[0].name if pod.spec.containers else ""
     for status in pod.status.container_statuses:
         if status.name == name:

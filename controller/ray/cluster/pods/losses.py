@@ -1,11 +1,11 @@
-"""Pods that are lost again and again are replaced with back-off.
+"""Replaces pods that are lost again and again with back-off.
 
-A pod is lost when it ends, or when somebody else deletes it. What the operator deletes is none.
-Losses are counted in rounds, by scope: the head, or a worker group. The pods that are lost
-together, as those of a drained node, are one round, which is made up for at once. If pods that were
-made since the round began are lost too, soon after they were made, another round begins, and its
-replacements wait: 10 s, 20 s, and so on up to five minutes. Once the pods of a scope have been well
-for a while, it begins anew; also with another template.
+A pod is lost when it ends, or when another client than the operator deletes it. Losses are counted
+in rounds, by scope: the head, or a worker group. Pods that are lost together, such as those of a
+drained node, are one round, and are replaced at once. If pods created since the round began are
+lost soon after their creation, another round begins, and its replacements wait: 10 s, 20 s, and so
+on up to five minutes. The count starts anew when the pods of a scope have been healthy for a while,
+or have another template.
 
 KubeRay replaces lost pods at once, for any number of times.
 """
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 
 WELL_AFTER: Final = timedelta(minutes=10)
-"""The age from which the loss of a pod says nothing about its successor, as for a kubelet that
-restarts containers."""
+"""Age from which the loss of a pod says nothing about its successor.
+
+The kubelet uses the same age for restarts of containers.
+"""
 
 _FORGOTTEN_AFTER: Final = WELL_AFTER + timedelta(seconds=LOSS_BACKOFF.cap)
 
@@ -41,7 +43,7 @@ _FORGOTTEN_AFTER: Final = WELL_AFTER + timedelta(seconds=LOSS_BACKOFF.cap)
 def is_replacement_held(seen: ClusterObservation, scope: str) -> bool:
     """Return whether lost pods of a scope must not be replaced yet.
 
-    Those of a worker group also wait for a head that was lost again and again.
+    Workers also wait for a head that was lost again and again.
     """
     if seen.history is None or scope not in seen.history.losses:
         return False
@@ -52,14 +54,14 @@ def is_replacement_held(seen: ClusterObservation, scope: str) -> bool:
 
 
 def count_owed(seen: ClusterObservation, scope: str, present: Iterable[Pod]) -> int:
-    """The number of members that were lost, are gone, and must not be replaced yet."""
+    """Return the number of lost members that are gone and must not be replaced yet."""
     if seen.history is None or not is_replacement_held(seen, scope):
         return 0
     return len(seen.history.losses[scope].lost.difference(map(_member, present)))
 
 
 def observe_losses(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> PodHistory:
-    """The history, continued with what has become of the pods since the last plan."""
+    """Return the history, extended by what happened to the pods since the last plan."""
     pods = {pod.metadata.uid: pod for pod in seen.all_pods}
     alive = {uid: pod for uid, pod in pods.items() if _is_alive(pod)}
     last = seen.history
@@ -93,7 +95,7 @@ def observe_losses(seen: ClusterObservation, desired: DesiredCluster, now: datet
 
 
 def _still_counted(known: Losses | None, template: str, now: datetime) -> Losses | None:
-    """The losses so far, None if they say nothing any more. A clock may go back."""
+    """Return the losses so far, None if they no longer count; a clock may go back."""
     if known is None or known.template != template or now - known.began >= _FORGOTTEN_AFTER:
         return None
     return known if known.began <= now else replace(known, began=now)
@@ -106,7 +108,7 @@ def _continued(
     template: str,
     now: datetime,
 ) -> Losses | None:
-    """The losses of a scope with those that are new."""
+    """Return the losses of a scope, including the new ones."""
     if not lost:
         return known
     members = frozenset(map(_member, lost))
@@ -118,7 +120,7 @@ def _continued(
 
 
 def _template(desired: DesiredCluster, scope: str) -> str:
-    """The hash of the template of a scope's pods, empty if there is no such group."""
+    """Return the hash of the template of a scope's pods, empty if there is no such group."""
     if scope == HEAD_SCOPE:
         return desired.builder.head_hash
     for group in desired.spec.worker_group_specs:

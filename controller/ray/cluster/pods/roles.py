@@ -1,7 +1,7 @@
-"""Sorts the pods of a cluster by what they are: heads, and workers of each group.
+"""Sorts the pods of a cluster by role: heads, and workers of each group.
 
-Labels tell, and anybody may write them. The name that a pod was created with tells it, too, and
-stays: a worker whose label names another group is no surplus of that one, and no second head.
+Labels name the role, but any client may change them. A pod's name shows the role too, and never
+changes: a worker whose label names another group is no surplus of that group, and no second head.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PodsByRole:
 
     Attributes:
         heads: its heads.
-        workers: by group, those of groups that the specification does not have included.
+        workers: workers by group, including groups that are not in the specification.
         relabelled: sentences about pods whose labels contradict their names.
     """
 
@@ -37,7 +37,7 @@ class PodsByRole:
 
 
 def sort_by_role(cluster: str, groups: Iterable[str], pods: Iterable[Pod]) -> PodsByRole:
-    """Sort pods by their names; where a name tells nothing certain, labels decide.
+    """Sort pods by their names; where a name is ambiguous, labels decide.
 
     Args:
         cluster: name of the cluster.
@@ -64,7 +64,7 @@ def sort_by_role(cluster: str, groups: Iterable[str], pods: Iterable[Pod]) -> Po
 
 
 def _groups_of_names(cluster: str, groups: Iterable[str]) -> dict[str, str]:
-    """Groups by the part of a pod's name before its suffix, where that is not cut or ambiguous."""
+    """Return groups by the prefix of their pods' names, where that is neither cut nor ambiguous."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     found[head_prefix(cluster)].append(labels.HEAD_GROUP)
     for group in groups:

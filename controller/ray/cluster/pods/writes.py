@@ -1,8 +1,8 @@
-"""Creates and deletes of a cluster's pods, with the events that report their success.
+"""Creates and deletes a cluster's pods, with the events that report their success.
 
-The names of events are KubeRay's: `CreatedHeadPod`, `DeletedWorkerPod`. Failures are told with the
-status that they lead to (`announcement`): one event for a cause, not one for each pod and attempt.
-Where pods are lost again and again, events do not name them, so that equal ones are one series.
+The names of events are KubeRay's: `CreatedHeadPod`, `DeletedWorkerPod`. `readiness_events` reports
+failures: one event for a cause, not one for each pod and attempt. Where pods are lost again and
+again, events do not name them, so that equal events form one series.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def pod_target(seen: ClusterObservation, name: str, scope: str) -> Target:
-    """A pod of this cluster."""
+    """Return the target of a write to a pod of this cluster."""
     return Target(PODS, seen.cluster.metadata.namespace, name, scope)
 
 
 def scope_of(pod: Pod) -> str:
-    """The scope that counts this pod: the head, or its worker group."""
+    """Return the scope that counts this pod: the head, or its worker group."""
     return HEAD_SCOPE if is_head(pod) else worker_scope(group_of(pod))
 
 

@@ -1,8 +1,8 @@
 """The conditions of a RayCluster, each with the rule by which it changes.
 
 `HeadPodReady`, `RayClusterProvisioned`, `ReplicaFailure` and the two about suspension are
-KubeRay's. `Ready` is about now and names the first cause. The others are present only while there
-is something to say.
+KubeRay's. `Ready` describes the present and names the first cause. The others are present only
+while they have something to report.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 
 class ClusterConditions(ConditionSet):
-    """The conditions of a RayCluster, each set by the rule that it has."""
+    """The conditions of a RayCluster, each set by its own rule."""
 
     def set_replica_failure(self, failure: Failure | None) -> None:
-        """Pods could not be made or deleted: KubeRay's reason, and the server's words."""
+        """Report pods that could not be created or deleted, with KubeRay's reason."""
         if failure is None:
             self.remove(REPLICA_FAILURE)
         else:
@@ -54,7 +54,7 @@ class ClusterConditions(ConditionSet):
             )
 
     def set_head_ready(self, head: Pod | None) -> None:
-        """The head pod's own Ready condition, with the container's reason if it has one."""
+        """Copy the head pod's Ready condition, with the container's reason if it has one."""
         if head is None:
             self.set(HEAD_POD_READY, "False", HEAD_POD_NOT_FOUND, "Head Pod not found")
             return
@@ -72,7 +72,7 @@ class ClusterConditions(ConditionSet):
         self.set(HEAD_POD_READY, status, reason, message)
 
     def set_suspension(self, suspend: bool | None, *, pods_left: bool) -> None:
-        """Suspending, once stored, is carried through; resuming needs an explicit false."""
+        """Carry a stored Suspending through; resume only after an explicit false."""
         if self.is_true(SUSPENDING):
             if not pods_left:
                 reason = "RayClusterPodsProvisioning"
@@ -87,7 +87,7 @@ class ClusterConditions(ConditionSet):
             self.set(SUSPENDING, "True" if suspend else "False", SUSPENDING, "")
 
     def set_provisioned(self, pods: Sequence[Pod], cause: Cause | None) -> None:
-        """True once all pods that exist were ready, then until a suspension (behaviour 7)."""
+        """Set True once all existing pods were ready, until a suspension (behaviour 7)."""
         if self.is_true(PROVISIONED) or self.is_true(SUSPENDED):
             return
         if pods and all(map(is_ready, pods)):
@@ -98,7 +98,7 @@ class ClusterConditions(ConditionSet):
             self.set(PROVISIONED, "False", "RayClusterPodsProvisioning", message)
 
     def set_ready(self, cause: Cause | None, surplus: str = "") -> None:
-        """Set the condition `Ready`: everything is there and ready now, or a cause.
+        """Set `Ready`: True if everything exists and is ready now, else the first cause.
 
         `surplus` explains workers beyond the specification.
         """
@@ -109,7 +109,7 @@ class ClusterConditions(ConditionSet):
             self.set(READY, "False", cause.reason.name, cause.message)
 
     def set_features(self, unsupported: tuple[str, ...]) -> None:
-        """Fields that were accepted and have no effect yet."""
+        """Report fields that were accepted and have no effect yet."""
         fields = ", ".join(unsupported)
         message = fields and f"accepted, but without effect in this version: {fields}"
         self.set_if(FEATURES_SUPPORTED, "False", "NotImplementedYet", message)
@@ -119,20 +119,20 @@ class ClusterConditions(ConditionSet):
         self.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(warnings))
 
     def set_children(self, notes: str) -> None:
-        """Services, claims and the like that only a person can put right."""
+        """Report services, claims and other children that only a person can repair."""
         self.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", notes)
 
     def set_deletion_held(self, held: HeldDeletions | None) -> None:
-        """Pods that would be deleted without an explanation."""
+        """Report pods that would be deleted without an explanation."""
         self.set_if(DELETION_HELD, "True", "NotExplained", held.message if held else "")
 
     def set_recreating(self) -> None:
-        """All pods are being replaced because of an edit."""
+        """Report that all pods are being replaced because of an edit."""
         message = "the specification was edited, so that all pods are being replaced"
         self.set(PODS_UP_TO_DATE, "False", RECREATING, message)
 
     def set_up_to_date(self, outdated: Sequence[str], strategy: UpgradeStrategy) -> None:
-        """Set the condition about the pods that a changed template has not reached."""
+        """Set the condition about pods with an outdated template."""
         message = ""
         if outdated:
             first, count = outdated[0], len(outdated)
@@ -143,7 +143,7 @@ class ClusterConditions(ConditionSet):
 
 
 def _container_reason(head: Pod, message: str) -> tuple[str, str]:
-    """As KubeRay words it; after it, how the container last ended (bug 66)."""
+    """Return KubeRay's wording, followed by how the container last ended (bug 66)."""
     for container in head.status.container_statuses:
         state = container.state.waiting or container.state.terminated
         if state is None:

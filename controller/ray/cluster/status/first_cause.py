@@ -1,7 +1,8 @@
-"""The first cause of a cluster that is not ready: what a person should look at first.
+"""The first cause why a cluster is not ready: what a person should look at first.
 
-What blocks the head comes before what blocks workers, and what needs a person's help before what
-may pass by itself; what only takes time comes last (`Cause.urgency`).
+Causes that block the head come before those that block workers. Causes that need a person's help
+come before those that may pass by themselves, and those that only take time come last
+(`Cause.urgency`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 _NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RedisCleanupJob"}
 
 PodCauses: TypeAlias = "list[tuple[Pod, Cause]]"
-"""The pods that are not as they should be, each with the reason."""
+"""The unhealthy pods, each with its cause."""
 
 
 def first_cause(
@@ -53,7 +54,7 @@ def first_cause(
     *,
     now: datetime,
 ) -> Cause | None:
-    """The first cause, or None if the cluster is as it should be."""
+    """Return the first cause, or None if the cluster is as specified."""
     if seen.cluster.metadata.terminating:
         return _deletion(seen, failures)
     kept = list(_kept_refusal(seen, failures))
@@ -95,7 +96,7 @@ def first_cause(
 
 
 def _deletion(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Cause:
-    """The cause that a deleted cluster waits for, or the failed write that holds it up."""
+    """Return the cause for which a deleted cluster waits, or the failed write that blocks it."""
     failed = _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
     waiting = Cause(reasons.BEING_DELETED, "cluster", waiting_for(seen))
     return min(failed, key=_urgency, default=waiting)
@@ -106,21 +107,21 @@ def _failed_writes(seen: ClusterObservation, failures: Iterable[Failure]) -> Ite
 
 
 def diagnose_pods(seen: ClusterObservation, now: datetime) -> PodCauses:
-    """Diagnose each of the pods that exist."""
+    """Diagnose each existing pod."""
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
     found = ((pod, diagnose_pod(pod, now, head_ready=head_ready)) for pod in seen.all_pods)
     return _without_excused(seen, [(pod, cause) for pod, cause in found if cause is not None])
 
 
 def _that_matter(pod_causes: PodCauses, *, short: Collection[str]) -> Iterator[Cause]:
-    """Of a pod that does not go only where it is missed."""
+    """Yield the causes; those of pods that should be gone count only if a pod is missing."""
     for pod, cause in pod_causes:
         if not pod.metadata.terminating or component_of_pod(pod) in short:
             yield cause
 
 
 def _without_excused(seen: ClusterObservation, pod_causes: PodCauses) -> PodCauses:
-    """Without pods that are being drained, and new ones that start beside enough others."""
+    """Leave out draining pods, and new ones that start while enough others are available."""
     if seen.rollout is None:
         return pod_causes
     draining, new = seen.rollout.leaving_pods, seen.rollout.spare_pods
@@ -133,7 +134,7 @@ def _without_excused(seen: ClusterObservation, pod_causes: PodCauses) -> PodCaus
 
 
 def _lost_again(seen: ClusterObservation, now: datetime) -> Iterator[tuple[Pod, Cause]]:
-    """The last of the pods that a component has lost again and again, and why."""
+    """Yield the last of the pods that a component has lost again and again, with the cause."""
     for each in seen.repeated_losses.values():
         yield each.last, lost_pod_cause(each.last, each.rounds, each.next_try, now)
 
@@ -141,7 +142,7 @@ def _lost_again(seen: ClusterObservation, now: datetime) -> Iterator[tuple[Pod, 
 def seconds_until_slow(
     seen: ClusterObservation, pod_causes: PodCauses, now: datetime
 ) -> float | None:
-    """Seconds until what takes time has taken too long, None if nothing waits for that."""
+    """Return the seconds until a step has taken too long, None if no step is under way."""
     deadlines = [
         cause.since + SLOW_AFTER
         for cause in _that_matter(pod_causes, short=())
@@ -157,7 +158,7 @@ def _urgency(cause: Cause) -> tuple[bool, bool, Severity, str, str, str]:
 
 
 def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
-    """The cause with the number of further pods of the component that it concerns."""
+    """Return the cause with the number of further pods of its component that it concerns."""
     if first.reason.severity is Severity.IN_PROGRESS:
         return first
     alike = Counter((cause.reason.name, cause.component) for cause in troubled)
@@ -168,7 +169,7 @@ def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
 
 
 def _kept_refusal(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
-    """The last rejected write, as long as it could not be repeated."""
+    """Yield the last rejected write while it could not be repeated."""
     ready = find_condition(seen.conditions, READY) or {}
     reason = reasons.WRITE_REJECTIONS.get(str(ready.get("reason")))
     if reason is None or ready.get("status") != "False":
@@ -193,7 +194,7 @@ def _part_of_scope(scope: str) -> str:
 
 
 def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
-    """Objects that should not exist, or not in this shape."""
+    """Yield causes about objects that should not exist, or not in this shape."""
     for sentence in seen.unreadable:
         words = f"{sentence}; no pod is created until it is deleted"
         yield Cause(reasons.POD_UNREADABLE, "cluster", words, blocks_head=True)
@@ -209,7 +210,7 @@ def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
 
 
 def _changed_by_admission(seen: ClusterObservation) -> Iterator[Cause]:
-    """Objects that admission has changed, from the consistency warnings."""
+    """Yield causes about objects that admission has changed, from the consistency warnings."""
     for sentence in seen.consistency_warnings:
         if sentence.startswith("admission changed "):
             words = f"{sentence}; exempt Ray's pods from that webhook, then delete the object"

@@ -1,6 +1,6 @@
 """KubeRay's metrics of RayClusters, computed from the cache when they are scraped.
 
-Nothing is counted while reconciling, so nothing can be forgotten when a cluster goes.
+Nothing is counted while reconciling, so no series outlives its cluster.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class ClusterCollector(ObjectCollector["RayCluster"]):
-    """`kuberay_cluster_*`, `manta_cluster_not_ready` and `manta_upgrade_*`."""
+    """Collects `kuberay_cluster_*`, `manta_cluster_not_ready` and `manta_upgrade_*`."""
 
     def metrics(self, current: Iterable[RayCluster], /) -> Iterable[Metric]:
-        """One sample a cluster and family."""
+        """Yield one sample for each cluster and family."""
         current = list(current)
         info, provisioned, duration, not_ready = families = _families()
         for cluster in current:
@@ -73,7 +73,7 @@ def _owner_kind(cluster: RayCluster) -> str:
 
 
 def _not_ready_reason(cluster: RayCluster) -> str | None:
-    """The reason of the condition; empty without one; None for a cluster that is ready."""
+    """Return the reason of the condition; empty without one; None for a ready cluster."""
     found = find_condition(conditions_of(cluster), READY) or {}
     return None if found.get("status") == "True" else str(found.get("reason") or "")
 

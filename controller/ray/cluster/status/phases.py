@@ -1,4 +1,4 @@
-"""The time until a RayCluster had its pods, and until they were ready: two SLIs."""
+"""The times until a RayCluster had its pods and until they were ready: two SLIs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation
 
 PODS_CREATED: Final = "pods_created"
-"""From the creation of the cluster to that of its last pod."""
+"""Phase from the creation of the cluster to that of its last pod."""
 
 PODS_READY: Final = "pods_ready"
-"""From the creation of its last pod until all were ready for the first time."""
+"""Phase from the creation of the last pod until all pods were first ready."""
 
 
 def provisioning_phases(
     seen: ClusterObservation, wanted: Sequence[dict[str, Any]], now: datetime
 ) -> tuple[PhaseDuration, ...]:
-    """The phases that end with `RayClusterProvisioned` becoming True.
+    """Return the phases that end when `RayClusterProvisioned` becomes True.
 
-    A cluster that was suspended is provisioned again, which is not measured.
+    The repeated provisioning of a suspended cluster is not measured.
     """
     if is_true(seen.conditions, PROVISIONED) or not is_true(wanted, PROVISIONED):
         return ()

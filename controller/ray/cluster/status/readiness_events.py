@@ -1,4 +1,4 @@
-"""The events that tell of a cluster's readiness: one for each new first cause, one when it is over.
+"""The events about a cluster's readiness: one for each new first cause, and one for its end.
 
 The stored condition `Ready` shows what was reported before, so a restart repeats nothing.
 """
@@ -27,7 +27,7 @@ BECAME_READY: Final = "RayClusterReady"
 def readiness_events(
     conditions: Sequence[Mapping[str, Any]], cause: Cause | None
 ) -> tuple[Event, ...]:
-    """The events that go with the change from the stored conditions to this first cause.
+    """Return the events for the change from the stored conditions to this first cause.
 
     A cause that only takes time has none; missing objects of users are reported with the children,
     held deletions with their own condition.
@@ -52,5 +52,5 @@ def readiness_events(
 
 
 def _note(cause: Cause, reason: str) -> str:
-    """The condition's sentence, with its reason if that is not the event's."""
+    """Return the condition's sentence, with its reason if the event has another one."""
     return cause.message if reason == cause.reason.name else f"{cause.reason.name}: {cause.message}"

@@ -1,4 +1,4 @@
-"""The sums of what the pods of a RayCluster ask for: `status.desiredCPU` and its like."""
+"""The sums of the resources that a RayCluster's pods request: `status.desiredCPU` and the like."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _TPU = "google.com/tpu"
 
 
 def desired_resources(spec: ClusterSpec) -> dict[str, str]:
-    """The four `desired...` fields as canonical quantities, `"0"` when zero.
+    """Return the four `desired...` fields as canonical quantities, `"0"` when zero.
 
-    Counts the head and, of every group that is not suspended, the replicas as they stand in the
-    specification, not clamped (behaviour 9). Containers that the operator adds do not count.
+    The sums include the head and the replicas of every group that is not suspended, as specified
+    and not clamped (behaviour 9). Containers that the operator adds do not count.
     """
     total: dict[str, Quantity] = {"cpu": ZERO, "memory": ZERO, "gpu": ZERO, "tpu": ZERO}
     _add(total, spec.head_group_spec.template, times=1)

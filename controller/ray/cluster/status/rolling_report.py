@@ -29,7 +29,7 @@ _ENDED = AT_REST - {Verdict.HEAD_NEEDS_FAULT_TOLERANCE}
 def set_upgrading(
     conditions: ClusterConditions, seen: ClusterObservation, desired: DesiredCluster
 ) -> None:
-    """True until no outdated pod is left, whatever keeps them; absent with other strategies."""
+    """Set True until no outdated pod is left, whatever keeps it; remove for other strategies."""
     rollout = _rollout(seen, desired)
     set_turns(conditions, rollout.begun if rollout is not None else ())
     if rollout is None:
@@ -44,7 +44,7 @@ def set_upgrading(
 
 
 def upgrade_status(seen: ClusterObservation, desired: DesiredCluster) -> dict[str, Any] | None:
-    """`status.upgrade`; None while nothing is upgraded, and where the definition would drop it."""
+    """Return `status.upgrade`; None while idle, or where the definition would drop it."""
     rollout = _rollout(seen, desired)
     keeps_it = dig(seen.cluster.spec, "upgradeStrategy", "type") == ROLLING_UPDATE
     if rollout is None or rollout.verdict is Verdict.COMPLETE or not keeps_it:
@@ -53,7 +53,7 @@ def upgrade_status(seen: ClusterObservation, desired: DesiredCluster) -> dict[st
 
 
 def upgrade_events(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Event]:
-    """One event for each change of the condition that a person should hear of."""
+    """Yield one event for each change of the condition that users should see."""
     rollout = _rollout(seen, desired)
     if rollout is None:
         return
@@ -81,7 +81,7 @@ def _event(reason: str, note: str) -> Event:
 
 
 def _rollout(seen: ClusterObservation, desired: DesiredCluster) -> Rollout | None:
-    """The rollout that the user asks for; not the rest of one after another strategy was chosen."""
+    """Return the rollout that the user asks for; None for what is left under another strategy."""
     return seen.rollout if desired.spec.upgrade_strategy.rolling is not None else None
 
 
@@ -115,7 +115,7 @@ def _counts(seen: ClusterObservation, each: GroupUpgrade) -> str:
 
 
 def _group_status(seen: ClusterObservation, each: GroupUpgrade) -> dict[str, Any]:
-    """The numbers of a group; while Ray is not asked, a pod is ready if Kubernetes says so."""
+    """Return the numbers of a group; a pod's own condition counts while Ray is not asked."""
     units, pods = each.group.units, each.units.pods
     updated = [unit.name for unit in units if unit.up_to_date and not unit.draining]
     outdated = [unit.name for unit in units if not unit.up_to_date or unit.draining]

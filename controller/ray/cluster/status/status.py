@@ -1,8 +1,7 @@
-"""The status of a RayCluster: a pure function of what was observed and what went wrong.
+"""The status of a RayCluster: a pure function of the observation and of failed writes.
 
-KubeRay's fields and conditions keep KubeRay's meaning, quirks that clients rely on included
-(behaviours 6 to 9, 33 and 39). `Ready` and three more conditions are Manta's own: they describe the
-present and name the first cause.
+KubeRay's fields and conditions keep KubeRay's meaning, including quirks on which clients rely
+(behaviours 6 to 9, 33 and 39). The other conditions are Manta's own and describe the present.
 """
 
 from __future__ import annotations
@@ -80,8 +79,11 @@ _COUNTERS: Final = frozenset({
     "desiredTPU",
 })  # fmt: skip
 _SETTLES: Final = 5.0
-"""Seconds for which a status is held back where pods are lost again and again: a replacement that
-is lost at once is created, scheduled, started and lost in less, and is told of once."""
+"""Seconds for which a status is held back where pods are lost again and again.
+
+A replacement that is lost at once is created, scheduled, started and lost in less time, and so
+reported once.
+"""
 
 _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
@@ -93,7 +95,7 @@ def cluster_status(
     failures: tuple[Failure, ...],
     now: datetime,
 ) -> StatusPatch:
-    """The wanted status after a reconcile whose writes ended with these failures."""
+    """Return the desired status after a reconcile in which these writes failed."""
     present = status_of(seen.cluster)
     notes = history_notes(failures)
     children = replace(seen.children, notes=(*seen.children.notes, *notes))
@@ -141,7 +143,7 @@ def cluster_status(
 
 
 def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) -> StatusPatch:
-    """The status of a cluster that is not valid: `Ready` says why, the rest stays as it was."""
+    """Return the status of an invalid cluster: `Ready` has the problem, the rest is unchanged."""
     present = status_of(seen.cluster)
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
     conditions.set(READY, "False", problem.reason, str(problem))
@@ -155,13 +157,13 @@ def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) ->
 def waiting_status(
     seen: ClusterObservation, why: str, held: HeldDeletions | None, now: datetime
 ) -> StatusPatch:
-    """The status of a cluster whose definition is awaited: all else stays as it was.
+    """Return the status of a cluster whose definition is awaited; the rest is unchanged.
 
     Args:
         seen: the cluster.
-        why: why the definition cannot be read, empty if it was.
-        held: what must not be deleted because of what the last one that was read lacks.
-        now: the present.
+        why: the reason why the definition cannot be read, empty if it was read.
+        held: deletions that are held because of fields that the last definition lacks.
+        now: the present time.
     """
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
     if why:
@@ -175,7 +177,7 @@ def waiting_status(
 def _state(
     seen: ClusterObservation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
 ) -> str:
-    """`suspended`, else `ready` once all pods were ready, and from then on (behaviour 6)."""
+    """Return `suspended`, or `ready` from the moment at which all pods were ready (behaviour 6)."""
     if _is_suspended(seen, spec):
         return "suspended"
     pods = seen.all_pods
@@ -186,7 +188,7 @@ def _state(
 
 
 def _is_suspended(seen: ClusterObservation, spec: ClusterSpec) -> bool:
-    """Also when `suspend` was removed meanwhile, which resumes nothing (behaviour 1)."""
+    """Return whether it is suspended, even if `suspend` was removed meanwhile (behaviour 1)."""
     has_been = spec.suspend is None and is_true(seen.conditions, SUSPENDED)
     return (bool(spec.suspend) or has_been) and not seen.may_have_pods
 
@@ -209,7 +211,7 @@ def _counters(seen: ClusterObservation, spec: ClusterSpec) -> dict[str, int]:
 
 
 def _surplus(seen: ClusterObservation, spec: ClusterSpec) -> str:
-    """The reason why workers beyond the specification stay, empty if there are none."""
+    """Return why workers beyond the specification stay, empty if there are none."""
     if not spec.autoscaling:
         return ""
     found: list[str] = []
@@ -223,12 +225,12 @@ def _surplus(seen: ClusterObservation, spec: ClusterSpec) -> str:
 
 
 def _as_int32(count: int) -> int:
-    """The count, or the largest that the field of the status can hold."""
+    """Return the count, or the largest number that the field of the status can hold."""
     return min(count, LARGEST_INT32)
 
 
 def _endpoints(service: Service | None) -> dict[str, str]:
-    """The number under which each named port can be reached: node port, else target port."""
+    """Return the number by which each named port can be reached: node port, else target port."""
     if service is None:
         return {}
     return {
@@ -295,10 +297,10 @@ def _conditions(
 
 
 def _may_get_older_pods(seen: ClusterObservation) -> bool:
-    """Return whether a pod that an older generation asked for may still appear.
+    """Return whether a pod of an older generation may still appear.
 
-    It is outdated then because of an edit. The status must not say before that it has counted the
-    pods of the present generation, or nothing would explain why that one is replaced.
+    An edit has made such a pod outdated. If the status already had the pods of the present
+    generation, nothing would explain why that pod is replaced.
     """
     is_new = _recorded_generation(seen) != seen.cluster.metadata.generation
     return is_new and any(map(is_of_pods, seen.pending_scopes))
@@ -310,7 +312,7 @@ def _recorded_generation(seen: ClusterObservation) -> int:
 
 
 def _changes_pods(failure: Failure) -> bool:
-    """True if a pod could not be created or deleted; KubeRay has no reason for other writes."""
+    """Return whether creating or deleting a pod failed; KubeRay has no reason for other writes."""
     write = failure.write
     return write.target.resource is PODS and isinstance(write, Create | Delete)
 
@@ -322,7 +324,7 @@ def _held_events(seen: ClusterObservation, held: HeldDeletions | None) -> tuple[
 
 
 def _history_events(seen: ClusterObservation, notes: tuple[Note, ...]) -> Iterator[Event]:
-    """Events about templates that are not kept, unless the condition reports that already."""
+    """Yield events about templates that are not stored, unless the condition reports it."""
     named = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
     if not tells(named, NOT_KEPT) and not tells(named, seen.children.notes_in_words):
         yield from (Event("Warning", each.event, "Reconcile", each.message) for each in notes)
@@ -331,7 +333,7 @@ def _history_events(seen: ClusterObservation, notes: tuple[Note, ...]) -> Iterat
 def _patch(
     present: Status, wanted: Status, now: datetime, events: tuple[Event, ...] = ()
 ) -> StatusPatch:
-    """Only what differs costs a request; empty values are left out as KubeRay leaves them out."""
+    """Return the changed fields only; empty values are left out, as in KubeRay."""
     for key in _OMITTED_WHEN_EMPTY & wanted.keys():
         if not wanted[key]:
             wanted[key] = None
@@ -350,7 +352,7 @@ def _patch(
 
 
 def _is_urgent(present: Status, wanted: Status, changed: set[str]) -> bool:
-    """Return whether more than counters and words moved."""
+    """Return whether more than counters and messages changed."""
     if changed - _COUNTERS - {"conditions", "upgrade"}:
         return True
     return "conditions" in changed and _verdicts(present) != _verdicts(wanted)

@@ -21,7 +21,7 @@ _STATES: Final = ("desired", "updated", "ready", "outdated")
 
 
 def upgrade_metrics(clusters: Iterable[RayCluster]) -> Iterator[GaugeMetricFamily]:
-    """One sample a cluster that is being upgraded, and one for each group and state of pods.
+    """Yield a sample for each upgraded cluster, and one for each group and state of pods.
 
     With KubeRay's definition, which drops `status.upgrade`, there are no numbers of pods.
     """
@@ -55,7 +55,7 @@ def upgrade_metrics(clusters: Iterable[RayCluster]) -> Iterator[GaugeMetricFamil
 
 
 def _counts(groups: Any) -> Iterator[tuple[str, str, int]]:
-    """Group, state and number of pods; nothing of what is malformed."""
+    """Yield group, state and number of pods, without malformed parts."""
     found = cast("list[Any]", groups) if isinstance(groups, list) else []
     for group in map(mapping, found):
         for state in _STATES:

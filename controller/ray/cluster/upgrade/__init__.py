@@ -23,5 +23,5 @@ _STRATEGIES: Final[dict[str | None, UpgradeStrategy]] = {
 
 
 def strategy_of(spec: ClusterSpec) -> UpgradeStrategy:
-    """The strategy that the specification asks for; validation refuses unknown ones."""
+    """Return the strategy that the specification names; validation refuses unknown ones."""
     return _STRATEGIES.get(spec.upgrade_strategy.type, _NO_UPGRADE)

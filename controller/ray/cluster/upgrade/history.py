@@ -1,7 +1,7 @@
-"""Earlier templates of a cluster's pods, kept as ControllerRevisions for `manta rollout undo`.
+"""Stores earlier templates of a cluster's pods as ControllerRevisions, for `manta rollout undo`.
 
-Only clusters with rolling updates have a history. A revision is named after what it holds: the same
-templates again are the same revision, which then becomes the newest one, as StatefulSets do it.
+Only clusters with rolling updates have a history. A revision is named after its content: repeated
+templates are the same revision, which becomes the newest again, as with StatefulSets.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Failure, Write
 
 KEPT: Final = 10
-"""Revisions of a cluster; more only while pods of older ones exist."""
+"""Number of revisions kept for a cluster; more only while pods of older ones exist."""
 
 LARGEST: Final = 1_000_000
-"""Bytes of templates that are kept; etcd refuses objects of 1.5 MiB."""
+"""Maximum bytes of stored templates; etcd refuses objects of 1.5 MiB."""
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 """Annotation that `kubectl rollout history` shows; copied from the cluster to its revision."""
@@ -44,7 +44,7 @@ CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 def observe_history(
     cluster: RayCluster, desired: DesiredCluster, reads: CacheReader
 ) -> RevisionHistory | None:
-    """The history; None without rolling updates, and where revisions cannot be read."""
+    """Return the history; None without rolling updates, or if revisions cannot be read."""
     is_rolling = desired.spec.upgrade_strategy.rolling is not None
     if not is_rolling or not reads.serves(CONTROLLER_REVISIONS):
         return None
@@ -68,9 +68,9 @@ def observe_history(
 
 
 def history_notes(failures: Iterable[Failure]) -> tuple[Note, ...]:
-    """Notes about a create whose outcome has been unknown for some time.
+    """Return notes about a create whose outcome has been unknown for some time.
 
-    A create that was rejected is named by the history itself.
+    The history itself names a rejected create.
     """
     return tuple(
         not_kept(f"{each.reason}: {each.message}")
@@ -80,12 +80,12 @@ def history_notes(failures: Iterable[Failure]) -> tuple[Note, ...]:
 
 
 def is_of_history(failure: Failure) -> bool:
-    """Return whether a write of a revision failed, which hinders nothing."""
+    """Return whether a failed write was one of a revision, which blocks nothing."""
     return failure.write.target.resource is CONTROLLER_REVISIONS
 
 
 def history_writes(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
-    """Keep the present templates as the newest revision, and not too many others."""
+    """Store the present templates as the newest revision, and delete surplus ones."""
     history = seen.revisions
     if history is None:
         return
@@ -141,7 +141,7 @@ def _revision(
 def _surplus(
     seen: ClusterObservation, desired: DesiredCluster, history: RevisionHistory
 ) -> Iterator[ControllerRevision]:
-    """The oldest ones from which no outdated pod was made."""
+    """Yield the oldest revisions from which no outdated pod was created."""
     others = [each for each in history.revisions if each.metadata.name != history.name]
     others.sort(key=lambda each: (each.revision, each.metadata.name))
     excess = len(others) + 1 - KEPT
@@ -155,7 +155,7 @@ def _surplus(
 
 
 def _outdated_hashes(seen: ClusterObservation, desired: DesiredCluster) -> set[tuple[str, str]]:
-    """Group and hash of the pods that were made from other templates than the present ones."""
+    """Yield group and hash of the pods that were created from other templates."""
     grouped = {"": seen.heads, **seen.workers}
     stamped = {(group, template_hash(pod)) for group, pods in grouped.items() for pod in pods}
     present = desired.builder.hashes().items()

@@ -1,4 +1,4 @@
-"""The pods that were made from an older template than the present one."""
+"""Finds the pods that were created from an older template than the present one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def outdated_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[str]:
-    """Names of the outdated pods, sorted; pods of removed groups are not among them."""
+    """Return the names of the outdated pods, sorted, without those of removed groups."""
     current = desired.builder.hashes()
     names: list[str] = []
     for group_name, pods in {"": seen.heads, **seen.workers}.items():

@@ -1,9 +1,9 @@
 """`upgradeStrategy: Recreate`: a changed specification replaces all pods at once.
 
-The head carries the hash of the specification that it was made from, so it is deleted last: as long
-as it exists, an interrupted replacement continues (behaviour 15). A hash of another operator, or of
-another algorithm, cannot be compared with ours: such a head is stamped with ours and nothing else
-happens, whichever way a cluster is handed over.
+The head carries the hash of the specification from which it was created, and is deleted last: as
+long as it exists, an interrupted replacement continues (behaviour 15). A hash of another operator,
+or of another algorithm, cannot be compared: such a head only gets a new hash, so that handing a
+cluster over in either direction replaces no pod.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _REASON: Final = "the specification has changed and upgradeStrategy is Recreate"
 
 @dataclass(frozen=True, slots=True)
 class Recreate:
-    """All pods are deleted, then created again from the present specification."""
+    """Deletes all pods, then creates them from the present specification."""
 
     reason: str = "UpgradeStrategyRecreate"
     outlook: str = "pods are replaced unless only tolerations or scheduling gates have changed"
 
     def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
-        """Return whether the live head was made from another specification than the present one.
+        """Return whether the live head was created from another specification.
 
-        Without a live head there is nothing to compare: what is created next is up to date anyway.
+        Without a live head there is nothing to compare: the next head is up to date anyway.
         """
         head = live_head(seen)
         if head is None:
@@ -51,7 +51,7 @@ class Recreate:
         return same_operator and is_outdated(*hashes)
 
     def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
-        """Make sure of all pods, then delete them; None if the head is of this specification."""
+        """Confirm all pods by live lists, then delete them; None if the head is up to date."""
         if not self.is_due(seen, desired):
             return None
         if not seen.pods_listed:
@@ -59,7 +59,7 @@ class Recreate:
         return UpgradeStep(stages=_delete_everything(seen))
 
     def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
-        """Our hash in place of one that cannot be compared with ours."""
+        """Return writes that replace a hash which cannot be compared."""
         head = live_head(seen)
         if head is None or HEAD_SCOPE in seen.pending_scopes or self.is_due(seen, desired):
             return ()
@@ -71,7 +71,7 @@ class Recreate:
 
 
 def _delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:
-    """All workers, and after them the heads, once no lost create can bring another worker."""
+    """Return deletes of all workers, then of the heads once no lost create can add a worker."""
     pods = [pod for pod in seen.all_pods if not pod.metadata.terminating]
     workers: list[Write] = [
         delete_pod(seen, pod, what="WorkerPod", reason=_REASON) for pod in pods if not is_head(pod)
@@ -84,6 +84,6 @@ def _delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Writ
 
 
 def _stamps_of_new_head(desired: DesiredCluster) -> dict[str, str]:
-    """Operator and hash that a head created now carries."""
+    """Return operator and hash for a head that is created now."""
     annotations = desired.builder.head("")["metadata"]["annotations"]
     return {key: annotations[key] for key in (labels.KUBERAY_VERSION, labels.RECREATE_HASH)}

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeStep:
-    """The next step of an upgrade under way; the usual creates and deletes of pods wait meanwhile.
+    """The next step of an upgrade, during which the usual creates and deletes of pods wait.
 
     Attributes:
-        lookups: what must be read before anything is written.
-        stages: writes, stage after stage.
+        lookups: reads that must come before any write.
+        stages: writes by stage.
     """
 
     lookups: tuple[LiveList, ...] = ()
@@ -37,7 +37,7 @@ class UpgradeStrategy(Protocol):
 
     @property
     def outlook(self) -> str:
-        """A clause about what becomes of outdated pods, for that condition's message."""
+        """A clause about the future of outdated pods, for that condition's message."""
         ...
 
     def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
@@ -45,17 +45,17 @@ class UpgradeStrategy(Protocol):
         ...
 
     def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
-        """The next step of an upgrade, None if none is under way."""
+        """Return the next step of an upgrade, None if none is in progress."""
         ...
 
     def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
-        """Corrections of what pods carry about the specification that they were made from."""
+        """Return writes that correct what pods record about their specification."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NoUpgrade:
-    """Running pods stay as they are; the condition says so."""
+    """Keeps running pods; the condition reports outdated ones."""
 
     reason: str = UPGRADE_STRATEGY_NONE
     outlook: str = (
@@ -63,16 +63,16 @@ class NoUpgrade:
     )
 
     def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
-        """Never."""
+        """Return False."""
         del seen, desired
         return False
 
     def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
-        """None: nothing is replaced."""
+        """Return None: nothing is replaced."""
         del seen, desired
         return None
 
     def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
-        """None: nothing is compared."""
+        """Return no writes: nothing is compared."""
         del seen, desired
         return ()

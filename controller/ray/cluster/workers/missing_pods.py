@@ -1,7 +1,7 @@
-"""The pods that a cluster lacks: their positions, and names that are idempotency keys.
+"""Finds the pods that a cluster lacks: their positions, and names that are idempotency keys.
 
-The names follow from what was observed, so a repeated create meets its own object. Only as many
-pods as one plan may create are worked out.
+The names follow from the observation, so a repeated create meets its own object. No more pods are
+returned than one plan may create.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def find_missing_pods(
     batch: int,
     without: Collection[str] = (),
 ) -> MissingPods:
-    """The missing pods by scope, of all groups together no more than `batch`.
+    """Return the missing pods by scope, of all groups together no more than `batch`.
 
-    Terminating pods still hold their positions. Groups share the batch, so that a group whose
-    pods are refused leaves room for the others; a group with a write of unknown outcome, and the
-    groups in `without`, have no part in it.
+    Terminating pods still hold their positions. Groups share the batch, so that a group whose pods
+    are refused leaves room for the others. It excludes groups with a write of unknown outcome and
+    those in `without`.
     """
     cluster = desired.identity.name
     found: dict[str, tuple[MissingPod, ...]] = {}
@@ -114,7 +114,7 @@ def _hosts(seen: ClusterObservation, group: WorkerGroup, batch: int) -> Sequence
 
 
 def _free_names(seen: ClusterObservation, prefix: str, group: str, count: int) -> list[str]:
-    """Names that no pod has: the same observed state gives the same ones."""
+    """Return names that no pod has: the same observed state gives the same names."""
     pods = seen.heads if group == labels.HEAD_GROUP else seen.workers.get(group, ())
     taken = seen.taken_pod_names.union(pod.metadata.name for pod in pods)
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""Multi-host replicas ("slices"): created, repaired and deleted as one.
+"""Multi-host replicas ("slices"), which are created, repaired and deleted as one.
 
 The hosts of a replica compute together, so one without all of its hosts is worthless: it is deleted
 whole, and then replaced under a new name. A replica that is still being created looks the same. The
@@ -47,13 +47,13 @@ def pods_to_delete(
     begun: Mapping[str, int],
     rules: ScaleDownRules,
 ) -> tuple[PodToDelete, ...]:
-    """The pods of the replicas to delete now, replica by replica.
+    """Return the pods of the replicas to delete now, replica by replica.
 
     Args:
         group: the group's specification.
-        replicas: its replicas, terminating ones included.
+        replicas: its replicas, including terminating ones.
         begun: replicas that this process is creating, with the number of hosts created.
-        rules: whatever else decides.
+        rules: the other rules of the deletion.
     """
     most = group.desired_replicas if rules.wanted is None else rules.wanted
     named = frozenset(group.scale_strategy.workers_to_delete)
@@ -97,7 +97,7 @@ def missing_hosts(
     owed: int = 0,
     wanted: int | None = None,
 ) -> list[ReplicaPosition]:
-    """The positions of missing pods: first in replicas that are being created, then in new ones.
+    """Return the positions of missing pods, first in replicas that are being created.
 
     A replica is begun only if the batch has room for all of it, or if it is the first: then it gets
     as many hosts as the batch has room for. `owed` replicas are not replaced yet.
@@ -131,7 +131,7 @@ def missing_hosts(
 def _names(
     group: str, taken: Collection[str], count: int, *, owner_uid: str, revision: str
 ) -> list[str]:
-    """`<group>-<5 characters>`: the same observed state gives the same names."""
+    """Return `<group>-<5 characters>`: the same observed state gives the same names."""
     prefix = group[: _LONGEST_LABEL - _SUFFIX_LENGTH - 1].rstrip("-._")
     names: list[str] = []
     position = 0
@@ -147,7 +147,7 @@ def _names(
 def _still_wanted(
     group: WorkerGroup, replicas: Sequence[MultiHostReplica], begun: Mapping[str, int], most: int
 ) -> Mapping[str, int]:
-    """The replicas to complete: none while there are enough without them."""
+    """Return the replicas to complete: none while there are enough without them."""
     named = frozenset(group.scale_strategy.workers_to_delete)
     staying = sum(_why_forced(each, group, begun, named) is None for each in replicas)
     return begun if staying <= most else {}
@@ -156,7 +156,7 @@ def _still_wanted(
 def _why_forced(
     each: MultiHostReplica, group: WorkerGroup, begun: Mapping[str, int], named: Collection[str]
 ) -> tuple[str, DeletionCause] | None:
-    """The reason why the replica must be deleted whatever the numbers are, None if it may stay."""
+    """Return why the replica must be deleted whatever the numbers are, None if it may stay."""
     for pod in each.pods:
         if pod.metadata.name in named and not pod.metadata.terminating:
             return _of_replica(each, pod, NAMED), DeletionCause.NAMED

@@ -1,8 +1,7 @@
-"""The pods of a plain group that must go, and their order.
+"""Chooses the pods of a plain group to delete, and their order.
 
-Everything here is arithmetic on values. Terminating pods still count as existing, so nothing
-is replaced before it is really gone; and the order in which pods go never depends on the order
-in which a cache lists them.
+All functions compute on values. Terminating pods still count as existing, so nothing is replaced
+before it is gone. The order of deletion never depends on the order in which a cache lists pods.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class ScaleDownRules:
         wanted_hash: template hash that new pods carry.
         may_shrink: False while the autoscaler decides: then only named or broken units go.
         keep_ended: whether ended pods stay unless they are named or surplus.
-        wanted: number of units, if it is not that of the specification.
+        wanted: number of units, if it differs from that of the specification.
     """
 
     wanted_hash: str
@@ -43,7 +42,7 @@ class ScaleDownRules:
 def pods_to_delete(
     group: WorkerGroup, pods: Sequence[Pod], rules: ScaleDownRules
 ) -> tuple[PodToDelete, ...]:
-    """The pods of the group to delete now, in order, out of all of them, terminating ones too."""
+    """Return the pods of the group to delete now, in order; `pods` includes terminating ones."""
     most = group.desired_pods if rules.wanted is None else rules.wanted
     named = frozenset(group.scale_strategy.workers_to_delete)
     live = [pod for pod in pods if not pod.metadata.terminating]
@@ -72,9 +71,9 @@ def deletion_order(
 
 
 def deletion_rank(pod: Pod, named: Collection[str], wanted_hash: str) -> tuple[bool, ...]:
-    """The rank of a pod in the order of deletion; the smallest is deleted first.
+    """Return the rank of a pod in the order of deletion; the smallest is deleted first.
 
-    Named in `workersToDelete`, failed, not scheduled, not ready, made from an outdated template.
+    The order: named in `workersToDelete`, failed, not scheduled, not ready, outdated template.
     """
     return (
         pod.metadata.name not in named,
@@ -86,7 +85,7 @@ def deletion_rank(pod: Pod, named: Collection[str], wanted_hash: str) -> tuple[b
 
 
 def free_indices(pods: Iterable[Pod], count: int) -> list[int]:
-    """The lowest replica indices that none of the pods carries."""
+    """Return the lowest replica indices that no pod has."""
     used = {(pod.metadata.labels or {}).get(labels.REPLICA_INDEX) for pod in pods}
     indices: list[int] = []
     candidate = 0
@@ -98,7 +97,7 @@ def free_indices(pods: Iterable[Pod], count: int) -> list[int]:
 
 
 def template_hash(pod: Pod) -> str | None:
-    """The hash that the pod was stamped with when it was made."""
+    """Return the hash with which the pod was created."""
     return (pod.metadata.annotations or {}).get(labels.TEMPLATE_HASH)
 
 

@@ -1,4 +1,4 @@
-"""The workers of a cluster, group by group: which are made and which go.
+"""Creates and deletes the workers of a cluster, group by group.
 
 A group is plain, each pod for itself, or consists of replicas of several hosts that are created and
 deleted together.
@@ -31,7 +31,7 @@ ABREAST = 8
 def create_workers(
     seen: ClusterObservation, desired: DesiredCluster, missing: MissingPods
 ) -> list[list[Write]]:
-    """The workers that are missing, as far as this plan's batch goes, in stages.
+    """Return stages that create the missing workers, as far as this plan's batch goes.
 
     Pods of plain groups are created together, of each group in turn. The hosts of a replica are
     created one after the other, so that it is always known which of them exist; several replicas
@@ -51,7 +51,7 @@ def create_workers(
 
 
 def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
-    """Stages that carry out so many sequences at a time, each step by step."""
+    """Yield stages that run so many sequences at a time, each step by step."""
     for begin in range(0, len(sequences), ABREAST):
         for step in zip_longest(*sequences[begin : begin + ABREAST]):
             yield [each for each in step if each is not None]
@@ -68,7 +68,7 @@ def delete_workers(
 def workers_to_delete(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
 ) -> Iterator[scale_down.PodToDelete]:
-    """The workers that the specification, the autoscaler or their own state condemns, in order."""
+    """Yield the workers that specification, autoscaler or their own state condemns, in order."""
     for group in desired.spec.worker_group_specs:
         if worker_scope(group.group_name) not in seen.pending_scopes:
             yield from _of_group(seen, desired, group, settings)
@@ -78,7 +78,7 @@ def workers_to_delete(
 def _of_removed_groups(
     seen: ClusterObservation, desired: DesiredCluster
 ) -> Iterator[scale_down.PodToDelete]:
-    """Workers of groups that are no longer in the specification; not those of no group at all."""
+    """Yield workers of groups removed from the specification, not those without a group."""
     known = {"", *(group.group_name for group in desired.spec.worker_group_specs)}
     for group, pods in seen.workers.items():
         if group in known or worker_scope(group) in seen.pending_scopes:
@@ -93,7 +93,7 @@ def _of_removed_groups(
 def _of_group(
     seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, settings: ClusterSettings
 ) -> Iterator[scale_down.PodToDelete]:
-    """Named and broken workers always; surplus ones unless the autoscaler decides on them."""
+    """Yield named and broken workers, and surplus ones unless the autoscaler decides on them."""
     may_shrink = not desired.spec.autoscaling or settings.delete_unnamed
     rules = scale_down.ScaleDownRules(
         wanted_hash=desired.builder.worker_hash(group),
@@ -127,6 +127,6 @@ def _create(
 
 
 def _replica(pod: MissingPod) -> str:
-    """The replica of the pod, or the pod itself."""
+    """Return the replica of the pod, or the pod itself."""
     place = pod.place
     return place.replica_name if place is not None and place.replica_name else pod.name

@@ -18,14 +18,14 @@ Body = dict[str, Any]
 
 
 def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: JobSettings) -> Body:
-    """The RayCluster to create.
+    """Return the RayCluster to create.
 
     Args:
         job: the RayJob that will own it.
         spec: its valid specification, with a cluster of its own.
-        name: of the cluster.
+        name: name of the cluster.
         job_id: submission id of the attempt; SidecarMode needs it.
-        settings: of the RayJob controller.
+        settings: settings of the RayJob controller.
     """
     mode, annotations = spec.submission_mode, dict[str, str]()
     if mode is SubmissionMode.SIDECAR:

@@ -1,7 +1,7 @@
 """Detects changes of `spec.rayClusterSpec`, which reach the next attempt only.
 
-A condition reports them, where KubeRay only logs them. The cluster carries a digest of what it
-was created from, because defaults, the autoscaler and deletion rules change its specification.
+A condition reports them; KubeRay only logs them. The cluster carries a digest of its source,
+because defaults, the autoscaler and deletion rules change its specification.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def digest_of(spec: JobSpec) -> str:
-    """A digest of the cluster's specification: sixteen hexadecimal digits."""
+    """Return a digest of the cluster's specification: sixteen hexadecimal digits."""
     text = msgspec.json.encode(spec.ray_cluster_spec, order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
 
 
 def is_outdated(seen: JobObservation) -> bool:
-    """True if the attempt's cluster was created from another specification than the present."""
+    """Return whether the attempt's cluster was created from another specification."""
     if seen.cluster is None or not seen.owns_cluster or isinstance(seen.spec, Problem):
         return False
     created_from = (seen.cluster.metadata.annotations or {}).get(labels.MADE_FROM)

@@ -1,4 +1,4 @@
-"""A RayJob's requests to Ray's dashboard: to probe, submit or stop its job."""
+"""A RayJob's use of Ray's dashboard: to probe, submit or stop its job."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from controller.ray.job.settings import JobSettings
 
 STOP_PATIENCE: Final = timedelta(seconds=10)
-"""The time that the operator asks Ray to stop a job before it deletes the cluster anyway."""
+"""Time for which Ray is asked to stop a job before its cluster is deleted anyway."""
 
 _STOPPING: Final = frozenset({State.SUSPENDING})
 
 
 def interests(seen: JobObservation) -> tuple[ProbeSubscription, ...]:
-    """The probe of the job, while it runs or until it is stopped."""
+    """Return the probe of the job, while it runs or until it is stopped."""
     if seen.head is None or not seen.job_id:
         return ()
     if seen.state in _STOPPING or seen.job.metadata.terminating:
@@ -45,10 +45,9 @@ def interests(seen: JobObservation) -> tuple[ProbeSubscription, ...]:
 
 
 def submit(seen: JobObservation, settings: JobSettings, now: datetime) -> tuple[HeadCommand, ...]:
-    """In HTTPMode, the command that submits the job, once Ray reports that it does not know it.
+    """Return HTTPMode's command to submit the job, once Ray reports that it does not know the job.
 
-    It goes to the head that the attempt was recorded to run on, and never after Ray has had the
-    job.
+    It goes to the recorded head of the attempt, and never after Ray has known the job.
     """
     if seen.mode is not SubmissionMode.HTTP or seen.head is None or seen.submit_outcome is not None:
         return ()
@@ -69,7 +68,7 @@ def submit(seen: JobObservation, settings: JobSettings, now: datetime) -> tuple[
 
 
 def stop(seen: JobObservation, now: datetime) -> tuple[HeadCommand, ...]:
-    """The command that stops the job, if it can be stopped and no stop has ended."""
+    """Return the command that stops the job, if it can be stopped and no stop has ended."""
     if seen.head is None or seen.stop_outcome is not None or not must_stop(seen):
         return ()
     command = StopJob(stop_command_id(seen.job_id), now + STOP_PATIENCE, seen.job_id)

@@ -99,7 +99,7 @@ def stop_submitter_retries(seen: JobObservation) -> Iterator[Write]:
 
 
 def delete_pending_submitter(seen: JobObservation) -> Iterator[Write]:
-    """For a failed job, delete a submitter that could still submit it, to any head."""
+    """Delete, for a failed job, a submitter that could still submit it to some head."""
     known = bool(seen.status.get("jobStatus"))
     here = seen.head is not None and seen.head.id == seen.recorded_head
     if seen.submitter.fact is SubmitterFact.ACTIVE and not (known and here):
@@ -121,7 +121,7 @@ def delete_submitter(seen: JobObservation) -> Iterator[Write]:
 
 
 def reconcile_head_service(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
-    """Point the job's own head service at the attempt's cluster, if the job owns the cluster."""
+    """Point the job's own head service at the attempt's cluster, if the job owns it."""
     if not seen.owns_cluster or seen.cluster is None or seen.cluster_spec is None:
         return
     if SERVICE_SCOPE in seen.pending_scopes:
@@ -166,7 +166,7 @@ def record_head(seen: JobObservation) -> MergePatch | None:
 
 
 def record_deadline(seen: JobObservation) -> MergePatch:
-    """Record why the job is stopped, before it is: neither an edit nor a clock takes that back."""
+    """Record why the job is stopped before stopping it, so that no edit or clock reverts that."""
     reason = FailureReason.DEADLINE_EXCEEDED.for_status
     return status_commit(RAYJOBS, seen.job.metadata, "deadline", {"reason": reason})
 

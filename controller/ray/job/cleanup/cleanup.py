@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def next_deletion(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> DueDeletion:
-    """The object to delete now, and the time to look again."""
+    """Return the object to delete now, and the time to check again."""
     if isinstance(seen.spec, Problem):
         return DueDeletion()
     ended = FinishedJob(
@@ -43,13 +43,13 @@ def next_deletion(seen: JobObservation, settings: JobSettings, deadlines: Deadli
 
 
 def _end_of(seen: JobObservation) -> datetime | None:
-    """The time when the job ended; an earlier one if that was not recorded."""
+    """Return the time when the job ended; an earlier one if that was not recorded."""
     times = (*map(seen.status.get, ("endTime", "startTime")), seen.job.metadata.creation_timestamp)
     return next(filter(None, map(time_of, times)), None)
 
 
 def deletion_writes(seen: JobObservation, policy: DeletionPolicy | None) -> Iterator[Write]:
-    """The writes of a deletion that is due."""
+    """Yield the writes of a deletion that is due."""
     cluster = seen.cluster if seen.owns_cluster else None
     match policy:
         case DeletionPolicy.SELF:

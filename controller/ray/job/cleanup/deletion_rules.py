@@ -1,6 +1,6 @@
 """The rules of deletion after a job's last attempt.
 
-That follows from `deletionRules`, from the older `onSuccess` and `onFailure`, or from
+They come from `deletionRules`, from the older `onSuccess` and `onFailure`, or from
 `shutdownAfterJobFinishes`.
 """
 
@@ -32,7 +32,7 @@ _LEAST_FIRST: Final = (
 
 
 class RemainingCluster(Enum):
-    """The remains of the job's cluster."""
+    """What is left of the job's cluster."""
 
     ALL = "all"
     HEAD = "head"
@@ -40,7 +40,7 @@ class RemainingCluster(Enum):
 
     @classmethod
     def of(cls, cluster: RayCluster | None) -> RemainingCluster:
-        """The remains of `cluster`; a terminating one counts as gone."""
+        """Return what is left of `cluster`; a terminating one counts as gone."""
         if cluster is None or cluster.metadata.terminating:
             return cls.NOTHING
         suspended = (dig(group, "suspend") is True for group in _groups(cluster))
@@ -55,7 +55,7 @@ class FinishedJob:
         at: `status.endTime`.
         job_status: `status.jobStatus`, as Ray reported it; may be empty.
         deployment_status: `Complete` or `Failed`.
-        cluster: what remains of the cluster.
+        cluster: what is left of the cluster.
     """
 
     at: datetime
@@ -69,8 +69,8 @@ class DueDeletion:
     """The deletion that is due.
 
     Attributes:
-        action: what to delete now; None for nothing, never `DeletionPolicy.NONE`.
-        requeue_after: when the next deletion is due; None for never.
+        action: the object to delete now; None for nothing, never `DeletionPolicy.NONE`.
+        requeue_after: time until the next deletion is due; None for never.
     """
 
     action: DeletionPolicy | None = None
@@ -80,7 +80,7 @@ class DueDeletion:
 def due_deletion(
     spec: JobSpec, ended: FinishedJob, now: datetime, settings: JobSettings
 ) -> DueDeletion:
-    """The deletion that is due for a finished job; of several, the most extensive."""
+    """Return the deletion that is due for a finished job, the most extensive of several."""
     due: DeletionPolicy | None = None
     pending: list[timedelta] = []
     for policy, seconds in _requested(spec, ended, settings):
@@ -95,7 +95,7 @@ def due_deletion(
 
 
 def worker_suspensions(cluster: RayCluster) -> Iterator[dict[str, Any]]:
-    """JSON patch operations that suspend all worker groups; they fail if the groups have moved."""
+    """Yield JSON patch operations that suspend all worker groups, and fail if groups have moved."""
     for position, group in enumerate(_groups(cluster)):
         if dig(group, "suspend") is not True:
             path = f"/spec/workerGroupSpecs/{position}"
@@ -107,7 +107,7 @@ def worker_suspensions(cluster: RayCluster) -> Iterator[dict[str, Any]]:
 def _requested(
     spec: JobSpec, ended: FinishedJob, settings: JobSettings
 ) -> Iterable[tuple[DeletionPolicy, int]]:
-    """The deletions asked for, each with its delay in seconds after the end."""
+    """Return the requested deletions, each with its delay in seconds after the end."""
     strategy = spec.deletion_strategy
     if strategy is not None and settings.feature_gates.enabled(JOB_DELETION_POLICY):
         if strategy.deletion_rules:

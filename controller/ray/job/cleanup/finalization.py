@@ -1,7 +1,7 @@
 """The finalizer of RayJobs: it keeps a deleted RayJob until its job is stopped in Ray.
 
-The garbage collector deletes what the RayJob owns. On a selected cluster, which the RayJob does
-not own, only the stop ends the job.
+The garbage collector deletes what the RayJob owns. On a selected cluster, which the RayJob does not
+own, only a stop in Ray ends the job.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from controller.runtime.plan import MergePatch
 
 LONGEST_HOLD: Final = timedelta(seconds=30)
-"""The time after the deletion at which the finalizer is removed even if the job was not stopped."""
+"""Time after the deletion at which the finalizer is removed even if the job was not stopped."""
 
 
 def finalizer_patch(seen: JobObservation) -> MergePatch | None:
-    """The patch that adds the finalizer; None if it is there."""
+    """Return the patch that adds the finalizer; None if it is there."""
     return add_finalizer(_target(seen), seen.job.metadata, labels.RAYJOB_FINALIZER)
 
 
 def finalize(seen: JobObservation, deadlines: Deadlines) -> Plan:
-    """The next step of a RayJob that is being deleted."""
+    """Return the next step of a RayJob that is being deleted."""
     meta = seen.job.metadata
     if labels.RAYJOB_FINALIZER not in meta.finalizers:
         return NOTHING

@@ -1,4 +1,4 @@
-"""The time of one reconcile, and the earliest future moment that its decisions depend on."""
+"""The time of one reconcile, and the earliest future moment on which its decisions depend."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 class Deadlines:
-    """Tells whether deadlines have passed and remembers the earliest one that has not.
+    """Answers whether deadlines have passed, and remembers the earliest one that has not.
 
     Args:
         now: the time of day.
         clock_jumped_at: the time of day after its last jump, None if there was none.
-        clock_steady_since: since when the clock has not jumped; None if that is unknown.
+        clock_steady_since: time since which the clock has not jumped; None if unknown.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class Deadlines:
         return counted_from(start, self._clock_steady_since, self.now)
 
     def waited(self, start: datetime | None, span: timedelta) -> bool:
-        """Return whether it was waited for `span` since `start`; False if there is no start.
+        """Return whether `span` was spent waiting since `start`; False if there is no start.
 
-        For the operator's own patience, which a jump of the clock must not end; what a user has
-        limited in time ends by the time of day (`passed`).
+        This is for the operator's own patience, which a jump of the clock must not end. Users' time
+        limits end by the time of day (`passed`).
         """
         return start is not None and self.passed(self.waiting_since(start), span)
 
     def waiting_since(self, start: datetime) -> datetime:
-        """`start`, or the last jump of the clock: what has passed before that is not known."""
+        """Return `start`, or the last jump of the clock: the time before that is uncertain."""
         jump = self._clock_jumped_at
         if jump is None or jump <= start <= self.now:
             return min(self.counted_from(start), self.now)
@@ -64,7 +64,7 @@ class Deadlines:
 
     @property
     def untracked(self) -> Deadlines:
-        """The same time; asking it does not affect `seconds_to_next`."""
+        """The same time; questions to it do not affect `seconds_to_next`."""
         return Deadlines(self.now, self._clock_jumped_at, self._clock_steady_since)
 
     @property

@@ -1,7 +1,7 @@
 """The facts that transitions depend on: enumerations, booleans and two counters.
 
-Names, times and texts are reduced to these before anything is decided, so that tests can try
-every combination.
+Names, times and texts are reduced to facts before any decision, so that tests can try every
+combination.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ClusterFact(Enum):
 
 
 class HeadFact(Enum):
-    """The head pod compared with the one that the attempt was recorded to run on."""
+    """The head pod compared with the recorded head of the attempt."""
 
     GONE = "gone"  # there is no head, or its Ray container has ended
     AWAITED = "awaited"  # there is none that stays, and no earlier one can have got the job
@@ -54,7 +54,7 @@ class RayFact(Enum):
 
 
 class OutageLength(IntEnum):
-    """For how long the dashboard has not answered."""
+    """The time for which the dashboard has not answered."""
 
     SHORT = 0
     TOO_LONG_FOR_LOST_HEAD = 1
@@ -79,7 +79,7 @@ class JobFacts:
         head: its head pod.
         submitter: the submitter.
         ray: what Ray reports.
-        outage: for how long the dashboard has not answered.
+        outage: the time for which the dashboard has not answered.
         submission_refused: whether Ray refused the submission, or did not take it in time.
         was_known: whether Ray has known the submission id before.
         deadline_passed: whether `activeDeadlineSeconds` have passed.

@@ -159,7 +159,7 @@ def head_is_lost_and_does_not_answer(facts: JobFacts) -> bool:
 
 
 def ray_no_longer_knows_the_job(facts: JobFacts) -> bool:
-    """The same head knew the job before and does not now: somebody deleted the job in Ray."""
+    """The same head knew the job before and does not now: the job was deleted in Ray."""
     return facts.was_known and facts.ray is RayFact.NOT_FOUND
 
 

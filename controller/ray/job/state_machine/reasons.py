@@ -11,9 +11,9 @@ class ReasonInfo:
     """The properties of a reason.
 
     Attributes:
-        name: in conditions, events and `status.attempts`; KubeRay's where it has one.
+        name: name in conditions, events and `status.attempts`; KubeRay's where it has one.
         retriable: whether a new attempt on a fresh cluster may succeed.
-        description: what happened, as docs/rayjob.md prints it.
+        description: the event, in the words of docs/rayjob.md.
         kuberay: KubeRay's nearest reason if `name` is not one of its own.
     """
 

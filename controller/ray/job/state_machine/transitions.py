@@ -31,7 +31,7 @@ class Enter:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The attempt has failed; `after_failure` decides the next state."""
+    """Record a failed attempt; `after_failure` decides the next state."""
 
     reason: FailureReason
 
@@ -43,7 +43,7 @@ class Stay:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One row: in `state`, if `when` holds, do `then`."""
+    """One row: in `state`, if `when` holds, perform `then`."""
 
     state: State
     when: Predicate
@@ -56,7 +56,7 @@ class DueTransition:
 
     Attributes:
         state: the next state.
-        reason: why, where there is one.
+        reason: reason of the transition, if it has one.
         failed: whether the attempt fails.
     """
 
@@ -172,7 +172,7 @@ TABLE: Final[tuple[Transition, ...]] = (
 
 
 def next_step(state: State, facts: JobFacts) -> DueTransition | None:
-    """The transition that is due; None if the state does not change."""
+    """Return the transition that is due; None if the state does not change."""
     if facts.deleted:
         return None  # only the finalizer matters
     for row in _ROWS[state]:
@@ -182,12 +182,12 @@ def next_step(state: State, facts: JobFacts) -> DueTransition | None:
 
 
 def after_failure(reason: FailureReason, *, failed: int, backoff_limit: int) -> State:
-    """The state after a failed attempt: the only place that decides a retry.
+    """Return the state after a failed attempt: the only place that decides a retry.
 
     Args:
-        reason: why the attempt failed.
-        failed: how many attempts have failed, this one included.
-        backoff_limit: how many retries the user allows.
+        reason: reason of the failure.
+        failed: number of failed attempts, including this one.
+        backoff_limit: maximum retries that the user allows.
     """
     if reason.retriable and failed < backoff_limit + 1:
         return State.RETRYING

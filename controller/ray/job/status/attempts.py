@@ -24,7 +24,7 @@ def begin(
     job_id: str,
     now: datetime,
 ) -> list[Attempt]:
-    """The attempts and a new one that starts now; `failed` is how many have failed."""
+    """Return the attempts and a new one that starts now, after `failed` failures."""
     last = max((_number(each) for each in present), default=0)
     attempt = {
         "number": max(last, failed) + 1,
@@ -38,7 +38,7 @@ def begin(
 def change(
     present: Sequence[Mapping[str, Any]], cluster: str, **changes: Any
 ) -> list[Attempt] | None:
-    """The attempts with the last one changed; None if the last one ran on another cluster.
+    """Return the attempts with the last one changed; None if the last one ran on another cluster.
 
     Empty values are left out.
     """

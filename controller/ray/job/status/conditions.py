@@ -24,7 +24,7 @@ CLUSTER_AS_SPECIFIED: Final = "ClusterAsSpecified"
 
 
 class JobConditions(ConditionSet):
-    """The conditions of a RayJob, each set by the rule that it has."""
+    """The conditions of a RayJob, each set by its own rule."""
 
     def __init__(self, seen: JobObservation, now: datetime) -> None:
         super().__init__(seen.status.get("conditions", ()), seen.job.metadata.generation, now)
@@ -34,18 +34,18 @@ class JobConditions(ConditionSet):
         self.set(READY, cause.status, cause.reason, cause.message)
 
     def set_retried(self, reason: str, message: str) -> None:
-        """The last attempt that was followed by another one, and why."""
+        """Report the last attempt that was followed by another one, and why it failed."""
         self.set(RETRIED, "True", reason, message)
 
     def set_dashboard(self, unreachable: str) -> None:
-        """Since when the dashboard does not answer; empty if it does, or nobody asks it."""
+        """Report since when the dashboard does not answer; remove it if it does or is not asked."""
         self.set_if(DASHBOARD_REACHABLE, "False", "Unreachable", unreachable)
 
     def set_outdated(self, *, outdated: bool) -> None:
-        """Set the condition about `spec.rayClusterSpec` changed after the cluster had been made."""
+        """Set the condition about a `spec.rayClusterSpec` edited after the cluster was created."""
         words = "spec.rayClusterSpec was changed; the next attempt's cluster is made from it"
         self.set_if(CLUSTER_AS_SPECIFIED, "False", "SpecChanged", words if outdated else "")
 
     def set_cleanup(self, reason: str, failure: str) -> None:
-        """Set the condition about what holds the rules of deletion up; empty if nothing does."""
+        """Set the condition about what blocks the rules of deletion; empty if nothing does."""
         self.set_if(CLEANED_UP, "False", reason, failure)

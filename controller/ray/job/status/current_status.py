@@ -1,6 +1,6 @@
-"""The status between transitions: what Ray and the cluster report, and the first cause.
+"""The status between transitions: the reports of Ray and the cluster, and the first cause.
 
-Nothing is decided or counted here; at rest the result equals the stored status.
+It decides and counts nothing; at rest the result equals the stored status.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOT_URGENT: Final = frozenset({"rayClusterStatus", "message", "conditions"})
 """Fields whose changes may be written later."""
 
 _INTERVAL: Final = 3.0
-"""Seconds since the last write until such changes are written: KubeRay looks as often."""
+"""Seconds between writes of such changes, the interval at which KubeRay checks."""
 
 
 def current_status(
@@ -49,7 +49,7 @@ def current_status(
     deadlines: Deadlines,
     failures: tuple[Failure, ...] = (),
 ) -> StatusPatch:
-    """The wanted status if the state does not change."""
+    """Return the desired status if the state does not change."""
     wanted: Status = {"observedGeneration": seen.job.metadata.generation}
     readiness = job_readiness(seen, settings, deadlines, failures)
     if seen.state.has_attempt:
@@ -71,7 +71,7 @@ def current_status(
 
 
 def ray_fields(seen: JobObservation) -> Status:
-    """Ray's report about the job, as KubeRay's fields; empty without a report."""
+    """Return Ray's report about the job as KubeRay's fields; empty without a report."""
     info = info_of(seen)
     if info is None:
         return {}
@@ -86,7 +86,7 @@ def ray_fields(seen: JobObservation) -> Status:
 
 
 def cluster_status_copy(seen: JobObservation) -> Status | None:
-    """A copy of the cluster's status; fields it no longer has are removed."""
+    """Return a copy of the cluster's status; fields it no longer has are removed."""
     if seen.cluster is None:
         return None
     return replacement(seen.status.get("rayClusterStatus") or {}, status_of(seen.cluster))
@@ -118,7 +118,7 @@ def _conditions(
 
 
 def _events(seen: JobObservation, readiness: JobReadiness) -> tuple[Event, ...]:
-    """The Warning events of unknown fields and of a first cause that no condition reports yet."""
+    """Return Warning events of unknown fields and of a cause that no condition reports yet."""
     stored = seen.status.get("conditions", ())
     events = unknown_field_events(stored, seen.unknown_fields) if stored else ()
     told = find_condition(stored, READY) or {}
@@ -128,5 +128,5 @@ def _events(seen: JobObservation, readiness: JobReadiness) -> tuple[Event, ...]:
 
 
 def _condition_states(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Types and statuses: a change of reasons and messages alone is not urgent."""
+    """Return types and statuses: a change of only reasons and messages is not urgent."""
     return [(c.get("type"), c.get("status")) for c in status.get("conditions", ())]

@@ -1,4 +1,4 @@
-"""The status of a RayJob whose edit is held: one condition says so, the rest stays as it is."""
+"""The status of a RayJob whose edit is held: one condition reports it, the rest is unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def held_edit_status(seen: JobObservation, problem: Problem, now: datetime) -> StatusPatch:
-    """`Ready` names the edit; for a job that has ended, what holds its clean-up up."""
+    """Name the edit in `Ready`; for an ended job, report what blocks its clean-up."""
     told, text = CLEANED_UP if seen.state.terminal else READY, str(problem)
     conditions = JobConditions(seen, now)
     conditions.set(told, "False", problem.reason, text)

@@ -28,7 +28,7 @@ LONGEST_MESSAGE: Final = 2048
 def failure_message(
     seen: JobObservation, reason: FailureReason, settings: JobSettings, deadlines: Deadlines
 ) -> str:
-    """The sentence with secrets redacted, at most `LONGEST_MESSAGE` characters."""
+    """Return the sentence with secrets redacted, at most `LONGEST_MESSAGE` characters."""
     return excerpt(_sentence(seen, reason, settings, deadlines), characters=LONGEST_MESSAGE)
 
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class JobCollector(ObjectCollector["RayJob"]):
-    """`kuberay_job_*` and `manta_job_*`."""
+    """Collects `kuberay_job_*` and `manta_job_*`."""
 
     def metrics(self, current: Iterable[RayJob], /) -> Iterable[Metric]:
-        """The samples of every job."""
+        """Yield the samples of every job."""
         info, states, durations, failed = families = _families()
         for job in current:
             own, status = identity(job.metadata), status_of(job)
@@ -38,9 +38,9 @@ class JobCollector(ObjectCollector["RayJob"]):
 
 
 def _durations(state: str, status: Mapping[str, Any]) -> Iterator[tuple[str, int, float]]:
-    """Seconds of each attempt that has ended, with its state and how many failed before it.
+    """Yield for each ended attempt its seconds, its state and the number of earlier failures.
 
-    Attempts that were followed by another one are known only where the CRD keeps them.
+    Earlier attempts are known only where the CRD keeps them.
     """
     ended = [each for each in status.get("attempts", ()) if each.get("result") == "Failed"]
     terminal = State.of(state).terminal

@@ -1,6 +1,6 @@
 """The `Ready` condition of a RayJob: the first cause that keeps it from running.
 
-The cluster's own condition names why the cluster is not ready, the submitter's pod why it does
+The cluster's own condition explains why the cluster is not ready, the submitter's pod why it does
 not start, and the probe why the dashboard cannot be reached.
 """
 
@@ -44,10 +44,10 @@ class JobReadiness:
     """The content of the condition `Ready`.
 
     Attributes:
-        reason: of the condition.
-        message: of the condition.
-        status: whether the job is where it should be.
-        event: reason of the Warning event about it; empty if it deserves none.
+        reason: reason of the condition.
+        message: message of the condition.
+        status: whether the job is in its intended state.
+        event: reason of the Warning event about it; empty for no event.
     """
 
     reason: str
@@ -62,7 +62,7 @@ def job_readiness(  # noqa: PLR0911  one for each state
     deadlines: Deadlines,
     failures: tuple[Failure, ...] = (),
 ) -> JobReadiness:
-    """The first cause in the present state; failed writes come before all others."""
+    """Return the first cause in the present state; failed writes come before all others."""
     for failure in failures:
         if not failure.may_resolve:
             return _failed_write(failure)

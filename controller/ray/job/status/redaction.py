@@ -1,6 +1,6 @@
 """Removes secrets from program output before it is stored where more people can read it.
 
-It errs on the side of hiding: the stored lines are for a first look, and the full log remains.
+If in doubt it hides: the stored lines are for a first look, and the full log remains.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _WORDS: Final = (
     r"credential|authorization|\bauth\b|signature|session[_-]?id|connection[_-]?string"
 )
 _NAME: Final = rf"(?<![\w.-])(?=(?P<name>[\w.-]+))(?=[\w.-]*?(?:{_WORDS}))(?P=name)"
-"""A whole name that contains one of these words.
+"""Matches a whole name that contains one of these words.
 
 It starts at a word boundary, and lookaheads never backtrack, so the time for a text grows linearly
-with its length. Possessive quantifiers would say the same, but do not match in Python before 3.11.5
-where what they repeat may backtrack.
+with its length. Possessive quantifiers would do the same, but Python before 3.11.5 does not match
+them where the repeated part may backtrack.
 """
 
 _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
@@ -46,14 +46,14 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 
 
 def redact(text: str) -> str:
-    """The text without passwords, tokens and keys as they are usually written."""
+    """Return the text without passwords, tokens and keys in their usual notations."""
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text
 
 
 def excerpt(text: str, *, characters: int) -> str:
-    """The redacted text; of a longer one the middle is left out, since errors are at the end."""
+    """Return the redacted text, without the middle if it is long, since errors are at the end."""
     full = redact(text)
     if len(full) <= characters:
         return full
@@ -63,6 +63,6 @@ def excerpt(text: str, *, characters: int) -> str:
 
 
 def last_lines(text: str, *, lines: int, characters: int) -> str:
-    """The redacted end of a text, at most this many lines and characters."""
+    """Return the redacted end of a text, at most this many lines and characters."""
     end = "\n".join(redact(text).strip("\n").splitlines()[-lines:])
     return end[-characters:]

@@ -1,4 +1,4 @@
-"""The one write of a transition: state, counters, times, attempts and messages together.
+"""The single write of a transition: state, counters, times, attempts and messages together.
 
 Its precondition is the observed resourceVersion, so all of it happens exactly once or not at all.
 """
@@ -52,7 +52,7 @@ _CLEARED: Status = {
 def transition_patch(
     seen: JobObservation, step: DueTransition, settings: JobSettings, deadlines: Deadlines
 ) -> MergePatch:
-    """The status write that enters the next state."""
+    """Return the status write that enters the next state."""
     patch = _TransitionPatch(seen, step, settings, deadlines)
     meta = seen.job.metadata
     status = {
@@ -79,7 +79,7 @@ class _TransitionPatch:
             self._message = failure_message(seen, step.reason, settings, deadlines)
 
     def changes(self) -> Status:  # noqa: PLR0911  one for each state
-        """The changed fields; None for removed ones."""
+        """Return the changed fields; None for removed ones."""
         if self._step.failed:
             return self._failure()
         match self._step.state:
@@ -104,7 +104,7 @@ class _TransitionPatch:
                 return {}
 
     def conditions(self) -> list[dict[str, Any]]:
-        """The conditions in the next state."""
+        """Return the conditions in the next state."""
         conditions = JobConditions(self._seen, self._now)
         conditions.set_ready(self._readiness())
         conditions.set_dashboard("")
@@ -115,7 +115,7 @@ class _TransitionPatch:
         return conditions.as_list()
 
     def event(self) -> Event | None:
-        """The event that reports the transition, if it deserves one."""
+        """Return the event that reports the transition, None if it needs none."""
         step, seen = self._step, self._seen
         reason = step.reason.title if step.reason is not None else ""
         match step.state:
@@ -132,7 +132,7 @@ class _TransitionPatch:
                 return None
 
     def _begin(self) -> Status:
-        """The names of the attempt, stored before anything is created or submitted."""
+        """Return the names of the attempt, stored before anything is created or submitted."""
         seen, spec, names = self._seen, self._seen.valid_spec, self._seen.names
         assert names is not None
         interactive = spec.submission_mode is SubmissionMode.INTERACTIVE
@@ -168,7 +168,7 @@ class _TransitionPatch:
         return changes
 
     def _failure(self) -> Status:
-        """The end of a failed attempt; the only place that counts it."""
+        """Return the end of a failed attempt; the only place that counts it."""
         seen, reason = self._seen, self._step.reason
         assert reason is not None
         said = ray_fields(seen)
@@ -209,7 +209,7 @@ class _TransitionPatch:
         return changes
 
     def _attempt(self, **changes: Any) -> Status:
-        """The changed entry of the present attempt; empty if the CRD keeps no attempts."""
+        """Return the changed entry of the present attempt; empty if the CRD keeps none."""
         present = self._seen.status.get("attempts", ())
         changed = attempts.change(present, self._seen.cluster_name, **changes)
         return {} if changed is None else {"attempts": changed}
@@ -245,7 +245,7 @@ class _TransitionPatch:
 
 
 def _log(seen: JobObservation) -> str:
-    """The end of the submitter's log, or why it is not available."""
+    """Return the end of the submitter's log, or why it is not available."""
     if seen.log is None:
         return ""
     if seen.log.unavailable:

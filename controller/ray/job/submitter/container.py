@@ -16,7 +16,7 @@ SUBMITTER: Final = "ray-job-submitter"
 
 
 def default_container(cluster: ClusterSpec) -> Body:
-    """The container without its command: the head's image and small resource requests.
+    """Return the container without its command: the head's image, few resources.
 
     A selected cluster may have any shape. Without an image the API server refuses the Job.
     """

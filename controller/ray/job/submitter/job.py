@@ -47,7 +47,7 @@ class SubmissionTarget:
 def submitter_job(
     job: RayJob, spec: JobSpec, target: SubmissionTarget, settings: JobSettings
 ) -> Body:
-    """The Job that submits `job`; `spec` is its valid specification."""
+    """Return the Job that submits `job`; `spec` is its valid specification."""
     config, own = spec.submitter_config, _labels(job)
     limit = None if config is None else config.backoff_limit
     return {

@@ -25,7 +25,7 @@ _HEALTHY = (
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """The dashboard as the script uses it.
+    """The addresses of the dashboard for the script.
 
     Attributes:
         url: `http://host:port`.
@@ -40,12 +40,12 @@ class Dashboard:
 
 
 def submission_script(spec: JobSpec, job_id: str, dashboard: Dashboard) -> str:
-    """The script; `spec` is valid.
+    """Return the script; `spec` is valid.
 
     Args:
-        spec: what to submit.
+        spec: specification of the job.
         job_id: the submission id; empty leaves the choice to Ray.
-        dashboard: where to submit it.
+        dashboard: the dashboard that gets the job.
     """
     tokens = [*_wait(dashboard.health_url)]
     at = ("--address", dashboard.url)

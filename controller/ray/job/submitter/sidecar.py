@@ -24,13 +24,13 @@ _DASHBOARD: Final = "dashboard"
 
 
 def with_sidecar(spec: JobSpec, cluster: str, job_id: str, settings: JobSettings) -> Body:
-    """The specification of the job's cluster with a submitter in the head.
+    """Return the specification of the job's cluster with a submitter in the head.
 
     Args:
-        spec: of the RayJob, valid and with a cluster of its own.
+        spec: specification of the RayJob, valid and with a cluster of its own.
         cluster: name that the RayCluster will have.
         job_id: the submission id.
-        settings: of the RayJob controller.
+        settings: settings of the RayJob controller.
     """
     changed: Body = copy.deepcopy(spec.ray_cluster_spec or {})
     parsed = msgspec.convert(changed, ClusterSpec)

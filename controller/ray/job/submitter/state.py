@@ -1,6 +1,6 @@
 """The state of the submitter, which is a Job or a container in the head pod.
 
-The submitter submits the job and prints its log. Its exit code says nothing about the job.
+The submitter submits the job and prints its log. Its exit code is not the job's result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.ray.head.incarnation import HeadIncarnation
 
 _RESTARTS: Final = 2
-"""The number of restarts of the container in the head pod before it has failed (KubeRay)."""
+"""Restarts of the container in the head pod until it counts as failed (KubeRay)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class SubmitterState:
     """The state of an attempt's submitter.
 
     Attributes:
-        fact: the fact that transitions depend on.
-        ended: when it ended; None while it runs.
-        failure: how it failed; empty if it did not.
-        log: how to read the end of its log; None if it has none.
+        fact: the fact for transitions.
+        ended: time of its end; None while it runs.
+        failure: description of its failure; empty if it did not fail.
+        log: request that reads the end of its log; None if it has none.
     """
 
     fact: SubmitterFact = SubmitterFact.NONE
@@ -53,7 +53,7 @@ NO_SUBMITTER: Final = SubmitterState()
 def observe_submitter(
     spec: JobSpec | Problem, job: Job | None, head: HeadIncarnation | None, gates: FeatureGates
 ) -> SubmitterState:
-    """The state of the submitter; `job` is the Job that the RayJob owns."""
+    """Return the state of the submitter; `job` is the Job that the RayJob owns."""
     mode = None if isinstance(spec, Problem) else spec.submission_mode
     if mode is SubmissionMode.SIDECAR:
         return _container(head, restarts=gates.enabled(SIDECAR_SUBMITTER_RESTART))
@@ -65,7 +65,7 @@ def observe_submitter(
 
 
 def _job(job: Job) -> SubmitterState:
-    """The state by the Job's conditions; a terminating Job counts as absent."""
+    """Return the state by the Job's conditions; a terminating Job counts as absent."""
     meta = job.metadata
     log = LogTail(
         meta.namespace, f"batch.kubernetes.io/controller-uid={meta.uid}", _container_name(job)
@@ -83,7 +83,7 @@ def _job(job: Job) -> SubmitterState:
 
 
 def _container_name(job: Job) -> str:
-    """Name of the first container, which is the one that submits."""
+    """Return the name of the first container, which is the one that submits."""
     containers = mapping(mapping(job.spec.template).get("spec")).get("containers")
     if not isinstance(containers, list) or not containers:
         return SUBMITTER

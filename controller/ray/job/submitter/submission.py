@@ -1,4 +1,4 @@
-"""The request with which the operator submits a RayJob in HTTPMode."""
+"""The operator's request to submit a RayJob in HTTPMode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def submission(spec: JobSpec, job_id: str) -> JobSubmission:
-    """The request for a valid specification under this submission id."""
+    """Return the request for a valid specification under this submission id."""
     return JobSubmission(
         entrypoint=spec.entrypoint,
         submission_id=job_id,

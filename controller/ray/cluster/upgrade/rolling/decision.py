@@ -71,10 +71,10 @@ _HEAD_REMEDY: Final = (
 def with_rollout(
     seen: ClusterObservation, desired: DesiredCluster, now: datetime
 ) -> ClusterObservation:
-    """The observation with the state of the rolling update.
+    """Return the observation with the state of the rolling update.
 
-    A replica of several hosts that was begun with an older template is not completed with the
-    present one.
+    A replica of several hosts that was begun with an older template is not completed with the new
+    one.
     """
     if desired.spec.upgrade_strategy.rolling is not None:
         seen = replace(seen, incomplete_replicas=_completable(seen, desired))
@@ -82,9 +82,9 @@ def with_rollout(
 
 
 def decide(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Rollout | None:
-    """The state of the rolling update; None without one, and for a cluster that is to have no pods.
+    """Return the state of the rolling update; None without one, or without desired pods.
 
-    With another strategy, what is draining already cannot be kept.
+    With another strategy, pods that are already draining still go.
     """
     settings = desired.spec.upgrade_strategy.rolling
     if not _is_active(seen, desired):
@@ -131,17 +131,17 @@ def decide(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """Everything that the decision depends on.
+    """The input of the decision.
 
     Attributes:
-        seen: the cluster as it is.
-        desired: what it should be.
-        settings: of the rolling update.
-        units: of each group.
-        conflicts: groups whose new template cannot join, and why.
+        seen: the observed cluster.
+        desired: the desired cluster.
+        settings: settings of the rolling update.
+        units: units of each group.
+        conflicts: groups whose new pods cannot join, with the reason.
         head_is_outdated: whether the head was made from another template.
         now: the time.
-        overdue_in: seconds until nothing has moved for too long.
+        overdue_in: seconds until the lack of progress counts as stuck.
     """
 
     seen: ClusterObservation
@@ -179,14 +179,14 @@ class _Decision:
         return GroupUpgrade(units, moves, _surplus(units, permission))
 
     def _verdict(self) -> tuple[Verdict, str]:
-        """The first that applies. Groups that may be others are not known to be done."""
+        """Return the first verdict that applies; doubtful groups never count as done."""
         if self._in_doubt:
             confirm = confirming_command(self.seen.cluster)
             return self._hindrance() or self._progress(_DOUBT + confirm)
         return self._end() or self._hindrance() or self._progress()
 
     def _end(self) -> tuple[Verdict, str] | None:
-        """Nothing is left to replace, or nothing that may be replaced."""
+        """Return the verdict if nothing is left to replace, or nothing that may be replaced."""
         if not self._workers_done:
             return None
         if self.head_is_outdated:
@@ -197,7 +197,7 @@ class _Decision:
         return None
 
     def _hindrance(self) -> tuple[Verdict, str] | None:
-        """Something that time alone does not change."""
+        """Return the verdict for an obstacle that time alone does not remove."""
         if not is_explained(self.seen, only_head=self._workers_done):
             return Verdict.NOT_EXPLAINED, "nobody has edited the specification"
         if self.settings.paused:
@@ -233,7 +233,7 @@ class _Decision:
         return min((seconds for seconds in waits if seconds is not None), default=None)
 
     def _awaits_writes(self) -> bool:
-        """Return whether what pods were made from is still to be recorded."""
+        """Return whether the pods' templates are still to be recorded."""
         return bool(unstamped_pods(self.seen, self.desired)) or self.seen.awaits_revision
 
     def _is_served(self) -> bool:
@@ -244,7 +244,7 @@ class _Decision:
         )
 
     def _why_head_stays(self) -> str:
-        """The reason why an outdated head is not replaced, and what to do; empty if it is."""
+        """Return why an outdated head is not replaced, with the remedy; empty if it is."""
         if not is_gcs_fault_tolerant(self.seen.cluster, self.desired.spec):
             why = "is not replaced, because without GCS fault tolerance all work ends with it"
         elif (self.seen.cluster.metadata.annotations or {}).get(
@@ -256,12 +256,12 @@ class _Decision:
         return f"it {why}{_HEAD_REMEDY}"
 
     def _head_is_due(self) -> bool:
-        """True if all else is done. A head that stays makes a verdict that permits nothing."""
+        """Return whether all else is done; a head that stays has a verdict that permits nothing."""
         enough = all(each.group.has_enough for each in self.units)
         return self.head_is_outdated and self._workers_done and enough
 
     def _failed_trial(self) -> str:
-        """The pod of an image of unknown version that could not join; empty if there is none."""
+        """Return the pod of an image of unknown version that could not join; empty if none."""
         for each in self.units:
             if not each.group.unproven or each.group.is_done:
                 continue
@@ -283,7 +283,7 @@ def _is_active(seen: ClusterObservation, desired: DesiredCluster) -> bool:
 
 
 def _is_needed(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    """True if any pod is outdated or draining, or an update has not been reported as complete."""
+    """Return whether a pod is outdated or draining, or an update was not reported as complete."""
     if (find_condition(seen.conditions, UPGRADING) or {}).get("status") == "True":
         return True
     hashes = desired.builder.hashes()
@@ -296,7 +296,7 @@ def _is_needed(seen: ClusterObservation, desired: DesiredCluster) -> bool:
 
 
 def _completable(seen: ClusterObservation, desired: DesiredCluster) -> dict[str, int]:
-    """The replicas that this process creates, without those of older templates."""
+    """Return the replicas that this process creates, without those of older templates."""
     hashes = desired.builder.hashes()
     outdated = {
         each.name
@@ -308,9 +308,9 @@ def _completable(seen: ClusterObservation, desired: DesiredCluster) -> dict[str,
 
 
 def _surplus(units: PodUnits, permission: Permission) -> tuple[str, ...]:
-    """Units that a scale-down leaves no room for.
+    """Return the units for which a scale-down leaves no room.
 
-    While old units are being replaced, the surge is no surplus, and old ones go after a drain.
+    While old units are being replaced, the surge is not surplus, and old units are drained first.
     """
     group = units.group
     new = [unit.name for unit in group.units if unit.staying and unit.up_to_date]

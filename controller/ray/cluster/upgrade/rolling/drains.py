@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def drain_writes(seen: ClusterObservation, now: datetime) -> Iterator[Write]:
-    """Record on pods since when they are draining.
+    """Record the time since which pods are draining on them.
 
-    A time in the future was written by a clock that has gone back since: it is written anew.
+    A time in the future came from a clock that has gone back since; it is written anew.
     """
     if seen.rollout is None:
         return
@@ -50,7 +50,7 @@ def drain_writes(seen: ClusterObservation, now: datetime) -> Iterator[Write]:
 
 
 def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
-    """The plan with what it asks and tells Ray; it remembers the nodes that it has told."""
+    """Return the plan with its probes and commands for Ray; it remembers the commanded nodes."""
     rollout, head = seen.rollout, seen.ray.head
     if rollout is None or head is None or not _is_interested(rollout):
         return plan
@@ -82,7 +82,7 @@ def _is_interested(rollout: Rollout) -> bool:
 def _untold(
     seen: ClusterObservation, rollout: Rollout, told: Mapping[str, str]
 ) -> dict[str, datetime]:
-    """The living nodes of draining pods that Ray was not told of, and since when they drain."""
+    """Return the living nodes of draining pods that Ray was not told of, and since when."""
     found: dict[str, datetime] = {}
     for each in rollout.groups.values():
         for pod in each.pods_of(each.leaving):

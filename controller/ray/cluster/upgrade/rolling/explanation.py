@@ -1,4 +1,4 @@
-"""Explanation of outdated pods by an edit: only then are they replaced.
+"""Decides whether an edit explains outdated pods: only then are they replaced.
 
 An edit changes the generation of the RayCluster. A newer definition, or another operator that reads
 the same specification in another way, does not (`held_deletions.py`).
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def is_explained(seen: ClusterObservation, *, only_head: bool) -> bool:
-    """True if outdated pods follow from an edit, or a person has confirmed their replacement.
+    """Return whether an edit explains outdated pods, or a user has confirmed their replacement.
 
     Args:
         seen: the cluster.
-        only_head: whether nothing but the head is left to replace.
+        only_head: whether only the head is left to replace.
     """
     if not explains_rolling(seen.definition):
         return False
@@ -48,15 +48,15 @@ def _is_under_way(seen: ClusterObservation, *, only_head: bool) -> bool:
 
 
 def _was_reported_before(seen: ClusterObservation) -> bool:
-    """True if pods were outdated before rolling updates were asked for, by the annotation."""
+    """Return whether pods were outdated before the annotation asked for rolling updates."""
     found = find_condition(seen.conditions, PODS_UP_TO_DATE) or {}
     return found.get("status") == "False" and found.get("reason") == UPGRADE_STRATEGY_NONE
 
 
 def _is_recorded(seen: ClusterObservation) -> bool:
-    """Return whether the pods of the present generation were counted already.
+    """Return whether the pods of the present generation were already counted.
 
-    A specification that was refused is observed without having been counted.
+    A refused specification is observed but not counted.
     """
     counted = (find_condition(seen.conditions, HEAD_POD_READY) or {}).get("observedGeneration")
     recorded = status_of(seen.cluster).get("observedGeneration")

@@ -1,4 +1,4 @@
-"""The progress of a rolling update: what it waits for, and for how long nothing has moved."""
+"""The progress of a rolling update: what it waits for, and how long it has not advanced."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 def seconds_until_overdue(
     seen: ClusterObservation, units: Sequence[PodUnits], settings: RollingUpdate, now: datetime
 ) -> float:
-    """Seconds until nothing has moved for too long; not positive if it is so.
+    """Return the seconds until it counts as stuck; not positive if it does already.
 
-    It moves when a new pod is created or becomes ready, when a pod begins to drain, and when the
-    update begins or is resumed. What a clock that was ahead has written counts from when this one
-    is steady.
+    Progress is a new pod that is created or becomes ready, a pod that begins to drain, and the
+    begin or resumption of the update. A time written by a clock that was ahead counts from when
+    this clock is steady.
     """
     steady = seen.clock_steady_since
     last = max(counted_from(each, steady, now) for each in _moves(seen, units, now))
@@ -44,7 +44,7 @@ def seconds_until_overdue(
 def seconds_until_drained(
     units: Sequence[PodUnits], settings: RollingUpdate, now: datetime
 ) -> float | None:
-    """Seconds until the time of a drain is up, None if nothing drains."""
+    """Return the seconds until the time of a drain is up, None if nothing drains."""
     timeout = timedelta(seconds=settings.drain_timeout_seconds)
     ends = [
         since + timeout
@@ -59,7 +59,7 @@ def seconds_until_drained(
 def waits_for(
     seen: ClusterObservation, units: Sequence[PodUnits], *, head_is_outdated: bool, now: datetime
 ) -> str:
-    """Clauses about what happens next, and what went wrong with drains; may be empty."""
+    """Return clauses about the next step and about failed drains; may be empty."""
     lost = (_lost_again(seen, each, now) for each in units)
     waits = (_group_waits_for(each) for each in units)
     causes = list(filter(None, (*lost, *waits)))
@@ -73,7 +73,7 @@ def waits_for(
 
 
 def _lost_again(seen: ClusterObservation, each: PodUnits, now: datetime) -> str:
-    """The reason why the pods of a group are lost again and again; empty if they are not."""
+    """Return why the pods of a group are lost again and again; empty if they are not."""
     losses = seen.repeated_losses.get(worker_scope(each.group.name))
     if losses is None or each.group.is_done:
         return ""
@@ -81,7 +81,7 @@ def _lost_again(seen: ClusterObservation, each: PodUnits, now: datetime) -> str:
 
 
 def _refused_drains(seen: ClusterObservation) -> list[str]:
-    """The reason why Ray could not drain nodes, the same for all of them."""
+    """Return the reasons why Ray could not drain nodes, equal ones once."""
     outcomes = seen.ray.drains.values()
     refused = sorted(each.message for each in outcomes if isinstance(each, CommandRefused))
     return [f"workers go without having been drained: {message}" for message in refused[:1]]
@@ -122,7 +122,7 @@ def _moves(
 
 
 def _became(pod: Pod) -> datetime | None:
-    """The time when the pod was created, or became ready."""
+    """Return the time when the pod was created, or became ready."""
     ready = condition(pod, "Ready")
     if ready is not None and ready.status == "True":
         return time_of(ready.last_transition_time)

@@ -1,9 +1,8 @@
-"""Records on pods from which template they were made, where they do not say so.
+"""Records on pods without a comparable hash from which template they were created.
 
-Pods of another operator, or of one with another algorithm, carry no hash that can be compared with
-ours. As long as the specification is the one that the status has seen, they are taken to be made
-from it. If it was edited meanwhile, they count as outdated, unless an autoscaler may have edited
-it.
+Pods of another operator, or of another algorithm, have no hash that can be compared. While the
+specification is the one that the status has seen, they are assumed to be created from it. If it was
+edited meanwhile, they count as outdated, unless an autoscaler may have edited it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tuple[Pod, str]]:
-    """The pods without a comparable hash, each with the hash of the present template."""
+    """Return the pods without a comparable hash, each with the hash of the present template."""
     wanted = desired.builder.hashes()
     return [
         (pod, wanted[name])
@@ -38,7 +37,7 @@ def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tu
 
 
 def hides_an_edit(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    """Return whether the status must not yet say that it has seen the present specification."""
+    """Return whether the status must not yet mark the present specification as observed."""
     is_rolling = desired.spec.upgrade_strategy.rolling is not None
     return is_rolling and _is_edited(seen, desired) and bool(unstamped_pods(seen, desired))
 
@@ -46,7 +45,7 @@ def hides_an_edit(seen: ClusterObservation, desired: DesiredCluster) -> bool:
 def stamp_writes(
     seen: ClusterObservation, desired: DesiredCluster, *, batch: int
 ) -> Iterator[Write]:
-    """Record on pods, so many at a time, what they were made from."""
+    """Record on pods, a limited number at a time, from which template they were created."""
     edited = _is_edited(seen, desired)
     for pod, wanted in unstamped_pods(seen, desired)[:batch]:
         scope = scope_of(pod)

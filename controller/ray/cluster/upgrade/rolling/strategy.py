@@ -9,7 +9,7 @@ from controller.ray.cluster.upgrade.strategy import NoUpgrade
 
 @dataclass(frozen=True, slots=True)
 class RollingStrategy(NoUpgrade):
-    """Outdated pods are replaced by the usual creates and deletes, as `decision.py` says."""
+    """Replaces outdated pods by the usual creates and deletes, as `decision.py` decides."""
 
     reason: str = "UpgradeStrategyRollingUpdate"
     outlook: str = "the condition Upgrading says how they are replaced"

@@ -1,8 +1,7 @@
-"""The record of the groups whose turn in a rolling update has begun: a condition of the cluster.
+"""Records the groups whose turn in a rolling update has begun, in a condition of the cluster.
 
-A turn is recorded before any pod of the group goes, so that an operator that starts anew knows
-whose replacements are waited for. Every definition keeps conditions; KubeRay's drop
-`status.upgrade`.
+A turn is recorded before any pod of the group is deleted, so that a restarted operator knows for
+which replacements to wait. Every definition keeps conditions; KubeRay's drop `status.upgrade`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _SEPARATOR: Final = ", "
 
 
 def recorded_turns(seen: ClusterObservation) -> frozenset[str]:
-    """Names of the groups whose turn has begun."""
+    """Return the names of the groups whose turn has begun."""
     condition = find_condition(seen.conditions, GROUPS_UPGRADING) or {}
     if condition.get("status") != "True":
         return frozenset()
@@ -30,7 +29,7 @@ def recorded_turns(seen: ClusterObservation) -> frozenset[str]:
 
 
 def set_turns(conditions: ConditionSet, begun: Collection[str]) -> None:
-    """True with the names of the groups; absent without any."""
+    """Set the condition to True with the names of the groups; remove it without any."""
     if begun:
         conditions.set(GROUPS_UPGRADING, "True", "Rolling", _SEPARATOR.join(sorted(begun)))
     else:

@@ -1,7 +1,7 @@
-"""The pods of a group as units of a rolling replacement: single pods, or replicas of several hosts.
+"""Divides the pods of a group into units to replace: single pods, or replicas of several hosts.
 
-How long a pod has been draining stands on the pod itself, written before Ray is told. So the state
-of a rollout is that of its pods, and a restart of the operator changes nothing.
+The pod itself stores since when it is draining, written before Ray is told. The state of a rollout
+is that of its pods, so a restart of the operator changes nothing.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class _Reading:
     now: datetime
 
     def unit(self, name: str, pods: Sequence[Pod], *, complete: bool, whole: bool) -> Unit:
-        """A unit.
+        """Return a unit.
 
         Args:
-            name: of the pod, or of the replica.
-            pods: that it consists of.
-            complete: whether none is missing.
-            whole: whether none is missing that this process does not create.
+            name: name of the pod or the replica.
+            pods: pods of the unit.
+            complete: whether no pod is missing.
+            whole: whether no pod is missing but those that this process creates.
         """
         since = draining_since(pods)
         available = complete and all(is_ready(p) and self.ray.is_alive(p) for p in pods)
@@ -84,7 +84,7 @@ class _Reading:
 
 
 def draining_since(pods: Iterable[Pod]) -> datetime | None:
-    """Since when the first of the pods has been draining; None if none is."""
+    """Return since when the first of the pods has been draining; None if none is."""
     stamps = ((pod.metadata.annotations or {}).get(labels.DRAINING_SINCE) for pod in pods)
     return min(filter(None, map(time_of, stamps)), default=None)
 
@@ -98,7 +98,7 @@ def read_units(
     unproven: bool,
     now: datetime,
 ) -> PodUnits:
-    """The units of a group, those that the usual scale-down would choose first in front."""
+    """Return the units of a group, in the order in which a scale-down would delete them."""
     name, ray = group.group_name, seen.ray
     named = frozenset(group.scale_strategy.workers_to_delete)
     timeout = timedelta(seconds=rolling.drain_timeout_seconds)
@@ -122,7 +122,7 @@ def read_units(
 def _members(
     seen: ClusterObservation, group: WorkerGroup
 ) -> Iterator[tuple[str, tuple[Pod, ...], bool, bool]]:
-    """Name and pods of each unit, whether it is complete, and whether it may be so."""
+    """Yield name and pods of each unit, whether it is complete, and whether it may be so."""
     replicas = seen.multi_host_replicas.get(group.group_name)
     if replicas is None:
         for pod in seen.workers.get(group.group_name, ()):

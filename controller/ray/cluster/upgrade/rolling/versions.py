@@ -1,7 +1,8 @@
-"""Compatibility of a new template's pods with a running cluster.
+"""Decides whether pods of a new template can join a running cluster.
 
-Nodes of different versions of Ray or Python do not join one cluster. Ray itself says which version
-runs; which one an image has is known from the tag of Ray's own images, or from `spec.rayVersion`.
+Nodes of different versions of Ray or Python do not join one cluster. Ray itself reports the running
+version. The version of an image follows from the tag of Ray's own images, or from
+`spec.rayVersion`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PYTHON: Final = re.compile(r"-py(\d+)(-|$)")
 
 
 class Compatibility(Enum):
-    """The ability of an image's nodes to join."""
+    """Whether nodes of an image can join."""
 
     SAME = "the versions are the same"
     DIFFERENT = "the versions differ"
@@ -36,8 +37,8 @@ class ImageVersion:
     """The versions in the name of an image.
 
     Attributes:
-        ray: version of Ray, such as `2.60.0`; empty if it says none.
-        python: version of Python, such as `310`; empty if it says none.
+        ray: version of Ray, such as `2.60.0`; empty if the name has none.
+        python: version of Python, such as `310`; empty if the name has none.
     """
 
     ray: str = ""
@@ -45,7 +46,7 @@ class ImageVersion:
 
     @classmethod
     def of(cls, image: str) -> ImageVersion:
-        """Of one of Ray's own images, from any registry."""
+        """Return the versions of one of Ray's own images, from any registry."""
         path, _, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
         found = _TAG.fullmatch(tag) if path in _IMAGES else None
         if found is None:
@@ -56,22 +57,22 @@ class ImageVersion:
 
 @dataclass(frozen=True, slots=True)
 class RunningRay:
-    """The Ray that runs.
+    """The running Ray.
 
     Attributes:
-        version: as Ray reports it; empty if it is not known.
-        image: of the head's container.
+        version: version that Ray reports; empty if unknown.
+        image: image of the head's container.
     """
 
     version: str
     image: str
 
     def compare(self, image: str, ray_version: str) -> tuple[Compatibility, str]:
-        """Compare the image: tells if its nodes can join, and a clause about why not.
+        """Return whether nodes of the image can join, and a clause about why not.
 
         Args:
-            image: of the new template's Ray container.
-            ray_version: `spec.rayVersion`, which counts if the image says nothing.
+            image: image of the new template's Ray container.
+            ray_version: `spec.rayVersion`, which counts if the image's name has no version.
         """
         if image == self.image:
             return Compatibility.SAME, ""
@@ -91,10 +92,10 @@ class RunningRay:
 
 
 def image_of_template(template: Mapping[str, Any]) -> str:
-    """The image of the Ray container of a template, which is its first one."""
+    """Return the image of a template's Ray container, which is its first one."""
     return str(dig(template, "spec", "containers", 0, "image") or "")
 
 
 def image_of_pod(pod: Pod) -> str:
-    """The image of the pod's Ray container."""
+    """Return the image of the pod's Ray container."""
     return pod.spec.containers[0].image if pod.spec.containers else ""
