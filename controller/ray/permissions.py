@@ -1,6 +1,6 @@
 """The operator's rights on the API server: KubeRay's ClusterRole, as data.
 
-Plans must keep to it, because Manta has to run under the RBAC objects of KubeRay's chart. Tests
+Plans must stay within it, because Manta has to run under the RBAC objects of KubeRay's chart. Tests
 compare plans, and the chart's own role, with this table.
 """
 
@@ -68,7 +68,7 @@ a second Manta outside the cluster is not noticed."""
 
 
 def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
-    """The verbs on a resource; none if the table does not know it."""
+    """Return the verbs on a resource; none if it is not in the table."""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     name = f"{plural}.{resource.group}" if resource.group else plural
     return PERMISSIONS.get(name, frozenset()) | ADDITIONS.get(name, frozenset())

@@ -18,23 +18,23 @@ class ClusterSettings:
     """Settings of the RayCluster controller.
 
     Attributes:
-        version: value of the annotation `ray.io/kuberay-version` on what we make.
+        version: value of the annotation `ray.io/kuberay-version` on created objects.
         cluster_domain: DNS domain of the cluster, `cluster.local`.
         init_container: whether workers wait for the head in an init container.
         probes: whether probes are added to Ray containers that have none.
         head_cluster_ip_service: whether the head service gets a cluster IP by default.
-        login_shell: whether Ray is started by a login shell.
+        login_shell: whether a login shell starts Ray.
         delete_unnamed: whether surplus workers are deleted without the autoscaler naming them.
         head_sidecars: containers added to every head pod.
         worker_sidecars: containers added to every worker pod.
         container_env: variables added to Ray containers that do not have them.
         pod_labels: labels added to pods that do not have them.
         pod_annotations: annotations added to pods that do not have them.
-        feature_gates: which features are on.
+        feature_gates: the enabled features.
         redis_cleanup: whether state in Redis is removed when its cluster is deleted.
-        use_ingress_on_openshift: whether an Ingress is made where there are Routes.
-        new_token: makes the token of a cluster: text that nobody can guess.
-        batch: most pods created by one plan; the runtime carries out 64 and plans again.
+        use_ingress_on_openshift: whether to create an Ingress where Routes exist.
+        new_token: creates the token of a cluster, a text that cannot be guessed.
+        batch: maximum pods created by one plan; the runtime executes 64 and plans again.
     """
 
     version: str = f"manta-{controller.__version__}"

@@ -1,8 +1,8 @@
-"""Fields that the planner of RayCronJobs relies on: without them RayJobs would be created twice.
+"""Fields on which the planner of RayCronJobs relies: without them RayJobs would be created twice.
 
-A RayCronJob without `lastScheduleTime` may run a tick again, and one without `suspend` runs though
-it must not. While a definition lacks such a field, no RayJob is created or deleted, and the
-RayCronJob is not written: the write would store it without what the definition lacks.
+A RayCronJob without `lastScheduleTime` may run a tick again, and one without `suspend` runs
+although it must not. While a definition lacks such a field, no RayJob is created or deleted, and
+the RayCronJob is not written: a write would store it without the missing fields.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONSEQUENCE: Final = "RayCronJobs are left as they are: no RayJob is created or
 
 
 def definitions_reader() -> DefinitionsReader:
-    """Reads what the installed definitions of RayCronJobs and RayJobs lack."""
+    """Return a reader of what the installed definitions of RayCronJobs and RayJobs lack."""
     return DefinitionsReader(
         DefinitionReader(RAYCRONJOBS, _relied_on, _CONSEQUENCE),
         DefinitionReader(RAYJOBS, _relied_on_in_jobs, _CONSEQUENCE),
@@ -38,7 +38,7 @@ def definitions_reader() -> DefinitionsReader:
 
 
 def _relied_on(schema: ObjectSchema) -> Iterator[str]:
-    """KubeRay's definition has neither conditions nor the fields that Manta adds."""
+    """Yield the fields; KubeRay's definition has neither conditions nor Manta's additions."""
     yield from _KUBERAYS
     if not schema.lacks("status.conditions"):
         yield from _OURS

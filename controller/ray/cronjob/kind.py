@@ -33,7 +33,7 @@ class RayCronJobKind:
     """Creates the RayJobs of RayCronJobs.
 
     Args:
-        settings: for all RayCronJobs.
+        settings: settings for all RayCronJobs.
     """
 
     name = "raycronjob-controller"
@@ -58,17 +58,17 @@ class RayCronJobKind:
         self._read_definition = definitions_reader()
 
     def observe(self, key: str, reads: CacheReader) -> CronJobObservation | None:
-        """Everything the plan depends on; None if the RayCronJob is gone."""
+        """Return everything that the plan depends on; None if the RayCronJob is gone."""
         return observe_cron_job(
             key, reads, self._validated, self._unknown_fields_of, self._read_definition
         )
 
     def problem(self, observation: CronJobObservation) -> Problem | None:
-        """The problem of the specification, None if it is valid."""
+        """Return the problem of the specification, None if it is valid."""
         return observation.validated if isinstance(observation.validated, Problem) else None
 
     def plan(self, observation: CronJobObservation, now: datetime) -> Plan:
-        """The plan for the RayCronJob."""
+        """Return the plan for the RayCronJob."""
         return remember(plan_cron_job(observation, now), observation.definition)
 
     def status_after(
@@ -78,7 +78,7 @@ class RayCronJobKind:
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The plan's status, naming the first failed write."""
+        """Return the plan's status, naming the first failed write."""
         return status_after_failures(observation, plan, failures, now)
 
     def _validate(self, cron: RayCronJob) -> ValidCronJob | Problem:

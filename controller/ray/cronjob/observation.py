@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controller.ray.cronjob.runs import JobRun
 
 SCOPE: Final = "rayjobs"
-"""While the outcome of a write to a RayJob is unknown, no RayJob is created or deleted."""
+"""Scope of all writes to RayJobs: while one is of unknown outcome, none is created or deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class CronJobObservation:
     Attributes:
         cron: the RayCronJob.
         validated: its specification and schedule, or the `Problem` that makes it invalid.
-        runs: its RayJobs, terminating ones included, oldest first.
+        runs: its RayJobs, including terminating ones, oldest first.
         name_conflicts: names its RayJobs could get that are not free; the values complete the
             sentence "there is a RayJob of this name that ...".
         has_pending_writes: whether the outcome of a write to a RayJob is unknown.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
-    """The plan that creates the RayJob that is due and deletes those beyond the history limits."""
+    """Return the plan that creates a due RayJob and deletes those beyond the history limits."""
     if seen.cron.metadata.terminating:
         return NOTHING  # the garbage collector deletes its RayJobs
     untouched = leave_as_it_is(seen.cron, seen.definition)
@@ -72,7 +72,7 @@ def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
 def status_after_failures(
     seen: CronJobObservation, plan: Plan, failures: Sequence[Failure], now: datetime
 ) -> StatusPatch | None:
-    """The plan's status, naming the first failed write."""
+    """Return the plan's status, naming the first failed write."""
     failed = next((failure for failure in failures if not failure.may_resolve), None)
     if is_left_as_it_is(seen.cron, seen.definition):
         return plan.status
@@ -86,7 +86,7 @@ def status_after_failures(
 def _tick_to_create(
     seen: CronJobObservation, valid: ValidCronJob, timing: Timing
 ) -> datetime | None:
-    """The tick to create a RayJob for now; None if there is none."""
+    """Return the tick whose RayJob is to be created now; None if there is none."""
     if valid.spec.suspend or timing.due is None:
         return None
     if job_name(seen.cron.metadata.name, timing.due) in seen.name_conflicts:
@@ -95,7 +95,7 @@ def _tick_to_create(
 
 
 def _requeue_after(valid: ValidCronJob, timing: Timing, now: datetime) -> float | None:
-    """Seconds until the next tick or until the starting deadline of the tick that is due."""
+    """Return the seconds until the next tick or the starting deadline of the due tick."""
     if valid.spec.suspend:
         return None
     moments = [moment for moment in (timing.next, timing.deadline) if moment is not None]
@@ -138,7 +138,7 @@ def _delete(run: JobRun) -> Delete:
 
 
 def _surplus(seen: CronJobObservation, valid: ValidCronJob) -> Iterable[JobRun]:
-    """Finished runs beyond the history limits, oldest first."""
+    """Yield finished runs beyond the history limits, oldest first."""
     limits = {
         RunPhase.SUCCEEDED: valid.spec.successful_jobs_history_limit,
         RunPhase.FAILED: valid.spec.failed_jobs_history_limit,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Failure
 
 _NAMED: Final = 3
-"""Names in one message; more are only counted."""
+"""Maximum names in one message; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class ReadyCondition:
     """The condition `Ready`, and its event.
 
     Attributes:
-        status: of the condition.
-        reason: of the condition, and of the event.
-        message: of both.
+        status: status of the condition.
+        reason: reason of the condition and of the event.
+        message: message of both.
         event: type and action of the event; None if there is none.
-        event_reason: of the event, if that is not the condition's.
+        event_reason: reason of the event, if it differs from the condition's.
     """
 
     status: Literal["True", "False"]
@@ -50,7 +50,7 @@ class ReadyCondition:
     event_reason: str = ""
 
     def events(self, seen: CronJobObservation) -> tuple[Event, ...]:
-        """The event, unless the stored condition has the same reason and message."""
+        """Return the event, unless the stored condition has the same reason and message."""
         stored = find_condition(seen.conditions, READY) or {}
         if self.event is None or (stored.get("reason"), stored.get("message")) == (
             self.reason,
@@ -64,7 +64,7 @@ class ReadyCondition:
 def ready_condition(
     seen: CronJobObservation, valid: ValidCronJob, timing: Timing
 ) -> ReadyCondition:
-    """The condition if all writes succeed."""
+    """Return the condition if all writes succeed."""
     if valid.spec.suspend:
         message = "no RayJobs are created because spec.suspend is true"
         return ReadyCondition("False", "SuspendedRayCronJob", message, ("Normal", "Suspend"))
@@ -81,12 +81,12 @@ def ready_condition(
 
 
 def invalid_condition(problem: Problem) -> ReadyCondition:
-    """The condition of a RayCronJob that is not valid."""
+    """Return the condition of a RayCronJob that is not valid."""
     return ReadyCondition("False", problem.reason, str(problem), ("Warning", "Validate"))
 
 
 def failed_write_condition(failure: Failure) -> ReadyCondition:
-    """The condition after a failed write."""
+    """Return the condition after a failed write."""
     cause = failure_cause(failure, has_head=True)
     action = verb_of(failure.write).capitalize()
     return ReadyCondition(
@@ -97,7 +97,7 @@ def failed_write_condition(failure: Failure) -> ReadyCondition:
 def active_runs(
     seen: CronJobObservation, valid: ValidCronJob, policy: ConcurrencyPolicy
 ) -> tuple[JobRun, ...]:
-    """The active runs if `policy` is the concurrency policy, else none."""
+    """Return the active runs if `policy` is the concurrency policy, else none."""
     if valid.spec.concurrency_policy is not policy:
         return ()
     return tuple(run for run in seen.runs if run.phase is RunPhase.ACTIVE)
@@ -106,7 +106,7 @@ def active_runs(
 def _blocked_condition(
     seen: CronJobObservation, valid: ValidCronJob, timing: Timing
 ) -> ReadyCondition | None:
-    """The condition if the latest tick has no RayJob, else None."""
+    """Return the condition if the latest tick has no RayJob, else None."""
     if timing.missed is not None:
         return _missed_condition(timing.missed, timing)
     if timing.due is None:

@@ -38,7 +38,7 @@ class JobRun:
 
     Attributes:
         job: the object.
-        tick: when it was due; None if it was created by hand.
+        tick: time at which it was due; None if it was created by hand.
         phase: see the enum.
     """
 
@@ -64,18 +64,18 @@ class JobRun:
 
 
 def job_name(cron_job: str, tick: datetime) -> str:
-    """Name of a tick's RayJob; a repeated create finds the object of the first."""
+    """Return the name of a tick's RayJob; a repeated create finds the object of the first."""
     return f"{cron_job}-{int(tick.timestamp()) // 60}"
 
 
 def cron_job_keys(job: KubeObject) -> Sequence[str]:
-    """Index function of `CRON_JOB_INDEX`: the RayCronJob that creates such names."""
+    """Index by `CRON_JOB_INDEX`; yield the RayCronJob that creates such names."""
     found = _NAME.fullmatch(job.metadata.name)
     return (f"{job.metadata.namespace}/{found['cron']}",) if found else ()
 
 
 def _tick(job: RayJob) -> datetime | None:
-    """The later of the time in the annotation, which users can edit, and that in the name."""
+    """Return the later of the time in the annotation, which users can edit, and in the name."""
     noted = time_of((job.metadata.annotations or {}).get(labels.CRON_JOB_TIMESTAMP))
     found = _NAME.fullmatch(job.metadata.name)
     named = datetime.fromtimestamp(60 * int(found["minutes"]), UTC) if found else None
@@ -83,7 +83,7 @@ def _tick(job: RayJob) -> datetime | None:
 
 
 def _phase(job: RayJob) -> RunPhase:
-    """The phase; an invalid RayJob counts as failed, since it does nothing until it is edited."""
+    """Return the phase; an invalid RayJob counts as failed: it does nothing until it is edited."""
     status = status_of(job)
     match status.get("jobDeploymentStatus"):
         case "Complete" if status.get("jobStatus") == "SUCCEEDED":

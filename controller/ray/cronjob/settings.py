@@ -23,7 +23,7 @@ class CronJobSettings:
 
     Attributes:
         local_zone: time zone of schedules without one.
-        feature_gates: which features are on.
+        feature_gates: the enabled features.
     """
 
     local_zone: tzinfo = UTC
@@ -33,7 +33,7 @@ class CronJobSettings:
     def from_environment(
         cls, environment: Mapping[str, str], localtime: Path = _LOCALTIME
     ) -> CronJobSettings:
-        """Find the zone as a Go program does, KubeRay among them: `TZ`, else this file, else UTC.
+        """Find the zone as Go programs such as KubeRay do: `TZ`, else this file, else UTC.
 
         Args:
             environment: the process's variables.

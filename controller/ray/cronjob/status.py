@@ -28,7 +28,7 @@ _MOST_ACTIVE: Final = 100
 def cron_job_status(
     seen: CronJobObservation, verdict: ReadyCondition, now: datetime, timing: Timing | None = None
 ) -> StatusPatch:
-    """The wanted status; without `timing`, only the fields that do not depend on the schedule."""
+    """Return the desired status; without `timing`, only what needs no schedule."""
     wanted: dict[str, Any] = {
         "observedGeneration": seen.cron.metadata.generation,
         "active": _active(seen) or None,
@@ -61,7 +61,7 @@ def _reference(job: RayJob) -> dict[str, str]:
 
 
 def _last_successful(seen: CronJobObservation) -> datetime | None:
-    """The last successful end; the stored one may be of a RayJob deleted since."""
+    """Return the last successful end; the stored one may be of a deleted RayJob."""
     ends = [run.ended for run in seen.runs if run.phase is RunPhase.SUCCEEDED]
     noted = time_of(seen.status.get("lastSuccessfulTime"))
     return max((end for end in (noted, *ends) if end is not None), default=None)

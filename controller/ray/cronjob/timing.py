@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from controller.ray.cronjob.observation import CronJobObservation
 
 _SKEW: Final = timedelta(minutes=10)
-"""The difference that the clocks of two operators may have: ticks in the future by no more than
-this count. A later one was made by a clock that ran ahead, and must not hold back the ticks until
-then."""
+"""Difference that the clocks of two operators may have.
+
+Ticks in the future by no more than this count. A later one comes from a clock that ran ahead, and
+must not hold back the ticks until then.
+"""
 
 _JUMP: Final = timedelta(days=1)
-"""A tick further in the future was not made by any clock and says nothing."""
+"""A tick further in the future does not come from a clock and is ignored."""
 
 _LONGEST_DEADLINE: Final = 100 * 365 * 86400
-"""Seconds; longer deadlines are cut to this."""
+"""Maximum deadline in seconds; longer ones are cut to this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Timing:
 
 
 def read_timing(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> Timing:
-    """Compare the schedule with the RayJobs that exist."""
+    """Compare the schedule with the existing RayJobs."""
     last = _last(seen, valid, now)
     start = last or time_of(seen.cron.metadata.creation_timestamp) or now
     late = valid.schedule.latest(start, now, valid.zone)
@@ -62,7 +64,7 @@ def read_timing(seen: CronJobObservation, valid: ValidCronJob, now: datetime) ->
 
 
 def _last(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> datetime | None:
-    """The latest tick of status and RayJobs: the status may lag, RayJobs may be deleted.
+    """Return the latest tick of status and RayJobs: the status may lag, RayJobs may be deleted.
 
     If the status names a tick of a clock that ran ahead, all ticks up to now count as served, so
     that none is served twice, and the status is set back to the latest of them.

@@ -1,4 +1,4 @@
-"""The RayCluster of one copy: as it is created, and what an edit changes in place."""
+"""The RayCluster of one copy: its creation, and edits in place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IN_PLACE: Final = (*BOUNDS, "suspend")
 
 
 def copy_body(fleet: ObjectMeta, goal: FleetGoal, index: int) -> Body:
-    """The RayCluster to create for this index; labels and annotations are the template's."""
+    """Return the RayCluster to create for this index; labels and annotations are the template's."""
     name, template = copy_name(fleet, index, goal.template_hash), goal.spec.template
     spec = copy.deepcopy(template.spec)
     separated = separate_redis(spec, template.metadata.annotations, name)
@@ -37,10 +37,10 @@ def copy_body(fleet: ObjectMeta, goal: FleetGoal, index: int) -> Body:
 
 
 def place_of(goal: FleetGoal, index: int) -> dict[str, str]:
-    """The annotations that tell a copy which one it is; they count for no hash."""
+    """Return the annotations with a copy's index, which count for no hash."""
     return {labels.CLUSTER_INDEX: str(index), labels.CLUSTER_COUNT: str(goal.spec.replicas)}
 
 
 def changes_in_place(cluster: RayCluster, goal: FleetGoal) -> tuple[Body, ...]:
-    """The JSON patch that brings the worker groups of an up-to-date copy to what is wanted."""
+    """Return the JSON patch that brings an up-to-date copy's worker groups to what is wanted."""
     return in_place_operations(cluster, goal.spec.template.spec, _IN_PLACE)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 UPGRADING: Final = "Upgrading"
-"""True while outdated copies are being replaced, Unknown while that is paused."""
+"""Condition type: True while outdated copies are being replaced, Unknown while paused."""
 
 CHANGES_HELD: Final = "ChangesHeld"
-"""Present while something would be replaced or deleted without an explanation."""
+"""Condition type: present while an unexplained replacement or deletion is held."""
 
 ROLLING: Final = "Rolling"
 STUCK: Final = "ProgressDeadlineExceeded"

@@ -1,4 +1,4 @@
-"""The copies of a fleet, each as its RayCluster shows it."""
+"""The copies of a fleet, as their RayClusters show them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Copy:
 
     Attributes:
         cluster: the object.
-        index: which copy it is; its replacement inherits it.
-        up_to_date: whether it is made from the present template.
+        index: index of the copy, which its replacement inherits.
+        up_to_date: whether it was created from the present template.
     """
 
     cluster: RayCluster
@@ -47,7 +47,7 @@ class Copy:
 
     @property
     def suspended(self) -> bool:
-        """True if it is suspended, all of its pods gone."""
+        """True if it is suspended and all its pods are gone."""
         return self.stays and self._is(SUSPENDED)
 
     @property
@@ -65,7 +65,7 @@ class Copy:
 
     @property
     def contested(self) -> str:
-        """The fields that another writer keeps changing, in its words; empty if none does."""
+        """The fields that another writer keeps changing, as the RayCluster reports; else empty."""
         found = find_condition(conditions_of(self.cluster), CONTESTED) or {}
         return str(found.get("message") or "")
 

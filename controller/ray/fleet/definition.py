@@ -1,7 +1,7 @@
-"""Fields that a fleet's planner relies on: without them copies would be replaced for no reason.
+"""Fields on which a fleet's planner relies: without them copies would be replaced without reason.
 
-While a definition lacks such a field, no copy of a fleet is written, and the fleet is not written
-either: the write would store it without what the definition lacks.
+While a definition lacks such a field, neither a copy of a fleet nor the fleet itself is written: a
+write would store it without the missing fields.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RELIED_ON: Final = (
 """Fields of a fleet that decide how many copies there are, and which are replaced."""
 
 RELIED_ON_IN_CLUSTERS: Final = (*(f"spec.{field}" for field in _CLUSTER), "status.conditions")
-"""Fields of a RayCluster that are compared with what the fleet asks for, or say how it is."""
+"""Fields of a RayCluster that are compared with the fleet's template, or show its state."""
 
 _CONSEQUENCE: Final = (
     "RayClusterFleets are left as they are: no copy is created, changed or deleted for them"
@@ -38,7 +38,7 @@ _CONSEQUENCE: Final = (
 
 
 def definitions_reader() -> DefinitionsReader:
-    """Reads what the installed definitions of fleets and RayClusters lack."""
+    """Return a reader of what the installed definitions of fleets and RayClusters lack."""
     return DefinitionsReader(
         DefinitionReader(RAYCLUSTERFLEETS, lambda _schema: RELIED_ON, _CONSEQUENCE),
         DefinitionReader(RAYCLUSTERS, lambda _schema: RELIED_ON_IN_CLUSTERS, _CONSEQUENCE),

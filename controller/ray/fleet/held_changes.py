@@ -1,7 +1,7 @@
-"""Changes that nothing explains: they are held and reported, not carried out.
+"""Unexplained changes, which are held and reported instead of carried out.
 
-The generation tells an edit from a definition, or a version of the operator, that reads the same
-specification in another way. A person ends what is held, by an edit or by an annotation.
+The generation distinguishes an edit from a definition, or a version of the operator, that reads the
+same specification in another way. A user releases held changes by an edit or an annotation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def held_changes(seen: FleetObservation) -> str:
-    """The reason why copies are neither replaced nor deleted; empty if nothing is held."""
+    """Return why copies are neither replaced nor deleted; empty if nothing is held."""
     doubt = "" if isinstance(seen.goal, Problem) else _doubt(seen)
     meta = seen.fleet.metadata
     if not doubt or (meta.annotations or {}).get(labels.CONFIRM_DELETION) == str(meta.generation):
@@ -36,7 +36,7 @@ def held_changes(seen: FleetObservation) -> str:
 
 
 def _doubt(seen: FleetObservation) -> str:
-    """A clause about changes in a specification of the generation that the status is about."""
+    """Return a clause about changes in a specification whose generation was already observed."""
     recorded = find_condition(seen.conditions, UPGRADING) or {}
     if recorded.get("observedGeneration") != seen.fleet.metadata.generation:
         return ""

@@ -34,7 +34,7 @@ class RayClusterFleetKind:
     """Keeps copies of a RayCluster, and replaces them within a budget.
 
     Args:
-        settings: for all fleets.
+        settings: settings for all fleets.
     """
 
     name = "rayclusterfleet-controller"
@@ -52,15 +52,15 @@ class RayClusterFleetKind:
         )
 
     def observe(self, key: str, reads: CacheReader) -> FleetObservation | None:
-        """Everything the plan depends on; None if the fleet is gone."""
+        """Return everything that the plan depends on; None if the fleet is gone."""
         return observe_fleet(key, reads, self._sources)
 
     def problem(self, observation: FleetObservation) -> Problem | None:
-        """The problem of the fleet's specification, None if it is valid."""
+        """Return the problem of the fleet's specification, None if it is valid."""
         return observation.goal if isinstance(observation.goal, Problem) else None
 
     def plan(self, observation: FleetObservation, now: datetime) -> Plan:
-        """The plan for the fleet."""
+        """Return the plan for the fleet."""
         return remember(plan_fleet(observation, now), observation.definition)
 
     def status_after(
@@ -70,7 +70,7 @@ class RayClusterFleetKind:
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The current status, naming the first failed write."""
+        """Return the current status, naming the first failed write."""
         if is_left_as_it_is(observation.fleet, observation.definition):
             return plan.status
         return current_status(observation, now, failures)

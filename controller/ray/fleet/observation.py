@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from controller.runtime.kind import CreateError
 
 SCOPE: Final = "rayclusters"
-"""While the outcome of a write to a copy is unknown, no copy is created, changed or deleted: the
-budget is one for all."""
+"""Scope of all writes to copies, since they share one budget.
+
+While one is of unknown outcome, no copy is created, changed or deleted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +43,17 @@ class FleetObservation:
 
     Attributes:
         fleet: the RayClusterFleet.
-        goal: what the user wants, or the `Problem` that makes the fleet invalid.
-        copies: its RayClusters, terminating ones included, by index, the older first.
+        goal: the user's goal, or the `Problem` that makes the fleet invalid.
+        copies: its RayClusters, including terminating ones, by index, the older first.
         name_conflicts: names its copies should get that are not free; the values complete the
             sentence "there is a RayCluster of this name that ...".
         unreadable: the reasons why copies, or their conditions, cannot be read, by name.
         has_pending_writes: whether the outcome of a write to a copy is unknown.
-        create_errors: why the API server refused to create a copy, by its name.
+        create_errors: errors of refused creates, by name of the copy.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
-        definition: what the installed definitions of fleets and RayClusters lack.
+        definition: the fields that the installed definitions of fleets and RayClusters lack.
         consistency_warnings: sentences about writes that the cache contradicts.
-        clock_steady_since: since when the clock has not jumped; None if that is unknown.
+        clock_steady_since: time since which the clock has not jumped; None if unknown.
     """
 
     fleet: RayClusterFleet
@@ -79,12 +81,12 @@ class FleetObservation:
 
     @property
     def wanted(self) -> tuple[Copy, ...]:
-        """The copies whose index a valid fleet has, terminating ones included."""
+        """The copies with an index of a valid fleet, including terminating ones."""
         return tuple(copy for copy in self.copies if copy.index < self.desired)
 
     @property
     def surplus(self) -> tuple[Copy, ...]:
-        """The copies whose index it has not, terminating ones included."""
+        """The copies with an index beyond those of the fleet, including terminating ones."""
         return tuple(copy for copy in self.copies if copy.index >= self.desired)
 
     @property

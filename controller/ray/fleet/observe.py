@@ -1,4 +1,4 @@
-"""Gathers what a fleet's plan depends on from the caches."""
+"""Gathers what a fleet's plan depends on, from the caches."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class FleetSources:
     """The sources of an observation besides the caches.
 
     Attributes:
-        goal_of: gives what a fleet wants, or what is wrong with it.
+        goal_of: returns the goal of a fleet, or its problem.
         unknown_fields_of: finds the unknown fields of its pod templates.
-        read_definition: reads what the installed definitions lack.
+        read_definition: reads which fields the installed definitions lack.
     """
 
     goal_of: SpecificationMemo[RayClusterFleet, FleetGoal | Problem]
@@ -89,7 +89,7 @@ def _copies(
 def _unreadable(
     fleet: ObjectMeta, names: tuple[str, ...], copies: tuple[Copy, ...], reads: CacheReader
 ) -> Iterator[tuple[str, str]]:
-    """The copies that cannot be decoded, and those that may be ready for all that can be read."""
+    """Yield the copies that cannot be decoded, and those whose readiness cannot be read."""
     for name, odd in reads.unreadable(RAYCLUSTERS, fleet.namespace).items():
         if name in names or is_owned_by(odd.metadata, fleet.uid):
             yield name, odd.reason
@@ -102,9 +102,10 @@ def _unreadable(
 def _is_up_to_date(
     fleet: ObjectMeta, goal: FleetGoal | Problem, cluster: RayCluster, index: int
 ) -> bool:
-    """Return whether it is made from the present template, as far as that can be compared.
+    """Return whether it was created from the present template, as far as comparable.
 
-    A hash of another algorithm, or none, cannot; the name says it too.
+    A missing hash, or one of another algorithm, cannot be compared; the name shows the template
+    too.
     """
     if isinstance(goal, Problem):
         return True

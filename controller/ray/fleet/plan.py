@@ -1,7 +1,7 @@
 """Plans the next writes of a fleet; `plan_fleet` is the entry.
 
-The plan is a pure function of the observation and the time. Nothing is remembered: what is due
-follows from the copies that exist, so that an operator that starts anew goes on where it was.
+The plan is a pure function of the observation and the time. It needs no memory: the next step
+follows from the existing copies, so a restarted operator continues where it stopped.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from controller.ray.fleet.observation import FleetObservation
 
 _BLOCKED_RETRY: Final = 60.0
-"""Seconds until a name that another owner has is looked at again; its end causes no event."""
+"""Seconds until a taken name is checked again; its release causes no event."""
 
 
 def plan_fleet(seen: FleetObservation, now: datetime) -> Plan:
-    """The plan that brings the copies one step nearer to what the fleet asks for."""
+    """Return the plan that brings the copies one step nearer to the fleet's specification."""
     if seen.fleet.metadata.terminating:
         return NOTHING  # the garbage collector deletes the copies
     untouched = leave_as_it_is(seen.fleet, seen.definition)
@@ -49,7 +49,7 @@ def plan_fleet(seen: FleetObservation, now: datetime) -> Plan:
 
 
 def _requeue_after(seen: FleetObservation, now: datetime) -> float | None:
-    """Seconds until something that causes no event may have changed."""
+    """Return the seconds until something may have changed without an event."""
     waits = [seconds_to_deadline(seen, now)]
     if seen.name_conflicts or seen.unreadable:
         waits.append(_BLOCKED_RETRY)

@@ -1,8 +1,8 @@
 """The next copies to create and to retire.
 
-How many follows from the pure function that rolling upgrades of a RayCluster share. Here they get
-their indexes: an index without any copy comes first, and the copy that retires is one whose
-replacement is ready, if there is one.
+Their number comes from the pure function that rolling upgrades of a RayCluster use too. This module
+chooses indexes: an index without any copy comes first, and a copy with a ready replacement retires
+first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FleetStep:
 
 
 def next_step(seen: FleetObservation) -> FleetStep:
-    """The next step of a valid fleet."""
+    """Return the next step of a valid fleet."""
     strategy, staying = seen.valid_goal.spec.strategy, _by_index(seen)
     units = tuple(_units(seen, staying))
     budget = Budget(strategy.unavailable_of(seen.desired), strategy.surge_of(seen.desired))
@@ -61,7 +61,7 @@ def next_step(seen: FleetObservation) -> FleetStep:
 
 
 def _by_index(seen: FleetObservation) -> dict[int, list[Copy]]:
-    """The copies of each index that are not being deleted."""
+    """Return the copies of each index that are not being deleted."""
     found: dict[int, list[Copy]] = {index: [] for index in range(seen.desired)}
     for copy in seen.wanted:
         if copy.stays:
@@ -70,9 +70,9 @@ def _by_index(seen: FleetObservation) -> dict[int, list[Copy]]:
 
 
 def _units(seen: FleetObservation, staying: Mapping[int, Sequence[Copy]]) -> Iterator[Unit]:
-    """The copies: those first whose index needs them least, of two alike the newer.
+    """Yield the copies: those whose index needs them least first, of two alike the newer.
 
-    Copies beyond the number of indexes are as good as gone, but still there.
+    Copies beyond the number of indexes count as gone, though they still exist.
     """
 
     def need(copy: Copy) -> tuple[int, int]:

@@ -12,7 +12,7 @@ class FleetSettings:
     """Settings of the RayClusterFleet controller.
 
     Attributes:
-        feature_gates: which features are on.
+        feature_gates: the enabled features.
     """
 
     feature_gates: FeatureGates = field(default_factory=FeatureGates)

@@ -1,4 +1,4 @@
-"""The template of a fleet: tells outdated copies, and names new ones.
+"""The template of a fleet: distinguishes outdated copies, and names new ones.
 
 Names follow from fleet, index and template. However often a copy is created, after lost answers and
 restarts, there is one of it.
@@ -27,18 +27,18 @@ _NAME: Final = re.compile(
 
 
 def template_hash(template: ClusterTemplate) -> str:
-    """Hash of what makes another copy necessary; what may change in place counts for nothing."""
+    """Hash everything that makes another copy necessary, without what may change in place."""
     spec = {key: value for key, value in template.spec.items() if key not in _CHANGEABLE}
     metadata = msgspec.to_builtins(template.metadata)
     return digest({"metadata": metadata, "spec": recreate_digest(spec)})
 
 
 def copy_name(fleet: ObjectMeta, index: int, wanted_hash: str) -> str:
-    """Name of the copy with this index; a namesake of the fleet has copies of other names."""
+    """Return the name of the copy with this index; a namesake of the fleet has other names."""
     return f"{fleet.name}-{index}-{suffix(fleet.uid, wanted_hash)}"
 
 
 def index_of(fleet: ObjectMeta, cluster: str) -> int | None:
-    """The index in the name of a fleet's RayCluster; None if it has no such name."""
+    """Return the index in the name of a fleet's RayCluster; None if it has no such name."""
     found = _NAME.fullmatch(cluster)
     return int(found["index"]) if found and found["fleet"] == fleet.name else None

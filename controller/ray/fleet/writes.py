@@ -31,7 +31,7 @@ def create_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:
 
 
 def delete_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:
-    """Delete the copies that retire, and those that are too many."""
+    """Delete the copies that retire, and surplus ones."""
     for copy in step.retire:
         yield _delete(seen, copy, "its template is outdated")
     for copy in step.remove:
@@ -39,9 +39,9 @@ def delete_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:
 
 
 def update_copies(seen: FleetObservation, step: FleetStep) -> Iterator[Write]:
-    """Bring the copies that stay to what may change in a running cluster.
+    """Patch copies that stay where a running cluster may change.
 
-    Worker groups of outdated copies are left alone: their replacements get the new numbers.
+    Worker groups of outdated copies are not changed: their replacements get the new numbers.
     """
     leaving = {copy.name for copy in step.retire}
     for copy in seen.wanted:

@@ -1,7 +1,8 @@
-"""Rolling replacement: units of several groups are replaced step by step, within a budget.
+"""Rolling replacement: replaces units of several groups step by step, within a budget.
 
-Pure arithmetic on values, shared by the kinds: a unit is a worker pod, a replica of several hosts,
-or a whole cluster. `take_turns` says which groups may roll now, `next_moves` what to do in one.
+Pure functions on values, shared by the kinds: a unit is a worker pod, a replica of several hosts,
+or a whole cluster. `take_turns` chooses the groups that may roll now, `next_moves` the moves in
+one.
 """
 
 from __future__ import annotations

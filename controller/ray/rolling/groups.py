@@ -1,4 +1,4 @@
-"""The turns of groups: so many roll at a time, in their order, each until it is finished."""
+"""The turns of groups: a limited number rolls at a time, in order, each until it is finished."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Turns:
 
     Attributes:
         now: names of the groups whose units may be replaced now.
-        begun: names of the groups that have had their turn and are not finished: they are recorded
-            for the next decision.
+        begun: names of the groups whose turn has begun and is not finished, recorded for the next
+            decision.
     """
 
     now: frozenset[str] = frozenset()
@@ -28,16 +28,16 @@ class Turns:
 def take_turns(
     groups: Sequence[UnitGroup], at_a_time: int, begun: Collection[str] = frozenset()
 ) -> Turns:
-    """The turns of groups.
+    """Return the turns of groups.
 
     A turn that has begun ends when all units are replaced and as many as desired are available. A
-    group that lacks units without having had a turn holds nobody up. Groups with draining units
-    come first, because they lack them already; then those that have begun.
+    group that lacks units without having had a turn delays no other group. Groups with draining
+    units come first, because they lack them already; then those that have begun.
 
     Args:
         groups: all groups, in their order.
         at_a_time: number of groups that may roll now.
-        begun: names of the groups that have had their turn, as they were recorded.
+        begun: recorded names of the groups whose turn has begun.
     """
     left = [each for each in groups if not each.is_done or _awaits_units(each, begun)]
     left.sort(key=lambda each: (not _is_leaving(each), each.name not in begun))

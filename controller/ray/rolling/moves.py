@@ -1,6 +1,6 @@
 """The next moves in one group: create, drain, delete.
 
-The promises, for every state and whatever happens in between:
+Invariants, for every state and whatever happens between moves:
 
 * existing units never exceed the desired number plus the surge, unless they did before;
 * a unit that is available is drained only if the others that are make up the desired number less
@@ -35,8 +35,8 @@ class Moves:
 
     Attributes:
         create: number of new units.
-        drain: names of units that are to get no more work.
-        delete: names of units to delete: they are drained, or never were of use.
+        drain: names of units that should get no more work.
+        delete: names of units to delete: they are drained, or were never useful.
     """
 
     create: int = 0
@@ -47,15 +47,14 @@ class Moves:
 def next_moves(
     group: UnitGroup, permission: Permission = Permission.ROLL, *, drains: bool = True
 ) -> Moves:
-    """The moves that are due in the group.
+    """Return the moves that are due in the group.
 
-    Lost units are made up for, and units that have been drained are deleted, whatever the
-    permission.
+    Lost units are replaced and drained units deleted, whatever the permission.
 
     Args:
-        group: the units as they are.
-        permission: how far it may be replaced.
-        drains: False if units are deleted without having been drained.
+        group: the observed units.
+        permission: the permission to replace its units.
+        drains: False to delete units without draining them.
     """
     drained = [unit.name for unit in group.units if unit.is_leaving and unit.drained]
     create = _missing(group, permission)
@@ -69,7 +68,7 @@ def next_moves(
 
 
 def _missing(group: UnitGroup, permission: Permission) -> int:
-    """The number of units to create. A unit that is being deleted still takes its place."""
+    """Return the number of units to create. A unit that is being deleted still takes its place."""
     current = [unit for unit in group.units if unit.staying and unit.up_to_date]
     surge = 0 if permission is Permission.HOLD else group.budget.surge
     if _is_trial(group):
@@ -80,7 +79,7 @@ def _missing(group: UnitGroup, permission: Permission) -> int:
 
 
 def _to_replace(group: UnitGroup) -> list[Unit]:
-    """The old units whose place is taken, or that may be missing: first those of no use now."""
+    """Return old units whose place is taken or that may be missing, useless ones first."""
     old = [unit for unit in group.units if unit.is_old and unit.joined]
     least = max(0, group.desired - group.budget.unavailable)
     in_flight = sum(unit.is_leaving for unit in group.units)
@@ -102,5 +101,5 @@ def _is_trial(group: UnitGroup) -> bool:
 
 
 def _kept_for_trial(group: UnitGroup) -> int:
-    """The number of old units that stay for a trial: all but one if it cannot come besides."""
+    """Return the number of old units kept during a trial: all but one without surge."""
     return group.desired - (not group.budget.surge) if _is_trial(group) else 0

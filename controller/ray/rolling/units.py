@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The units that a group may lack, and have besides, while it is replaced. Not both are 0.
+    """The units that a group may lack, or have in addition, during a replacement. Not both are 0.
 
     Attributes:
         unavailable: units that may be missing from the desired number.
@@ -23,14 +23,14 @@ class Unit:
     """The unit of replacement: a worker pod, a replica of several hosts, or a cluster.
 
     Attributes:
-        name: identifies it within its group.
-        up_to_date: whether it is made from the present template.
+        name: identity within its group.
+        up_to_date: whether it was created from the present template.
         available: whether it can do work now: ready, and known to Ray.
         joined: whether it may do or hold work: an unavailable unit that may come back, or one about
             which nothing is known. What is available has joined.
         draining: whether it gets no more work. It stays so: a draining unit is replaced even if it
             is up to date again.
-        drained: whether nothing is lost any more when it goes, or its drain has taken too long.
+        drained: whether its deletion loses no work, or its drain has taken too long.
         gone: whether it is being deleted. It still exists.
     """
 
@@ -65,16 +65,15 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class UnitGroup:
-    """Units that are made from one template.
+    """Units that are created from one template.
 
     Attributes:
-        name: of the group.
-        desired: the number of units that it should have.
-        units: its units, deleted ones that still exist included; of two alike, the first is
-            replaced first.
-        budget: for the desired number.
-        unproven: whether nobody knows if units of the present template can join the others. Then
-            one is tried before another is touched.
+        name: name of the group.
+        desired: desired number of units.
+        units: its units, including those being deleted; of two alike, the first is replaced first.
+        budget: budget for the desired number.
+        unproven: whether it is unknown if units of the present template can join the others. Then
+            one is tried before another is replaced.
     """
 
     name: str

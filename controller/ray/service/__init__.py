@@ -1,4 +1,4 @@
-"""RayServices: Serve applications on Ray clusters that are replaced safely.
+"""The RayService controller: Serve applications on Ray clusters that are replaced safely.
 
 `rollout/transitions.py` decides the next step of an upgrade or a rollback.
 """

@@ -1,9 +1,9 @@
-"""The changes of `spec.rayClusterConfig` that ask for a new cluster.
+"""Decides which changes of `spec.rayClusterConfig` need a new cluster.
 
-A cluster remembers what it was made from as two digests: of the cluster without its worker groups,
-and of each worker group. Fields that may change in a running cluster count for neither. It also
-remembers the generation of the RayService: at the same generation nobody has edited anything, and
-a specification that reads differently is one of which a definition drops something else.
+A cluster stores digests of its source: of the cluster without its worker groups, and of each worker
+group. Fields that may change in a running cluster count for neither. It also stores the generation
+of the RayService: at the same generation nothing was edited, and a specification that reads
+differently is one from which a definition drops other fields.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _CHANGEABLE: Final = frozenset({"managedBy", "suspend", "upgradeStrategy"})
-"""Fields of the cluster that change nothing about its pods."""
+"""Fields of the cluster that do not affect its pods."""
 
 _DIGITS: Final = 16
 
@@ -38,7 +38,7 @@ class SpecChange(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SpecIdentity:
-    """The specification from which a cluster is made.
+    """The specification from which a cluster is created.
 
     Attributes:
         cluster: digest of everything but the worker groups.
@@ -50,7 +50,7 @@ class SpecIdentity:
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> SpecIdentity:
-        """The identity of a cluster's specification, plain data."""
+        """Return the identity of a cluster's specification, plain data."""
         rest = {key: value for key, value in spec.items() if key not in _CHANGEABLE}
         found: Any = rest.pop("workerGroupSpecs", None)
         groups = cast("list[Any]", found) if isinstance(found, list) else []
@@ -61,7 +61,7 @@ class SpecIdentity:
 
     @classmethod
     def parse(cls, text: str) -> SpecIdentity | None:
-        """Read what `str` wrote; None for anything else."""
+        """Parse the text of `str`; return None for anything else."""
         cluster, *groups = text.split(".")
         digests = (cluster, *groups)
         if all(len(each) == _DIGITS and each.isalnum() for each in digests):
@@ -69,11 +69,11 @@ class SpecIdentity:
         return None
 
     def __str__(self) -> str:
-        """The value of the annotation."""
+        """Return the value of the annotation."""
         return ".".join((self.cluster, *self.groups))
 
     def change_to(self, wanted: SpecIdentity) -> SpecChange:
-        """The difference between this one and `wanted`."""
+        """Return the difference between this identity and `wanted`."""
         if wanted == self:
             return SpecChange.NONE
         count = len(self.groups)
@@ -97,8 +97,8 @@ class Origin:
     """The recorded origin of a cluster, the value of its annotation.
 
     Attributes:
-        identity: of the specification; None if it is not recorded.
-        generation: of the RayService that was last seen to want it; None if it is not recorded.
+        identity: identity of the specification; None if it is not recorded.
+        generation: last generation of the RayService that asked for it; None if it is not recorded.
     """
 
     identity: SpecIdentity | None
@@ -106,11 +106,11 @@ class Origin:
 
     @classmethod
     def parse(cls, text: str) -> Origin:
-        """Read what `str` wrote."""
+        """Parse the text of `str`."""
         identity, _, generation = text.partition("@")
         is_number = generation.isascii() and generation.isdigit() and len(generation) < _DIGITS
         return cls(SpecIdentity.parse(identity), int(generation) if is_number else None)
 
     def __str__(self) -> str:
-        """The value of the annotation."""
+        """Return the value of the annotation."""
         return f"{self.identity}@{self.generation}"

@@ -1,9 +1,9 @@
-"""Fields that a RayService's planner relies on: without them clusters would be replaced.
+"""Fields on which a RayService's planner relies: without them clusters would be replaced.
 
-A status that names no cluster is that of a RayService that has yet to begin; a specification
-without worker groups asks for another cluster, and one without `suspend` is to serve. While a
-definition lacks such a field, no cluster, service or config of a RayService is written, and the
-RayService is not written either: the write would store it without what the definition lacks.
+A status without clusters looks like that of a new RayService. A specification without worker groups
+asks for another cluster, and one without `suspend` asks to serve. While a definition lacks such a
+field, no cluster, service or config of a RayService is written, nor the RayService itself: a write
+would store it without the missing fields.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ RELIED_ON: Final = (
     "status.conditions",
     "status.observedGeneration",
 )
-"""Fields of a RayService that decide what it serves, and on which clusters."""
+"""Fields of a RayService that decide what it serves and on which clusters."""
 
 RELIED_ON_IN_CLUSTERS: Final = (*(f"spec.{field}" for field in _CLUSTER), "status.conditions")
-"""Fields of a RayCluster that are compared with what the RayService asks for."""
+"""Fields of a RayCluster that are compared with the RayService's specification."""
 
 _CONSEQUENCE: Final = (
     "RayServices are left as they are: no cluster is created, changed or deleted for them, and "
@@ -56,7 +56,7 @@ _CONSEQUENCE: Final = (
 
 
 def definitions_reader() -> DefinitionsReader:
-    """Reads what the installed definitions of RayServices and RayClusters lack."""
+    """Return a reader of what the installed definitions of RayServices and RayClusters lack."""
     return DefinitionsReader(
         DefinitionReader(RAYSERVICES, lambda _schema: RELIED_ON, _CONSEQUENCE),
         DefinitionReader(RAYCLUSTERS, lambda _schema: RELIED_ON_IN_CLUSTERS, _CONSEQUENCE),

@@ -1,4 +1,4 @@
-"""Reads what the user wants from a RayService."""
+"""Reads the user's goal from a RayService."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_goal(service: RayService, settings: ServiceSettings) -> ServiceGoal | Problem:
-    """Read what the user wants, or the first problem of the specification."""
+    """Return the user's goal, or the first problem of the specification."""
     spec = validate_service(service, settings.feature_gates)
     if isinstance(spec, Problem):
         return spec

@@ -1,7 +1,7 @@
 """The deadline of the annotation `ray.io/initializing-timeout`.
 
-A RayService that does not serve in time is given up: its clusters are deleted, so that they do not
-hold their GPUs for ever. An edited specification, or a suspension, begins anew.
+A RayService that does not serve in time fails: its clusters are deleted, so that they do not hold
+GPUs for ever. An edit or a suspension starts the time anew.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def plan_timeout(seen: ServiceObservation, now: datetime) -> Plan | None:
 
 
 def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
-    """Seconds until the deadline; None if there is none.
+    """Return the seconds until the deadline; None if there is none.
 
-    It counts from when the clock is steady if one that was ahead has written its beginning.
+    If a clock that was ahead has written its beginning, it counts from when the clock is steady.
     """
     timeout = initializing_timeout(seen.service.metadata.annotations)
     ready = find_condition(seen.status.get("conditions", ()), READY) or {}

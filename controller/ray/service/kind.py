@@ -37,11 +37,11 @@ class RayServiceKind:
     """Serves applications, and replaces their clusters.
 
     Args:
-        dashboards: what Ray reports.
+        dashboards: Ray's reports.
         external_source: talks to Ray; in an operator the same `ControllerDashboards` as
             `dashboards`.
-        settings: for all RayServices.
-        assumes_serve: for plans without Ray: whether Serve is assumed to run what it gets.
+        settings: settings for all RayServices.
+        assumes_serve: whether to assume, in plans without Ray, that Serve runs what it gets.
     """
 
     name = "rayservice-controller"
@@ -73,15 +73,15 @@ class RayServiceKind:
         )
 
     def observe(self, key: str, reads: CacheReader) -> ServiceObservation | None:
-        """Everything the plan depends on; None if the RayService is gone."""
+        """Return everything that the plan depends on; None if the RayService is gone."""
         return observe_service(key, reads, self._sources)
 
     def problem(self, observation: ServiceObservation) -> Problem | None:
-        """The problem of the RayService's specification, None if it is valid."""
+        """Return the problem of the RayService's specification, None if it is valid."""
         return observation.goal if isinstance(observation.goal, Problem) else None
 
     def plan(self, observation: ServiceObservation, now: datetime) -> Plan:
-        """The plan for the RayService."""
+        """Return the plan for the RayService."""
         return remember(plan_service(observation, self._settings, now), observation.definition)
 
     def status_after(
@@ -91,7 +91,7 @@ class RayServiceKind:
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The current status, naming the first failed write."""
+        """Return the current status, naming the first failed write."""
         if is_left_as_it_is(observation.service, observation.definition):
             return plan.status
         return current_status(observation, self._settings, now, failures)

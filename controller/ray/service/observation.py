@@ -40,9 +40,9 @@ class ServiceGoal:
 
     Attributes:
         spec: the specification.
-        identity: of the wanted cluster.
+        identity: identity of the wanted cluster.
         config: the applications to serve.
-        annotations: what a cluster with this goal carries: identity and config.
+        annotations: annotations of a cluster with this goal: identity and config.
         stamps: KubeRay's annotations of what a cluster with this goal was created from; with
             another version than its own, KubeRay replaces them and creates no new cluster.
     """
@@ -59,20 +59,20 @@ class ServingCluster:
     """One of the two clusters that the status names.
 
     Attributes:
-        name: as recorded.
+        name: recorded name.
         role: `ACTIVE` or `PENDING`, the field of the status that names it.
         cluster: the RayCluster; None if it does not exist.
         foreign: whether a RayCluster of another owner has the name.
         spec: the specification of `cluster`; None if there is none that can be read.
-        origin: what `cluster` was made from.
+        origin: the source of `cluster`.
         head: its running head.
         config: the Serve config that is stored on it; None if there is none.
-        config_problem: why the stored config cannot be read; empty if it can.
-        answer: what Serve reports; None before the first probe.
-        put_outcome: how the PUT of the stored config with the present capacity ended.
+        config_problem: reason why the stored config cannot be read; empty if it can.
+        answer: Serve's report; None before the first probe.
+        put_outcome: outcome of the PUT of the stored config with the present capacity.
         put_id: id of the next PUT of that config and capacity.
         pods: its pods that are not being deleted.
-        proxies: what the Serve proxies that Manta asks have answered, by uid of the pod.
+        proxies: answers of the Serve proxies that Manta probes, by uid of the pod.
     """
 
     name: str
@@ -92,7 +92,7 @@ class ServingCluster:
 
     @property
     def exists(self) -> bool:
-        """True if there is a RayCluster that stays."""
+        """True if the RayCluster exists and is not being deleted."""
         return self.cluster is not None and not self.cluster.metadata.terminating
 
     @property
@@ -108,7 +108,7 @@ class Routing:
     Attributes:
         wanted: whether the RayService asks for it.
         served: whether the API server has the Gateway API.
-        children: Gateway, route and the services of both clusters, each as wanted and as it is.
+        children: Gateway, route and the services of both clusters, desired and observed.
         gateway: the Gateway, if it exists and is ours.
         route: the route, if it exists and is ours.
     """
@@ -129,21 +129,21 @@ class ServiceObservation:
 
     Attributes:
         service: the RayService.
-        goal: what the user wants, or the `Problem` that makes the RayService invalid.
+        goal: the user's goal, or the `Problem` that makes the RayService invalid.
         status: its status without fields of the wrong type.
         active: the cluster that serves; None if the status names none.
         pending: the cluster that takes over; None if the status names none.
         others: RayClusters of this RayService that the status does not name.
         next_name: name of the next cluster, never used before.
         services: all services of this RayService.
-        children: the stable services, each as it is wanted and as it is.
-        routing: what divides the requests in an incremental upgrade.
-        endpoints: pods that the stable service of the applications leads to and that are ready.
+        children: the stable services, desired and observed.
+        routing: the objects that divide the requests in an incremental upgrade.
+        endpoints: ready pods to which the stable service of the applications leads.
         pending_scopes: scopes in which the outcome of a write is unknown.
-        create_errors: why the API server refused to create an object, by its name.
+        create_errors: errors of refused creates, by name of the object.
         unknown_fields: a sentence that names the unknown fields of pod templates; may be empty.
-        definition: what the installed definitions of RayServices and RayClusters lack.
-        clock_steady_since: since when the clock has not jumped; None if that is unknown.
+        definition: the fields that the installed definitions of RayServices and RayClusters lack.
+        clock_steady_since: time since which the clock has not jumped; None if unknown.
     """
 
     service: RayService
@@ -180,10 +180,10 @@ class ServiceObservation:
         return tuple(each for each in (self.active, self.pending) if each is not None)
 
     def recorded(self, role: str) -> Mapping[str, Any]:
-        """The status's record of the cluster in this role."""
+        """Return the status's record of the cluster in this role."""
         return mapping(self.status.get(role))
 
 
 def excludes_head(service: RayService) -> bool:
-    """Return whether the head is to get no requests, even if the specification is invalid."""
+    """Return whether the head gets no requests, even if the specification is invalid."""
     return mapping(service.spec).get("excludeHeadPodFromServeSvc") is True

@@ -1,4 +1,4 @@
-"""Gathers what a RayService's plan depends on from caches and dashboards."""
+"""Gathers what a RayService's plan depends on, from caches and dashboards."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class ServiceSources:
     """The sources of an observation besides the caches.
 
     Attributes:
-        goal_of: gives what a RayService wants, or what is wrong with it.
-        cluster_spec_of: gives a RayCluster's specification, None if it cannot be read.
-        config_of: gives the Serve config that is stored on a RayCluster.
+        goal_of: returns the goal of a RayService, or its problem.
+        cluster_spec_of: returns a RayCluster's specification, None if it cannot be read.
+        config_of: returns the Serve config that is stored on a RayCluster.
         unknown_fields_of: finds the unknown fields of its pod templates.
-        read_definition: reads what the installed definitions lack.
-        dashboards: what Ray reports.
-        settings: of the RayService controller.
+        read_definition: reads which fields the installed definitions lack.
+        dashboards: Ray's reports.
+        settings: settings of the RayService controller.
         assumes_serve: whether Serve is assumed to run what it gets, instead of asking dashboards.
     """
 
@@ -155,7 +155,7 @@ def _serving_cluster(
 def _with_serve(
     found: ServingCluster, recorded: Mapping[str, Any], dashboards: Dashboards
 ) -> ServingCluster:
-    """The cluster with what its Serve reports."""
+    """Return the cluster with its Serve's report."""
     if found.head is None:
         return found
     head = found.head.dashboard
@@ -171,7 +171,7 @@ def _with_serve(
 def _proxies(
     found: ServingCluster, pods: Iterable[Pod], dashboards: Dashboards
 ) -> Iterator[tuple[str, ProbeObservation]]:
-    """The answers of the proxies on these pods."""
+    """Yield the answers of the proxies on these pods."""
     for pod in pods:
         proxy = proxy_on(found, pod)
         seen = None if proxy is None else dashboards.observation(proxy, ProxyProbe())
@@ -180,7 +180,7 @@ def _proxies(
 
 
 def _origin(cluster: RayCluster) -> Origin:
-    """The origin of a cluster: as recorded, else as it is."""
+    """Return the recorded origin of a cluster, else the one that its present state shows."""
     recorded = Origin.parse((cluster.metadata.annotations or {}).get(labels.MADE_FROM, ""))
     if recorded.identity is not None:
         return recorded
@@ -199,7 +199,7 @@ def _create_errors(
 def _children(
     seen: ServiceObservation, reads: CacheReader, settings: ServiceSettings
 ) -> Iterator[tuple[Child, ObservedChild]]:
-    """The stable services, leading to the cluster that they are to select, and as they are.
+    """Yield the stable services for the cluster that they should select, desired and observed.
 
     There are none before a cluster serves for the first time.
     """
@@ -210,7 +210,7 @@ def _children(
 
 
 def _endpoints(seen: ServiceObservation) -> Iterator[Pod]:
-    """Ready pods behind the stable service of the applications, as it is."""
+    """Yield the ready pods behind the observed stable service of the applications."""
     selectors = (service.spec.selector or {} for service in seen.services)
     selected = {
         selector.get(labels.CLUSTER)

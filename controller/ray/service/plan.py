@@ -1,8 +1,8 @@
 """The planner of RayServices: read `plan_service` from top to bottom.
 
 The plan is a pure function of the observation, the settings and the time. The rollout decides the
-next step in `rollout/transitions.py`; a step is stored first, and this module gives what is stored
-its writes and commands.
+next step in `rollout/transitions.py`. A step is stored first; this module plans the writes and
+commands that follow from the stored status.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 
 def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
-    """The plan for the RayService at this moment."""
+    """Return the plan for the RayService at this moment."""
     if is_managed_elsewhere(seen.service):
         return NOTHING
     if seen.service.metadata.terminating:
@@ -82,9 +82,9 @@ def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datet
 
 
 def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
-    """Plan for an invalid RayService: its clusters serve what is stored on them.
+    """Plan for an invalid RayService: its clusters serve their stored configs.
 
-    Requests leave a cluster that cannot carry them any more.
+    Requests are moved from a cluster that can no longer carry them.
     """
     facts = cluster_facts(seen)
     step = rescue(facts) if facts.incremental else None
@@ -105,10 +105,10 @@ def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) ->
 
 
 def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
-    """Store the next step of the rollout; if none is due, do what follows from the stored ones.
+    """Store the next step of the rollout; if none is due, act on the stored ones.
 
-    What clusters of another operator were made from is recorded before any step: a step stores the
-    generation, by which they are recognised.
+    The source of another operator's clusters is recorded before any step, because a step stores the
+    generation by which they are recognised.
     """
     facts = collect_facts(seen, settings, now)
     unknown = tuple(_identities(seen, facts))
@@ -162,7 +162,7 @@ def _cluster_at(seen: ServiceObservation, goal: GoalCluster) -> ServingCluster |
 
 
 def _goal_cluster(seen: ServiceObservation, facts: RolloutFacts) -> ServingCluster | None:
-    """The cluster that edits reach, None if there is none."""
+    """Return the cluster that edits reach, None if there is none."""
     return _cluster_at(seen, edited_cluster(facts))
 
 
@@ -180,7 +180,7 @@ def _services(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
 
 
 def _finalize(seen: ServiceObservation) -> Plan:
-    """Delete all clusters; the finalizer goes when they are gone."""
+    """Delete all clusters, then remove the finalizer."""
     meta = seen.service.metadata
     if labels.RAYSERVICE_FINALIZER not in meta.finalizers:
         return NOTHING
@@ -191,11 +191,11 @@ def _finalize(seen: ServiceObservation) -> Plan:
 
 
 def _next_deadline(seen: ServiceObservation, step: RolloutWait, now: datetime) -> float | None:
-    """Seconds until the next moment that no event marks.
+    """Return the seconds until the next moment that causes no event.
 
-    A replaced cluster may be deleted, lost applications are deployed again, a Serve that cannot be
-    reached counts as not running, the time to initialize has passed, a name may be free again, or
-    the weights may change.
+    At such a moment a replaced cluster may be deleted, lost applications are deployed again, an
+    unreachable Serve counts as not running, the time to initialize has passed, a name may be free
+    again, or the weights may change.
     """
     waits: list[float | None] = [*_seconds_to_deletions(seen, now)]
     for each in seen.clusters:
@@ -214,7 +214,7 @@ def _next_deadline(seen: ServiceObservation, step: RolloutWait, now: datetime) -
 
 
 def _has_name_conflict(seen: ServiceObservation) -> bool:
-    """Return whether an object of another owner is in the way, the end of which no event marks."""
+    """Return whether another owner's object has a name; its end causes no event."""
     children = (*seen.children, *seen.routing.children)
     if any(observed.state is ChildState.OWNER_CONFLICT for _, observed in children):
         return True
@@ -222,7 +222,7 @@ def _has_name_conflict(seen: ServiceObservation) -> bool:
 
 
 def _seconds_to_deletions(seen: ServiceObservation, now: datetime) -> Iterator[float]:
-    """Seconds until each replaced cluster may be deleted, of those that may not yet."""
+    """Yield the seconds until each replaced cluster may be deleted, if it may not yet."""
     for cluster in seen.others:
         moment = deletion_time(cluster)
         if moment is not None and moment > now:

@@ -19,11 +19,11 @@ class ServiceSettings:
 
     Attributes:
         version: value of the annotation `ray.io/kuberay-version` on clusters that are created.
-        default_upgrade: what a new specification leads to if the RayService says nothing.
+        default_upgrade: the reaction to a new specification if the RayService sets none.
         cluster_domain: DNS domain of the cluster, `cluster.local`.
         probes: whether pods get readiness probes, so that the kubelet asks the proxies of workers.
         head_cluster_ip_service: whether head services get a cluster IP by default.
-        feature_gates: which features are on.
+        feature_gates: the enabled features.
     """
 
     version: str = f"manta-{controller.__version__}"

@@ -1,7 +1,7 @@
 """The Serve config of a cluster, stored on the RayCluster itself.
 
-A cluster serves what is stored on it and nothing else, so no upgrade, rollback or restart of the
-operator can send it the config of another one (docs/rayservice.md).
+A cluster serves only the config that is stored on it, so no upgrade, rollback or restart of the
+operator can send it the config of another cluster (docs/rayservice.md).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
 
 MOST_BYTES: Final = 128 * 1024
-"""Length of the annotation; all annotations of an object together may have 256 KiB."""
+"""Maximum length of the annotation; all annotations of an object may have 256 KiB."""
 
 _MOST_DECODED: Final = 16 * 1024 * 1024
 _DIGITS: Final = 16
@@ -34,7 +34,7 @@ class _Application(msgspec.Struct):
 
 
 class _Shape(msgspec.Struct):
-    """The shape that is required of a config that somebody else may have written."""
+    """The required shape of a config that another client may have written."""
 
     applications: list[_Application] = []
 
@@ -44,7 +44,7 @@ class ConfigTooLarge(ValueError):  # noqa: N818
 
 
 class UnreadableConfig(ValueError):  # noqa: N818
-    """An annotation holds no config. The message is a sentence."""
+    """An annotation does not hold a config. The message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class StoredConfig:
         return {each.get("name", "default"): each for each in self.body.get("applications", ())}
 
     def request(self, capacity: int | None) -> bytes:
-        """The body of the PUT for a target capacity in percent; None leaves it out."""
+        """Return the body of the PUT for a target capacity in percent; None leaves it out."""
         scaled = {} if capacity is None else {"target_capacity": capacity}
         return msgspec.json.encode({**self.body, **scaled}, order="sorted")
 
 
 def store(body: Mapping[str, Any]) -> dict[str, str]:
-    """The annotations that store a config.
+    """Return the annotations that store a config.
 
     Raises:
         ConfigTooLarge: it does not fit even compressed.
@@ -88,10 +88,10 @@ def store(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def load(annotations: Mapping[str, str] | None) -> StoredConfig | None:
-    """The config in the annotations of a RayCluster; None if there is none.
+    """Return the config in the annotations of a RayCluster; None if there is none.
 
     Raises:
-        UnreadableConfig: the annotation was written by somebody else.
+        UnreadableConfig: another client wrote the annotation.
     """
     packed = (annotations or {}).get(labels.SERVE_CONFIG)
     if packed is None:
@@ -109,7 +109,7 @@ def load(annotations: Mapping[str, str] | None) -> StoredConfig | None:
 
 
 def read_config(cluster: RayCluster) -> StoredConfig | UnreadableConfig | None:
-    """The config that is stored on a cluster, why it cannot be read, or None if there is none."""
+    """Return the config stored on a cluster, why it cannot be read, or None if there is none."""
     try:
         return load(cluster.metadata.annotations)
     except UnreadableConfig as error:
@@ -117,5 +117,5 @@ def read_config(cluster: RayCluster) -> StoredConfig | UnreadableConfig | None:
 
 
 def digest(text: bytes) -> str:
-    """The digest of a config as `store` encodes it."""
+    """Return the digest of a config as `store` encodes it."""
     return hashlib.sha256(text).hexdigest()[:_DIGITS]

@@ -1,4 +1,4 @@
-"""Suspending and resuming a RayService: stored in conditions before anything is deleted.
+"""Suspends and resumes a RayService: stored in conditions before anything is deleted.
 
 Once it is stored, a suspension is completed whatever the specification says.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
-    """The next step of a suspension or its end; None if the RayService is to serve."""
+    """Return the next step of a suspension or its end; None if the RayService should serve."""
     if is_suspending(seen):
         left = tuple(_deletions(seen))
         if left or has_leftovers(seen):
@@ -59,7 +59,7 @@ def has_leftovers(seen: ServiceObservation) -> bool:
 
 
 def _routing_objects(seen: ServiceObservation) -> Iterator[tuple[Resource[Any], KubeObject]]:
-    """Gateway and route; the services of the clusters go with them."""
+    """Yield Gateway and route; the services of the clusters are deleted with them."""
     for resource, found in (
         (GATEWAYS, seen.routing.gateway),
         (HTTP_ROUTES, seen.routing.route),
@@ -93,7 +93,7 @@ def _completed(seen: ServiceObservation, now: datetime) -> MergePatch:
 
 
 def _remains(seen: ServiceObservation, now: datetime) -> StatusPatch:
-    """Tell of edits: whether they are valid and known, and that they have been seen."""
+    """Report whether edits are valid, and that they were observed."""
     conditions = _completed_conditions(seen, now)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
@@ -111,7 +111,7 @@ def _completed_conditions(seen: ServiceObservation, now: datetime) -> ConditionS
 
 
 def _resumed(seen: ServiceObservation, now: datetime) -> MergePatch:
-    """Resume; `Ready` begins anew, so that the time to initialize does, too."""
+    """Resume; `Ready` begins anew, and with it the time to initialize."""
     conditions = _conditions(seen, now)
     conditions.set(SUSPENDED, "False", "RayServiceResumed", "")
     for kind in (READY, UPGRADE_IN_PROGRESS):

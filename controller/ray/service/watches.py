@@ -24,7 +24,7 @@ CLUSTER_INDEX: Final = "serving cluster"
 
 
 def cluster_keys(service: RayService) -> Sequence[str]:
-    """Index function of `CLUSTER_INDEX`: the clusters in the status."""
+    """Index by `CLUSTER_INDEX`; yield the clusters in the status."""
     status = mapping(service.status)
     names = (mapping(status.get(role)).get("rayClusterName") for role in (ACTIVE, PENDING))
     return tuple(
@@ -33,12 +33,12 @@ def cluster_keys(service: RayService) -> Sequence[str]:
 
 
 def pod_keys(pod: Pod) -> Sequence[str]:
-    """The RayCluster whose head this pod is."""
+    """Return the RayCluster whose head this pod is."""
     return head_keys(pod)
 
 
 def origin_keys(service: Service) -> Sequence[str]:
-    """The RayService that a service was made for, which its cluster may own."""
+    """Return the RayService for which a service was created; its cluster may own it."""
     found = service.metadata.labels or {}
     if found.get(labels.ORIGIN_KIND) != RAYSERVICES.kind or labels.ORIGIN_NAME not in found:
         return ()

@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 Status = dict[str, Any]
 
 _LONGEST_MESSAGE: Final = 256
-"""Characters of what is told about one copy; there may be many."""
+"""Maximum characters about one copy, since there may be many."""
 
 _SETTLES: Final = 1.0
-"""Seconds for which other words are held back: all copies often change at the same time."""
+"""Seconds for which changed messages are held back: all copies often change together."""
 
 
 def current_status(
     seen: FleetObservation, now: datetime, failures: tuple[Failure, ...] = ()
 ) -> StatusPatch:
-    """The wanted status."""
+    """Return the desired status."""
     cause = first_cause(seen, failures)
     conditions = ConditionSet(seen.conditions, seen.fleet.metadata.generation, now)
     set_fields_known(conditions, seen.unknown_fields)
@@ -95,7 +95,7 @@ def _entry(copy: Copy) -> Status:
 
 
 def _set_ready(conditions: ConditionSet, seen: FleetObservation, cause: FirstCause) -> None:
-    """`Ready` is True while each index has a ready copy, of whichever template."""
+    """Set `Ready`: True while each index has a ready copy, of whichever template."""
     available = {copy.index for copy in seen.wanted if seen.is_available(copy)}
     count = f"{len(available)} of {seen.desired} copies are"
     if seen.valid_goal.spec.suspended:
@@ -110,7 +110,7 @@ def _set_ready(conditions: ConditionSet, seen: FleetObservation, cause: FirstCau
 
 
 def _contested(seen: FleetObservation) -> str:
-    """The first copy whose fields another writer keeps changing; empty if there is none."""
+    """Return the first copy whose fields another writer keeps changing; empty if none."""
     copies = (copy for copy in seen.wanted if copy.stays and copy.contested)
     return next((f"RayCluster {copy.name}: {copy.contested}" for copy in copies), "")
 
@@ -131,7 +131,7 @@ def _set_upgrading(
 def _events(
     seen: FleetObservation, cause: FirstCause, held: str, wanted: Status
 ) -> Iterator[Event]:
-    """Events about what no stored condition has told yet."""
+    """Yield events about what no stored condition has reported yet."""
     yield from unknown_field_events(seen.conditions, seen.unknown_fields)
     if held and find_condition(seen.conditions, CHANGES_HELD) is None:
         yield Event("Warning", CHANGES_HELD, "Reconcile", held)
@@ -147,7 +147,7 @@ def _events(
 
 
 def _verdicts(status: Status) -> list[tuple[Any, ...]]:
-    """Types, statuses and reasons: changed messages alone are not urgent."""
+    """Return types, statuses and reasons: changed messages alone are not urgent."""
     return [
         (each.get("type"), each.get("status"), each.get("reason"))
         for each in status.get("conditions") or ()

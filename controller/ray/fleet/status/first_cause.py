@@ -1,4 +1,4 @@
-"""The first cause that a fleet, or its upgrade, is not as wanted."""
+"""The first cause for which a fleet, or its upgrade, is not as specified."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NOT_READY: Final = "ClustersNotReady"
 
 @dataclass(frozen=True, slots=True)
 class FirstCause:
-    """A cause that keeps a fleet from being as wanted.
+    """A cause for which a fleet is not as specified, or none.
 
     Attributes:
-        message: a sentence; empty if all is well.
-        reason: of the condition `Ready`, if the fleet is not ready because of it.
-        event: reason of the Warning event about it; empty if it deserves none.
+        message: a sentence; empty if there is no cause.
+        reason: reason of the condition `Ready`, if the cause keeps the fleet from being ready.
+        event: reason of the Warning event about it; empty for no event.
     """
 
     message: str = ""
@@ -31,7 +31,7 @@ class FirstCause:
 
 
 def first_cause(seen: FleetObservation, failures: tuple[Failure, ...]) -> FirstCause:
-    """The first cause: what is wrong with the fleet, with a write, then with a copy."""
+    """Return the first cause: a problem of the fleet, then of a write, then of a copy."""
     if isinstance(seen.goal, Problem):
         return FirstCause(str(seen.goal), seen.goal.reason, seen.goal.reason)
     for failure in failures:
@@ -58,7 +58,7 @@ def _of_names(seen: FleetObservation) -> FirstCause | None:
 
 
 def _of_copies(seen: FleetObservation) -> FirstCause:
-    """The first copy that is not as it should be: those of the present template first."""
+    """Return the cause of the first copy with a problem, those of the present template first."""
     waiting = [copy for copy in seen.wanted if copy.stays and not seen.is_available(copy)]
     for copy in sorted(waiting, key=lambda copy: not copy.up_to_date):
         return FirstCause(f"RayCluster {copy.name} is not ready: {copy.message}")

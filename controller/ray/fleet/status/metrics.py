@@ -30,10 +30,10 @@ _COUNTS: Final = {
 
 
 class FleetCollector(ObjectCollector["RayClusterFleet"]):
-    """`manta_fleet_*`."""
+    """Collects `manta_fleet_*`."""
 
     def metrics(self, current: Iterable[RayClusterFleet], /) -> Iterable[Metric]:
-        """The samples of every fleet."""
+        """Yield the samples of every fleet."""
         counts = {field: object_gauge(*described) for field, described in _COUNTS.items()}
         desired = object_gauge(
             "manta_fleet_desired_replicas", "Copies that a RayClusterFleet asks for"

@@ -1,7 +1,7 @@
 """The progress of replacing outdated copies: the condition `Upgrading`, and its deadline.
 
-A resumed upgrade has all of its time again, because the condition's status changes when it is
-paused and when it goes on.
+A resumed upgrade has its whole time again, because the condition's status changes when it is paused
+and when it is resumed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 def outdated_copies(seen: FleetObservation) -> list[Copy]:
-    """The copies of a valid fleet that are still to be replaced."""
+    """Return the copies of a valid fleet that are still to be replaced."""
     return [copy for copy in seen.wanted if copy.stays and not copy.up_to_date]
 
 
 def upgrade_state(seen: FleetObservation, now: datetime) -> tuple[ConditionStatus, str]:
-    """Status and reason of the condition `Upgrading` of a valid fleet."""
+    """Return status and reason of the condition `Upgrading` of a valid fleet."""
     if not _is_under_way(seen):
         return "False", UP_TO_DATE
     if _is_paused(seen):
@@ -43,7 +43,7 @@ def upgrade_state(seen: FleetObservation, now: datetime) -> tuple[ConditionStatu
 
 
 def seconds_to_deadline(seen: FleetObservation, now: datetime) -> float | None:
-    """Seconds until an upgrade without progress counts as stuck; None if none is under way."""
+    """Return the seconds until an upgrade without progress counts as stuck; None if idle."""
     if not _is_under_way(seen) or _is_paused(seen):
         return None
     left = _seconds_left(seen, now)
@@ -51,7 +51,7 @@ def seconds_to_deadline(seen: FleetObservation, now: datetime) -> float | None:
 
 
 def upgrade_event(before: str, reason: str, message: str) -> tuple[Event, ...]:
-    """The event about a change of the condition's reason; none if it says nothing new."""
+    """Return the event about a change of the condition's reason; none if nothing is new."""
     if reason == before:
         return ()
     match reason:
@@ -71,7 +71,7 @@ def upgrade_event(before: str, reason: str, message: str) -> tuple[Event, ...]:
 
 
 def _is_under_way(seen: FleetObservation) -> bool:
-    """True if copies are outdated, or the last that were have replacements that are not ready."""
+    """Return whether copies are outdated, or the last replacements are not ready yet."""
     if outdated_copies(seen):
         return True
     before = find_condition(seen.conditions, UPGRADING) or {}
@@ -85,7 +85,7 @@ def _is_paused(seen: FleetObservation) -> bool:
 
 
 def _seconds_left(seen: FleetObservation, now: datetime) -> float:
-    """Seconds until the deadline, counted from the last progress; negative once it has passed."""
+    """Return the seconds until the deadline, from the last progress; negative if it has passed."""
     moments = [moment for copy in seen.wanted if copy.up_to_date for moment in copy.progressed]
     deadline = timedelta(seconds=seen.valid_goal.spec.strategy.progress_deadline_seconds)
     moves = (

@@ -1,1 +1,1 @@
-"""The RayClusters of a RayService: what each is made from, and how it is written."""
+"""The RayClusters of a RayService: their source, and their writes."""

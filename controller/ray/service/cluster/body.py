@@ -1,4 +1,4 @@
-"""The RayCluster of a RayService, as it is created."""
+"""Builds the RayCluster of a RayService."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ Body = dict[str, Any]
 
 
 def cluster_body(service: RayService, goal: ServiceGoal, name: str, *, from_least: bool) -> Body:
-    """The RayCluster to create.
+    """Return the RayCluster to create.
 
     Args:
         service: the RayService that will own it.
-        goal: what the user wants.
-        name: of the cluster.
-        from_least: whether the groups begin with their least replicas and grow with the capacity.
+        goal: the user's goal.
+        name: name of the cluster.
+        from_least: whether the groups begin with their minimum of replicas and grow with the
+            capacity.
     """
     spec = copy.deepcopy(goal.spec.ray_cluster_config)
     if from_least:

@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Write
 
 _ROUND_UP: Final = timedelta(microseconds=999_999)
-"""Timestamps have whole seconds; requests to a replaced cluster have the whole delay to end."""
+"""Added because timestamps have whole seconds: requests get the whole delay to end."""
 
 DEFAULT_DELAY: Final = timedelta(seconds=60)
-"""The time that a replaced cluster is kept if the RayService does not say (KubeRay)."""
+"""Time for which a replaced cluster is kept if the RayService sets none (KubeRay)."""
 
 
 def create_pending(seen: ServiceObservation) -> Iterator[Write]:
     """Create the pending cluster under its recorded name.
 
-    An active cluster that somebody deleted is replaced by a pending one, never created again.
+    A deleted active cluster is replaced by a pending one, never created again.
     """
     if CLUSTER_SCOPE in seen.pending_scopes:
         return
@@ -60,7 +60,7 @@ def create_pending(seen: ServiceObservation) -> Iterator[Write]:
 
 
 def update_in_place(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
-    """Bring the cluster that has the wanted specification to what may change in place."""
+    """Patch the cluster of the wanted specification where it may change in place."""
     if cluster.cluster is None or not cluster.exists:
         return
     meta, goal = cluster.cluster.metadata, seen.valid_goal
@@ -73,7 +73,7 @@ def update_in_place(seen: ServiceObservation, cluster: ServingCluster) -> Iterat
 
 
 def update_config(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
-    """Store the wanted config on a cluster that keeps a specification that is no longer wanted."""
+    """Store the wanted config on a cluster that keeps an outdated specification."""
     wanted = seen.valid_goal.annotations
     config = (labels.SERVE_CONFIG, labels.SERVE_CONFIG_HASH)
     yield from _annotate(seen, cluster, {key: wanted[key] for key in config})
@@ -82,7 +82,7 @@ def update_config(seen: ServiceObservation, cluster: ServingCluster) -> Iterator
 def _annotate(
     seen: ServiceObservation, cluster: ServingCluster, wanted: Mapping[str, str]
 ) -> Iterator[Write]:
-    """Set annotations; with another config, that one was accepted is no longer recorded."""
+    """Set annotations; with a new config, remove the record that the last one was accepted."""
     if cluster.cluster is None or not cluster.exists:
         return
     meta = cluster.cluster.metadata
@@ -96,19 +96,19 @@ def _annotate(
 
 
 def needs_identity(cluster: ServingCluster) -> bool:
-    """Return whether another operator made the cluster, so that it does not say from what."""
+    """Return whether another operator created the cluster, so that its source is not recorded."""
     if cluster.cluster is None or not cluster.exists:
         return False
     return labels.MADE_FROM not in (cluster.cluster.metadata.annotations or {})
 
 
 def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: bool) -> MergePatch:
-    """Record what a cluster of another operator was made from.
+    """Record from what a cluster of another operator was created.
 
     Args:
         seen: the observation.
         cluster: one for which `needs_identity` holds.
-        goal: whether that is the present specification.
+        goal: whether it was the present specification.
     """
     assert cluster.cluster is not None
     made_from = str(cluster.origin.identity)
@@ -121,7 +121,7 @@ def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: 
 def follow_suspension(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
     """Suspend and resume a cluster with `spec.rayClusterConfig.suspend`, which Kueue sets.
 
-    A RayService that does not say leaves its clusters as they are.
+    A RayService without the field does not change its clusters.
     """
     wanted = seen.valid_goal.spec.ray_cluster_config.get("suspend")
     if cluster.cluster is None or not cluster.exists or wanted is None:
@@ -132,7 +132,7 @@ def follow_suspension(seen: ServiceObservation, cluster: ServingCluster) -> Iter
 
 
 def record_applied(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
-    """Record which config Ray has accepted; the event names the cluster."""
+    """Record the config that Ray has accepted; the event names the cluster."""
     if cluster.cluster is None or cluster.config is None or not cluster.exists:
         return
     meta, applied = cluster.cluster.metadata, cluster.config.hash
@@ -144,14 +144,14 @@ def record_applied(seen: ServiceObservation, cluster: ServingCluster) -> Iterato
 
 
 def needs_stamp(cluster: ServingCluster) -> bool:
-    """Return whether another operator made the cluster, so that no config is stored on it."""
+    """Return whether another operator created the cluster, so that no config is stored on it."""
     return cluster.cluster is not None and cluster.config is None and not cluster.config_problem
 
 
 def stamp_reported(
     seen: ServiceObservation, cluster: ServingCluster, now: datetime
 ) -> Iterator[Write]:
-    """Store what Ray reports as deployed; what the user wants only if Ray has deployed nothing."""
+    """Store the config that Ray reports; the wanted one only if Ray has deployed nothing."""
     reported, unreached = reported_config(cluster), unreached_since(cluster)
     if reported is None or cluster.cluster is None or not cluster.exists:
         return
@@ -170,13 +170,13 @@ def stamp_reported(
 
 
 def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
-    """Delete clusters that the status does not name, some time after they were replaced.
+    """Delete clusters that the status does not name, some time after their replacement.
 
-    When that is stands on the cluster, so that a restart of the operator does not begin it again.
-    While the specification is invalid, the delay is not known, and only what has its time is
-    deleted. A time later than the delay allows was written by a clock that has gone back since, or
-    for a longer delay: it is written anew. A cluster that a service still selects, or a route still
-    leads to, is kept.
+    The cluster stores the time, so that a restart of the operator does not restart the delay. While
+    the specification is invalid, the delay is unknown, and only clusters with a stored time are
+    deleted. A time later than the delay allows came from a clock that has gone back since, or from
+    a longer delay: it is written anew. A cluster that a service still selects, or to which a route
+    still leads, is kept.
     """
     selected, delay = selected_clusters(seen), deletion_delay(seen)
     for cluster in seen.others:
@@ -204,7 +204,7 @@ def delete_all(seen: ServiceObservation) -> Iterator[Write]:
 
 
 def deletion_delay(seen: ServiceObservation) -> timedelta | None:
-    """`spec.rayClusterDeletionDelaySeconds`; None if the specification is invalid."""
+    """Return `spec.rayClusterDeletionDelaySeconds`; None if the specification is invalid."""
     if isinstance(seen.goal, Problem):
         return None
     seconds = seen.goal.spec.ray_cluster_deletion_delay_seconds
@@ -212,12 +212,12 @@ def deletion_delay(seen: ServiceObservation) -> timedelta | None:
 
 
 def deletion_time(cluster: RayCluster) -> datetime | None:
-    """The time at which a replaced cluster may be deleted; None if that was not decided."""
+    """Return the time from which a replaced cluster may be deleted; None if not decided."""
     return time_of((cluster.metadata.annotations or {}).get(labels.DELETE_AFTER))
 
 
 def selected_clusters(seen: ServiceObservation) -> frozenset[str]:
-    """Names of the clusters that the stable services select, or the route leads to, as they are."""
+    """Return the names of the clusters that stable services select or the route leads to."""
     present = (observed.present for _, observed in seen.children)
     services = (*seen.services, *(each for each in present if isinstance(each, Service)))
     selectors = (each.spec.selector or {} for each in services)

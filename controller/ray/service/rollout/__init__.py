@@ -1,1 +1,1 @@
-"""The rollout of a RayService: which cluster serves, and how much, as a pure function."""
+"""The rollout of a RayService: which cluster serves which share, as a pure function."""

@@ -1,4 +1,4 @@
-"""Leads the user's edits to clusters: a Serve config, bounds of replicas, more groups."""
+"""Assigns the user's edits to clusters: a Serve config, bounds of replicas, more groups."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 def edited_cluster(facts: RolloutFacts) -> GoalCluster:
-    """The cluster that has the wanted specification; in a rollback none (`GoalCluster.OTHER`).
+    """Return the cluster that has the wanted specification; `OTHER` in a rollback.
 
-    So a config never reaches the active cluster before the pending one is promoted or given up.
+    So a config never reaches the active cluster before the pending one is promoted or dropped.
     """
     return GoalCluster.OTHER if facts.rolling_back else facts.goal
 
 
 def keeps_outdated_cluster(facts: RolloutFacts) -> bool:
-    """True if strategy `None` keeps an active cluster of another specification than the wanted one.
+    """Return whether strategy `None` keeps an active cluster of an outdated specification.
 
-    An edited config reaches it all the same, because no other cluster would ever get it.
+    An edited config still reaches it, because no other cluster would ever get it.
     """
     keeps = facts.strategy is Strategy.NONE and facts.goal is GoalCluster.OTHER
     return keeps and facts.active.exists and not facts.pending.recorded

@@ -1,7 +1,7 @@
-"""The facts that a rollout depends on: enumerations, booleans and percentages.
+"""The facts on which a rollout depends: enumerations, booleans and percentages.
 
-Names, times and texts are reduced to these before anything is decided, so that a test can visit
-every state.
+Names, times and texts are reduced to facts before any decision, so that a test can visit every
+state.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from controller.ray.service.rollout.shares import Shares
 
 
 class Strategy(Enum):
-    """`spec.upgradeStrategy.type`: what a new specification of the cluster leads to."""
+    """`spec.upgradeStrategy.type`: the reaction to a new specification of the cluster."""
 
     NEW_CLUSTER = "NewCluster"
     INCREMENTAL = "NewClusterWithIncrementalUpgrade"
@@ -21,7 +21,7 @@ class Strategy(Enum):
 
 
 class GoalCluster(Enum):
-    """The cluster that has the specification that the user wants."""
+    """The cluster that has the wanted specification."""
 
     ACTIVE = "active"
     PENDING = "pending"
@@ -44,7 +44,7 @@ class ClusterFacts:
         recorded: whether the status names it.
         exists: whether there is such a RayCluster.
         has_head: whether its head is ready, so that it may come to serve.
-        ready: share of the full size that is ready, in percent; None if it is not known.
+        ready: ready percentage of the full size; None if unknown.
         serves: whether all applications of its stored config run, and its proxies answer.
     """
 
@@ -63,8 +63,8 @@ class Options:
     """`spec.upgradeStrategy.clusterUpgradeOptions`, in percent.
 
     Attributes:
-        surge: by how much both capacities together may exceed 100.
-        step: by how much the weight may change at a time.
+        surge: percentage by which both capacities together may exceed 100.
+        step: percentage by which the weight may change at a time.
     """
 
     surge: int = 100
@@ -76,14 +76,14 @@ class RolloutFacts:
     """The facts about a RayService at one moment.
 
     Attributes:
-        strategy: what a new specification leads to.
-        options: of an incremental upgrade.
+        strategy: the reaction to a new specification.
+        options: options of an incremental upgrade.
         goal: the cluster that has the wanted specification.
         active: the active cluster.
         pending: the pending cluster.
         incremental: whether the pending cluster takes over step by step.
-        rolling_back: whether the pending cluster hands back what it has taken over.
-        shares: capacities and weights, as stored.
+        rolling_back: whether the pending cluster returns what it has taken over.
+        shares: stored capacities and weights.
         selection: the cluster that the stable services select.
         gateway_is_possible: whether there is a gateway, or the specification names its class.
         route_in_force: whether the gateway routes by the stored weights.

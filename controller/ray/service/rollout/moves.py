@@ -1,8 +1,8 @@
 """Moves capacity and traffic between two clusters: one small change after the other.
 
-Capacity is added before traffic follows it, and taken away after traffic has left. Both
-capacities together never exceed 100 % plus the surge, and no weight exceeds the capacity of its
-cluster, or what of it is ready (spec: invariants I1 to I3).
+Capacity is added before traffic follows it, and removed after traffic has left. Both capacities
+together never exceed 100 % plus the surge, and no weight exceeds the capacity of its cluster, or
+its ready part (spec: invariants I1 to I3).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def move_forward(facts: RolloutFacts) -> Move | RolloutWait:
-    """The next change towards the pending cluster; `RolloutWait.NOTHING` if it has taken over."""
+    """Return the next change towards the pending cluster; `NOTHING` if it has taken over."""
     shares = facts.shares
     if (rescued := rescue(facts)) is not None:
         return rescued
@@ -38,7 +38,7 @@ def move_forward(facts: RolloutFacts) -> Move | RolloutWait:
 
 
 def move_back(facts: RolloutFacts) -> Move | RolloutWait:
-    """The next change towards the active cluster; `RolloutWait.NOTHING` if it has everything."""
+    """Return the next change towards the active cluster; `NOTHING` if it has everything."""
     shares, surge = facts.shares, facts.options.surge
     if (rescued := rescue(facts)) is not None:
         return rescued
@@ -54,7 +54,7 @@ def move_back(facts: RolloutFacts) -> Move | RolloutWait:
 
 
 def _rebalance_forward(facts: RolloutFacts) -> Move | RolloutWait:
-    """Add capacity to the pending cluster, or take from the active one what it does not need."""
+    """Add capacity to the pending cluster, or remove surplus from the active one."""
     shares, surge = facts.shares, facts.options.surge
     if shares.active_capacity + shares.pending_capacity <= FULL:
         return SetPendingCapacity(min(FULL, shares.pending_capacity + surge))
@@ -64,14 +64,14 @@ def _rebalance_forward(facts: RolloutFacts) -> Move | RolloutWait:
 
 
 def _is_empty(facts: RolloutFacts) -> bool:
-    """True if nothing is lost when the pending cluster goes, once the active one is complete."""
+    """Return whether a complete active cluster could lose the pending one without loss."""
     if facts.shares.active_capacity < FULL:
         return False
     return facts.shares.pending_capacity == 0 or not facts.pending.has_head
 
 
 def rescue(facts: RolloutFacts) -> SetPendingWeight | None:
-    """Traffic leaves at once what is not ready any more, without waiting for the interval."""
+    """Move traffic away from replicas that are no longer ready, at once."""
     weight = carrying_weight(facts)
     return None if weight == facts.shares.pending_weight else SetPendingWeight(weight)
 
@@ -99,7 +99,7 @@ def _shift_back(facts: RolloutFacts) -> SetPendingWeight | RolloutWait:
 
 
 def carrying_weight(facts: RolloutFacts) -> int:
-    """The weight of the pending cluster nearest to the stored one that what is ready can carry."""
+    """Return the pending cluster's weight nearest to the stored one that ready replicas carry."""
     return safe_weight(
         facts.shares.pending_weight,
         active_ready=facts.active.ready,

@@ -29,7 +29,7 @@ def pending_serves(facts: RolloutFacts) -> bool:
 
 
 def active_is_lost(facts: RolloutFacts) -> bool:
-    """Somebody deleted the active RayCluster."""
+    """The active RayCluster was deleted."""
     return not facts.active.exists
 
 
@@ -73,13 +73,13 @@ def is_incremental(facts: RolloutFacts) -> bool:
 
 
 def requests_cannot_be_divided(facts: RolloutFacts) -> bool:
-    """There is no gateway that could, and the user has turned to another strategy meanwhile."""
+    """No gateway exists or can exist, and the user has chosen another strategy meanwhile."""
     asked = facts.strategy is Strategy.INCREMENTAL
     return facts.incremental and not (asked or facts.gateway_is_possible)
 
 
 def rollback_is_impossible(facts: RolloutFacts) -> bool:
-    """Somebody deleted the active RayCluster."""
+    """The active RayCluster was deleted."""
     return not facts.active.exists
 
 

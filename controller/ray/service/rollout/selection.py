@@ -17,10 +17,10 @@ _STEPWISE = frozenset({Phase.UPGRADING, Phase.ROLLING_BACK})
 
 
 def wanted_selection(facts: RolloutFacts) -> Selection:
-    """The cluster that the services are to select.
+    """Return the cluster that the services should select.
 
-    They follow the traffic of an incremental upgrade: to the pending cluster when it has all of it.
-    Otherwise they go to a pending cluster when nothing but they is missing for it to take over.
+    In an incremental upgrade they select the pending cluster when it has all of the traffic.
+    Otherwise they select it when nothing else is missing for it to take over.
     """
     if facts.incremental and phase_of(facts) in _STEPWISE:
         return _of_traffic(facts)
@@ -31,7 +31,7 @@ def wanted_selection(facts: RolloutFacts) -> Selection:
 
 
 def _of_traffic(facts: RolloutFacts) -> Selection:
-    """The cluster to which an upgrade has led the traffic, if it has ready replicas for certain."""
+    """Return the cluster that has got the traffic, if it certainly has ready replicas."""
     wanted, cluster = Selection.ACTIVE, facts.active
     if carrying_weight(facts) == FULL:
         wanted, cluster = Selection.PENDING, facts.pending

@@ -10,7 +10,7 @@ FULL: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The capacity that each cluster is asked for, and the traffic that it carries.
+    """The capacity requested of each cluster, and the traffic that it carries.
 
     Attributes:
         active_capacity: Serve's `target_capacity` of the active cluster.
@@ -30,16 +30,16 @@ class Shares:
 
 
 def safe_weight(weight: int, *, active_ready: int | None, pending_ready: int | None) -> int:
-    """The weight of the pending cluster nearest to `weight` that what is ready can carry.
+    """Return the pending cluster's weight nearest to `weight` that ready replicas can carry.
 
-    A cluster that is not known to be ready keeps what it has and gets no more. If both clusters
-    together cannot carry everything, each gets its part of what is ready. Nothing changes while
-    nothing is ready.
+    A cluster of unknown readiness keeps its weight and gets no more. If both clusters together
+    cannot carry everything, each gets a weight in proportion to its ready part. Nothing changes
+    while nothing is ready.
 
     Args:
-        weight: of the pending cluster.
-        active_ready: share of the full size that is ready; None if it is not known.
-        pending_ready: as `active_ready`.
+        weight: weight of the pending cluster.
+        active_ready: ready percentage of the full size; None if unknown.
+        pending_ready: the same for the pending cluster.
     """
     least = weight if active_ready is None else FULL - active_ready
     most = weight if pending_ready is None else pending_ready

@@ -1,4 +1,4 @@
-"""The table of a RayService's rollout: decides alone which cluster is created or deleted.
+"""The transition table of a RayService's rollout: it alone decides which clusters exist.
 
 Of the rows for the present phase, the first whose condition holds applies. docs/upgrades.md has a
 picture of the table.
@@ -33,7 +33,7 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RolloutTransition:
-    """One row: in `phase`, if `when` holds, do `then`."""
+    """One row: in `phase`, if `when` holds, perform `then`."""
 
     phase: Phase
     when: Callable[[RolloutFacts], bool]
@@ -71,7 +71,7 @@ TABLE: Final[tuple[RolloutTransition, ...]] = (
 
 
 def phase_of(facts: RolloutFacts) -> Phase:
-    """The phase, from what the status names."""
+    """Return the phase that the clusters in the status define."""
     if not facts.active.recorded:
         return Phase.FIRST if facts.pending.recorded else Phase.EMPTY
     if not facts.pending.recorded:
@@ -80,7 +80,7 @@ def phase_of(facts: RolloutFacts) -> Phase:
 
 
 def next_step(facts: RolloutFacts) -> RolloutStep:
-    """The step that is due now: a change, a move, or something to wait for."""
+    """Return the step that is due now: a change, a move, or something to wait for."""
     for row in _ROWS[phase_of(facts)]:
         if row.when(facts):
             return row.then if isinstance(row.then, Change | RolloutWait) else row.then(facts)

@@ -1,1 +1,1 @@
-"""The applications that a cluster of a RayService is to serve, and those that it serves."""
+"""The wanted and the reported applications of a RayService's cluster."""

@@ -1,4 +1,4 @@
-"""The assumptions of `manta plan` about Ray, which it does not ask.
+"""The assumptions of `manta plan` about Ray, which it does not contact.
 
 Serve runs what is stored on its cluster, at the capacity that the status asks for, and the proxy
 on every ready pod takes requests.
@@ -30,11 +30,11 @@ _SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def with_assumed_serve(found: ServingCluster, recorded: Mapping[str, Any]) -> ServingCluster:
-    """The cluster with a Serve that does what it is told; without a stored config nothing is known.
+    """Return the cluster with an obedient Serve; nothing is known without a stored config.
 
     Args:
         found: the cluster with its head and pods.
-        recorded: what the status records about the cluster.
+        recorded: the status's record of the cluster.
     """
     if found.head is None or found.config is None:
         return found

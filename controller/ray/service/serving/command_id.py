@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def put_command_ids(config: StoredConfig, capacity: int | None) -> tuple[str, str]:
-    """Ids of the command that deploys a config with a target capacity in percent.
+    """Return two ids of the command that deploys a config with a target capacity in percent.
 
-    A command is sent once. If Serve loses what it has deployed, the other id is used, by turns.
+    A command is sent once. If Serve loses its applications, the other id is used, in turns.
     """
     first = f"serve/{config.hash}/{'full' if capacity is None else capacity}"
     return first, f"{first}/again"

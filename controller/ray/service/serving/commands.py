@@ -1,4 +1,4 @@
-"""A RayService's requests to Ray Serve: to report its state, and to deploy the stored config."""
+"""A RayService's use of Ray Serve: to read its state, and to deploy the stored config."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from controller.ray.service.settings import ServiceSettings
 
 PUT_PATIENCE: Final = timedelta(minutes=5)
-"""The time that one PUT is repeated; after that it is submitted anew."""
+"""Time for which one PUT is repeated; after that it is submitted anew."""
 
 
 LOSS_DELAY: Final = timedelta(seconds=10)
-"""The time that applications must be missing until their config is sent anew (`serve shutdown`)."""
+"""Time for which applications must be missing before their config is sent anew."""
 
 CONTROLLER_DELAY: Final = timedelta(seconds=60)
-"""The time that Serve's controller must be unreachable before Serve counts as not running.
+"""Time for which Serve's controller must be unreachable before Serve counts as not running.
 
-What is on a cluster of another operator is then no longer known, and the wanted config is stored.
+The config of another operator's cluster is then unknown, and the wanted config is stored.
 """
 
 
 def subscriptions(
     seen: ServiceObservation, settings: ServiceSettings
 ) -> tuple[ProbeSubscription, ...]:
-    """The probe of Serve on each head, and of the proxies that Manta has to ask."""
+    """Return the probes of Serve on each head, and of the proxies that Manta has to probe."""
     return tuple(_subscriptions(seen, settings))
 
 
@@ -60,10 +60,9 @@ def _subscriptions(
 
 
 def put_configs(seen: ServiceObservation, now: datetime) -> tuple[HeadCommand, ...]:
-    """The PUT of each cluster whose Serve has another config or capacity than the stored one.
+    """Return a PUT for each cluster whose Serve lacks the stored config or capacity.
 
-    A cluster gets what is stored on it and nothing else. As long as Serve has not reported,
-    nothing is sent.
+    A cluster gets only the config that is stored on it. Nothing is sent before Serve has reported.
     """
     return tuple(_due(seen, now))
 
@@ -83,7 +82,7 @@ def _due(seen: ServiceObservation, now: datetime) -> Iterator[HeadCommand]:
 
 
 def lost_since(cluster: ServingCluster) -> datetime | None:
-    """Since when Serve reports none of the applications whose config it had accepted."""
+    """Return since when Serve reports none of the applications whose config it had accepted."""
     state, config = serve_state(cluster), cluster.config
     if not isinstance(cluster.put_outcome, CommandDone) or state is None or config is None:
         return None
@@ -93,7 +92,7 @@ def lost_since(cluster: ServingCluster) -> datetime | None:
 
 
 def unreached_since(cluster: ServingCluster) -> datetime | None:
-    """Since when Serve has no controller on a cluster on which no config is stored."""
+    """Return since when Serve has no controller, on a cluster without a stored config."""
     state = serve_state(cluster)
     if cluster.config is not None or state is None or state.has_controller:
         return None
@@ -103,8 +102,8 @@ def unreached_since(cluster: ServingCluster) -> datetime | None:
 def is_applied(seen: ServiceObservation, cluster: ServingCluster) -> bool:
     """Return whether Ray has accepted the stored config, and still has it.
 
-    What Ray reports is not enough: it also contains every config that merely lacks something of
-    the one before, such as an application.
+    Ray's report alone is not enough: it also contains any config that only lacks something of the
+    previous one, such as an application.
     """
     if isinstance(cluster.put_outcome, CommandDone):
         return True
@@ -116,7 +115,7 @@ def is_applied(seen: ServiceObservation, cluster: ServingCluster) -> bool:
 
 
 def is_recorded_as_applied(cluster: ServingCluster) -> bool:
-    """Return whether the cluster says that its Ray has accepted the stored config."""
+    """Return whether the cluster records that its Ray has accepted the stored config."""
     if cluster.cluster is None or cluster.config is None:
         return False
     annotations = cluster.cluster.metadata.annotations or {}
@@ -124,13 +123,13 @@ def is_recorded_as_applied(cluster: ServingCluster) -> bool:
 
 
 def refusal(cluster: ServingCluster) -> str:
-    """The reason why Ray refused the stored config; empty if it did not."""
+    """Return why Ray refused the stored config; empty if it did not."""
     outcome = cluster.put_outcome
     return outcome.message if isinstance(outcome, CommandRefused) else ""
 
 
 def reported_config(cluster: ServingCluster) -> dict[str, Any] | None:
-    """The config of the applications that Ray reports; None while it has not reported."""
+    """Return the config of the applications that Ray reports; None before its report."""
     state = serve_state(cluster)
     if state is None:
         return None

@@ -1,8 +1,8 @@
-"""The Serve proxies that are asked whether they take requests, and their answers.
+"""Probes of Serve proxies: which are probed, and what their answers mean.
 
-They are asked on their own port, because Ray goes on reporting a dead proxy as healthy. Manta asks
-the head's; the kubelet asks those of workers as part of their readiness, unless the user has
-replaced the readiness probe: then Manta asks them, too.
+Proxies are probed on their own port, because Ray keeps reporting a dead proxy as healthy. Manta
+probes the head's. The kubelet probes those of workers as part of their readiness, unless the user
+has replaced the readiness probe: then Manta probes them too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEFAULT_PORT: Final = 8000
 def gated_pods(
     cluster: ServingCluster, settings: ServiceSettings, *, excludes_head: bool
 ) -> Iterator[Pod]:
-    """Pods that may get requests, and that Manta has to ask: no kubelet asks their proxies."""
+    """Yield pods that may get requests and whose proxies no kubelet probes."""
     if cluster.head is None or cluster.head.terminating or cluster.spec is None:
         return
     if not excludes_head:
@@ -42,7 +42,7 @@ def gated_pods(
 
 
 def proxy_on(cluster: ServingCluster, pod: Pod) -> ServeProxy | None:
-    """The proxy on a pod, if it can be asked: the pod is ready, and Serve has something to serve.
+    """Return the proxy on a ready pod; None if Serve has nothing to serve yet.
 
     Before Serve runs nothing listens on its port. A pod that has the label is asked even while
     the dashboard says nothing, or finds no controller of Serve.
@@ -66,10 +66,9 @@ def proxy_on(cluster: ServingCluster, pod: Pod) -> ServeProxy | None:
 
 
 def takes_requests(cluster: ServingCluster, pod: Pod) -> bool | None:
-    """True if the proxy on a gated pod takes requests; None while that is not known.
+    """Return whether the proxy on a gated pod takes requests; None while that is unknown.
 
-    A pod that is not ready takes none until it was asked again: its container may have been
-    restarted.
+    A pod that is not ready takes none until its next answer: its container may have been restarted.
     """
     listed = _listed(cluster)
     if not is_ready(pod) or (listed is not None and not listed):
@@ -83,12 +82,12 @@ def takes_requests(cluster: ServingCluster, pod: Pod) -> bool | None:
 
 
 def endpoints_of(cluster: ServingCluster) -> tuple[Pod, ...]:
-    """Pods that the service of the applications leads to if it selects this cluster."""
+    """Return the pods to which the service of the applications would lead on this cluster."""
     return tuple(pod for pod in cluster.pods if is_ready(pod) and is_admitted(pod))
 
 
 def accepts_requests(seen: ServiceObservation, cluster: ServingCluster) -> bool:
-    """True if the service of the applications may be led to the cluster: endpoints are ready.
+    """Return whether the service of the applications may select the cluster: endpoints are ready.
 
     The head is one of them unless the user excludes it: Serve runs a proxy there first.
     """
@@ -99,7 +98,7 @@ def accepts_requests(seen: ServiceObservation, cluster: ServingCluster) -> bool:
 
 
 def last_resorts(cluster: ServingCluster) -> frozenset[str]:
-    """Uids of the endpoints if none of their proxies answers, as none is better then; else none."""
+    """Return the uids of the endpoints if none of their proxies answers; else none."""
     endpoints = endpoints_of(cluster)
     if not all(_is_silent(cluster, pod) for pod in endpoints):
         return frozenset()
@@ -107,13 +106,13 @@ def last_resorts(cluster: ServingCluster) -> frozenset[str]:
 
 
 def _is_silent(cluster: ServingCluster, pod: Pod) -> bool:
-    """Return whether its proxy was asked and has not answered."""
+    """Return whether its proxy was probed and has not answered."""
     seen = cluster.proxies.get(pod.metadata.uid)
     return seen is not None and seen.failing_since is not None
 
 
 def failure_of(seen: ProbeObservation) -> str:
-    """A sentence about why a proxy takes no requests; empty if nothing is known to be wrong."""
+    """Return a sentence about why a proxy takes no requests; empty if no failure is known."""
     if seen.failing_since is not None:
         return seen.error
     return seen.value.message if isinstance(seen.value, ProxyHealth) else ""
@@ -125,10 +124,10 @@ def is_admitted(pod: Pod) -> bool:
 
 
 def serve_state(cluster: ServingCluster) -> ServeState | None:
-    """Serve's report; None while it has not reported.
+    """Return Serve's report; None while it has not reported.
 
-    A dashboard that gets no answer from Serve's controller in time reports the same as one of a
-    cluster where Serve does not run. While a proxy takes requests, that says nothing.
+    A dashboard without a timely answer of Serve's controller reports the same as one of a cluster
+    where Serve does not run. While a proxy takes requests, such a report is ignored.
     """
     state = _reported(cluster)
     if state is None or state.has_controller:
@@ -137,9 +136,9 @@ def serve_state(cluster: ServingCluster) -> ServeState | None:
 
 
 def _may_serve(cluster: ServingCluster, pod: Pod) -> bool:
-    """Return whether Manta asks the proxy of an endpoint, and it has not failed to answer.
+    """Return whether Manta probes the proxy of an endpoint, and it has not failed to answer.
 
-    A head counts before it is asked: it became an endpoint because its proxy had answered.
+    A head counts before its first probe: it became an endpoint because its proxy had answered.
     """
     is_asked = is_head(pod) or pod.metadata.uid in cluster.proxies
     return is_asked and not _is_silent(cluster, pod)
@@ -151,13 +150,13 @@ def _reported(cluster: ServingCluster) -> ServeState | None:
 
 
 def _listed(cluster: ServingCluster) -> Mapping[str, ServeApplication] | None:
-    """The applications that Serve's controller lists; None if nothing is known of it."""
+    """Return the applications that Serve's controller lists; None if it is unknown."""
     state = _reported(cluster)
     return state.applications if state is not None and state.has_controller else None
 
 
 def _unprobed_groups(spec: ClusterSpec, settings: ServiceSettings) -> frozenset[str]:
-    """Worker groups whose readiness does not include that of the proxy."""
+    """Return worker groups whose readiness does not include that of the proxy."""
     return frozenset(
         group.group_name
         for group in spec.worker_group_specs

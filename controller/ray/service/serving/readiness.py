@@ -1,4 +1,4 @@
-"""Readiness of a cluster: it serves what is stored on it, and how much of it is ready.
+"""The readiness of a cluster: whether it serves its stored config, and which part is ready.
 
 Only applications of the stored config count; an application that is not listed is not ready, and
 an empty list is never ready.
@@ -35,7 +35,7 @@ class Readiness:
         serves: whether every application runs.
         ready: percent of the full size whose replicas run.
         deployed: whether Ray has this config, with this capacity.
-        first_cause: why it does not serve, a sentence; empty if it does.
+        first_cause: a sentence about why it does not serve; empty if it does.
     """
 
     serves: bool
@@ -45,11 +45,11 @@ class Readiness:
 
 
 def judge(state: ServeState, config: StoredConfig, capacity: int | None) -> Readiness:
-    """Compare what Serve reports with the stored config.
+    """Compare Serve's report with the stored config.
 
     Args:
-        state: what Serve reports.
-        config: what is stored on the cluster.
+        state: Serve's report.
+        config: the config stored on the cluster.
         capacity: the wanted target capacity in percent; None for a cluster that has none.
     """
     wanted = config.applications
@@ -67,12 +67,12 @@ def judge(state: ServeState, config: StoredConfig, capacity: int | None) -> Read
 
 
 def is_deployed(wanted: Mapping[str, Any], application: ServeApplication) -> bool:
-    """True if Ray runs this config; what Ray adds to it, such as defaults, does not count."""
+    """Return whether Ray runs this config, ignoring defaults that Ray adds to it."""
     return application.config is not None and contains(application.config, wanted)
 
 
 def _causes(found: Mapping[str, ServeApplication | None]) -> Iterator[str]:
-    """The causes why applications do not run; failures before those that take time."""
+    """Yield the causes why applications do not run: failures, then those that take time."""
     missing = [name for name, each in found.items() if each is None]
     others = [(name, each) for name, each in found.items() if each is not None]
     others = [(name, each) for name, each in others if each.status != _RUNNING]
@@ -93,7 +93,7 @@ def _detail(application: ServeApplication) -> str:
 
 
 def _in_short(message: str) -> str:
-    """A message without the middle of its traceback: what failed, and the error."""
+    """Return a message without the middle of its traceback."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     text = lines[0] if len(lines) < 2 else f"{lines[0].rstrip(':.')}: {lines[-1]}"
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
@@ -104,7 +104,7 @@ def _ready(
     found: Mapping[str, ServeApplication | None],
     wanted: Mapping[str, Mapping[str, Any]],
 ) -> int:
-    """Percent of the full size that runs, by the deployment that has the least."""
+    """Return the running percentage of the full size, of the deployment with the least."""
     if not found or any(each is None for each in found.values()):
         return 0
     capacity = _FULL if state.target_capacity is None else state.target_capacity
@@ -118,15 +118,15 @@ def _ready(
 
 
 def _served_capacity(found: ServeDeployment, capacity: float, full: int | None) -> float:
-    """The largest capacity for which so many replicas are enough, as Ray rounds.
+    """Return the largest capacity for which so many replicas suffice, as Ray rounds.
 
     Ray rounds the share of the replicas to the nearest number. A simple quotient would therefore
     fall whenever the capacity rises, and requests would leave replicas that run.
 
     Args:
         found: the deployment.
-        capacity: for which Ray has chosen its target.
-        full: its number of replicas at 100 %; None if the config does not say.
+        capacity: the capacity for which Ray has chosen its target.
+        full: its number of replicas at 100 %; None if the config sets none.
     """
     if found.target == 0:
         return capacity if found.status == _HEALTHY else 0.0
@@ -140,7 +140,7 @@ def _served_capacity(found: ServeDeployment, capacity: float, full: int | None) 
 
 
 def _full_size(application: Mapping[str, Any], deployment: str) -> int | None:
-    """The number of replicas that the config gives a deployment; None if it gives none."""
+    """Return the number of replicas that the config gives a deployment; None if none."""
     listed = application.get("deployments")
     for each in map(mapping, cast("list[Any]", listed) if isinstance(listed, list) else ()):
         number = each.get("num_replicas")

@@ -1,4 +1,4 @@
-"""The label that admits a pod to the service of the applications: it follows the proxy's health."""
+"""Sets the label that admits a pod to the service of the applications, by its proxy's health."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def label_pods(seen: ServiceObservation, settings: ServiceSettings) -> Iterator[Write]:
-    """Label pods by whether their proxies take requests; what is not known changes nothing.
+    """Yield label pods by whether their proxies take requests; unknown states change nothing.
 
     Where no other endpoint is left, a proxy that has not answered in time keeps its requests: a
     slow answer is better than a service without endpoints.

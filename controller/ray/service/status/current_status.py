@@ -1,4 +1,4 @@
-"""The status between the steps of the rollout: what Ray and the clusters report."""
+"""The status between the steps of the rollout: the reports of Ray and the clusters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Status = dict[str, Any]
 
 UNMANAGED: Final = "unmanaged: not in the config that is stored on the cluster"
-"""Message of an application that somebody else deployed."""
+"""Message about an application that another client deployed."""
 
 
 def current_status(
@@ -44,7 +44,7 @@ def current_status(
     now: datetime,
     failures: tuple[Failure, ...] = (),
 ) -> StatusPatch:
-    """The wanted status if no step is due."""
+    """Return the desired status if no step is due."""
     endpoints = len(seen.endpoints)
     cause = first_cause(seen, settings, failures, now)
     conditions = _conditions(seen, settings, cause, now)
@@ -121,7 +121,7 @@ def _conditions(
 
 
 def _no_upgrade(seen: ServiceObservation, active: ServingCluster, settings: ServiceSettings) -> str:
-    """The reason why no upgrade begins, or one could not; empty if none is wanted."""
+    """Return why an upgrade does not begin, or could not; empty if none is wanted."""
     if keeps_outdated_cluster(collect_facts(seen, settings)):
         return (
             f"cluster {active.name} keeps its former rayClusterConfig, as the upgrade strategy is "
@@ -132,7 +132,7 @@ def _no_upgrade(seen: ServiceObservation, active: ServingCluster, settings: Serv
 
 
 def _set_ready(conditions: ConditionSet, seen: ServiceObservation, cause: ServiceCause) -> None:
-    """`Ready` is about the cluster that serves; the first cause is about the one that is to."""
+    """Set `Ready` by the serving cluster, with the first cause of the one that is to serve."""
     before = find_condition(seen.status.get("conditions", ()), READY) or {}
     has_both = seen.active is not None and seen.pending is not None
     message = cause_of(seen, seen.active).message if seen.active and has_both else cause.message
@@ -146,7 +146,7 @@ def _set_ready(conditions: ConditionSet, seen: ServiceObservation, cause: Servic
 
 
 def _events(seen: ServiceObservation, cause: ServiceCause) -> tuple[Event, ...]:
-    """Warnings about the first cause and about unknown fields that no condition has named yet."""
+    """Return warnings about the first cause and unknown fields that no condition has named yet."""
     stored = seen.status.get("conditions", ())
     events = unknown_field_events(stored, seen.unknown_fields)
     known = (find_condition(stored, kind) or {} for kind in (READY, UPGRADE_IN_PROGRESS))

@@ -1,4 +1,4 @@
-"""Reduces an observation to the facts that the rollout depends on."""
+"""Reduces an observation to the facts of the rollout."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _STRATEGIES = {
 def collect_facts(
     seen: ServiceObservation, settings: ServiceSettings, now: datetime | None = None
 ) -> RolloutFacts:
-    """The facts about a valid RayService; without a time, no interval counts."""
+    """Return the facts about a valid RayService; without a time, no interval counts."""
     facts = replace(
         cluster_facts(seen),
         strategy=_STRATEGIES[upgrade_type(seen.valid_goal.spec, settings.default_upgrade)],
@@ -67,7 +67,7 @@ def collect_facts(
 
 
 def cluster_facts(seen: ServiceObservation) -> RolloutFacts:
-    """The facts that do not depend on the specification, which may be invalid."""
+    """Return the facts that do not depend on the specification, which may be invalid."""
     facts = RolloutFacts(
         active=_cluster(seen, seen.active),
         pending=_cluster(seen, seen.pending),
@@ -81,9 +81,9 @@ def cluster_facts(seen: ServiceObservation) -> RolloutFacts:
 
 
 def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | None:
-    """Seconds until the weights may change again; None if they may now.
+    """Return the seconds until the weights may change again; None if they may now.
 
-    A time in the future comes from a clock that has gone back: it says nothing.
+    A time in the future comes from a clock that has gone back, and is ignored.
     """
     options = seen.valid_goal.spec.upgrade_strategy.cluster_upgrade_options
     last = time_of(seen.recorded(PENDING).get("lastTrafficMigratedTime"))
@@ -94,7 +94,7 @@ def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | No
 
 
 def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness | None:
-    """Serve's report about the stored config; None if it has not reported."""
+    """Return Serve's report about the stored config; None if it has not reported."""
     state = serve_state(cluster)
     if cluster.config is None or state is None:
         return None
@@ -113,9 +113,9 @@ def _goal(seen: ServiceObservation) -> GoalCluster:
 
 
 def _is_as_wanted(seen: ServiceObservation, cluster: ServingCluster) -> bool:
-    """Return whether it stays, and has the wanted specification but for what may change in place.
+    """Return whether it stays and has the wanted specification, apart from changes in place.
 
-    One that had it at the present generation has it still, however it reads now.
+    A cluster that had it at the present generation still has it, however it reads now.
     """
     identity = cluster.origin.identity
     if not cluster.exists or identity is None:
@@ -126,7 +126,7 @@ def _is_as_wanted(seen: ServiceObservation, cluster: ServingCluster) -> bool:
 
 
 def _goal_of_another_operator(seen: ServiceObservation) -> GoalCluster:
-    """The cluster that another operator made from the present specification, if it saw it.
+    """Return the cluster that another operator created for the present specification.
 
     Its own fields and defaults may make such a cluster look different.
     """
@@ -161,10 +161,10 @@ def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> Cluste
 
 
 def _ready(readiness: Readiness | None, *, has_head: bool, failing: bool) -> int | None:
-    """Percent of the full size that is ready; None if it is not known.
+    """Return the ready percentage of the full size; None if unknown.
 
-    A dashboard that this process cannot reach says nothing about the applications behind it, as
-    long as the kubelet finds the head ready.
+    A dashboard that this process cannot reach is no sign of failing applications while the kubelet
+    finds the head ready.
     """
     if failing and not has_head:
         return 0
@@ -177,7 +177,7 @@ def _head_is_ready(cluster: ServingCluster) -> bool:
 
 
 def _selection(seen: ServiceObservation) -> Selection:
-    """The cluster that all stable services select; neither if they differ or are missing."""
+    """Return the cluster that all stable services select; neither if they differ or are missing."""
     names = {_selected(observed.present) for _, observed in seen.children}
     if len(names) != 1:
         return Selection.NEITHER

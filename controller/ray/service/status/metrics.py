@@ -39,11 +39,11 @@ _STATES: Final = {
 
 
 class ServiceCollector(ObjectCollector["RayService"]):
-    """`kuberay_service_*` and `manta_service_*`.
+    """Collects `kuberay_service_*` and `manta_service_*`.
 
     Args:
         read: returns all RayServices in the cache.
-        wall: the time of day in UTC.
+        wall: returns the time of day in UTC.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ServiceCollector(ObjectCollector["RayService"]):
         self._wall = wall
 
     def metrics(self, current: Iterable[RayService], /) -> Iterable[Metric]:
-        """The samples of every RayService."""
+        """Yield the samples of every RayService."""
         info, ready, upgrading, states, endpoints, capacity, weight, seconds = families = (
             _families()
         )
@@ -77,7 +77,7 @@ def _is(status: Mapping[str, Any], kind: str) -> bool:
 
 
 def _state(status: Mapping[str, Any]) -> str:
-    """The first of the states that applies."""
+    """Return the first of the states that applies."""
     for kind, state in _STATES.items():
         if _is(status, kind):
             return state
@@ -85,7 +85,7 @@ def _state(status: Mapping[str, Any]) -> str:
 
 
 def _shares(status: Mapping[str, Any]) -> Iterator[tuple[str, str, float, float]]:
-    """Name, role, capacity and weight of each cluster, in percent."""
+    """Yield name, role, capacity and weight of each cluster, in percent."""
     for field, role in _ROLES.items():
         found = mapping(status.get(field))
         name = found.get("rayClusterName")
@@ -104,7 +104,7 @@ def _number(value: Any, default: int) -> float:
 
 
 def _upgrading_since(status: Mapping[str, Any]) -> datetime | None:
-    """The time when the upgrade under way began; None if there is none."""
+    """Return the time when the present upgrade began; None if there is none."""
     found = find_condition(status.get("conditions", ()), UPGRADE_IN_PROGRESS) or {}
     if found.get("status") != "True":
         return None

@@ -1,4 +1,4 @@
-"""The first cause that keeps a RayService from serving, or an upgrade from going on."""
+"""The first cause that keeps a RayService from serving, or an upgrade from advancing."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Failure
 
 _ANSWERED: Final = "InternalError"
-"""Reason of a failed write that the API server has answered, though not whether it was done."""
+"""Reason of a failed write that the API server has answered, with an unknown outcome."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceCause:
-    """A cause that keeps something from being as it should be.
+    """A cause of a problem, or none.
 
     Attributes:
-        message: a sentence; empty if all is well.
-        event: reason of the Warning event about it; empty if it deserves none.
+        message: a sentence; empty if there is no problem.
+        event: reason of the Warning event about it; empty for no event.
     """
 
     message: str = ""
@@ -51,7 +51,7 @@ def first_cause(
     failures: tuple[Failure, ...],
     now: datetime,
 ) -> ServiceCause:
-    """The first cause that a RayService, or its upgrade, is not as wanted; failed writes first."""
+    """Return the first cause of a problem of the RayService or its upgrade; failed writes first."""
     general = _general(seen, failures)
     if general is not None:
         return general
@@ -62,12 +62,12 @@ def first_cause(
 
 
 def cause_of(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause:
-    """The first cause that one cluster does not serve as it should."""
+    """Return the first cause for which one cluster does not serve as it should."""
     return _of_cluster(seen, cluster) or ServiceCause()
 
 
 def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> ServiceCause | None:
-    """The first cause that does not depend on the clusters."""
+    """Return the first cause that does not depend on the clusters."""
     if isinstance(seen.goal, Problem):
         return ServiceCause(str(seen.goal), seen.goal.reason)
     for failure in failures:
@@ -85,7 +85,7 @@ def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> Service
 
 
 def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause | None:
-    """The first cause that keeps a cluster from serving: objects, dashboard, then Serve."""
+    """Return the first cause of a cluster that does not serve: objects, dashboard, then Serve."""
     return _of_objects(cluster) or _of_dashboard(cluster) or _of_serve(seen, cluster)
 
 
@@ -120,7 +120,7 @@ def _of_dashboard(cluster: ServingCluster) -> ServiceCause | None:
 
 
 def _not_stored(cluster: ServingCluster) -> str:
-    """The reason why no config is stored on a cluster that another operator made."""
+    """Return why no config is stored on a cluster that another operator created."""
     name, reported = cluster.name, reported_config(cluster)
     try:
         store(reported or {})
@@ -170,7 +170,7 @@ def _of_proxies(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCau
 
 
 def _not_ready(cluster: RayCluster) -> str:
-    """The reason why the RayCluster is not ready, in its own words; empty if it is."""
+    """Return why the RayCluster is not ready, in its own words; empty if it is."""
     ready = find_condition(conditions_of(cluster), READY) or {}
     return "" if ready.get("status") == "True" else ready.get("message") or ""
 

@@ -1,4 +1,4 @@
-"""Describes in words how two clusters share capacity and requests."""
+"""Describes how two clusters share capacity and requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def shares_text(seen: ServiceObservation, settings: ServiceSettings) -> str:
-    """A sentence about a valid RayService that has an active and a pending cluster."""
+    """Return a sentence about a valid RayService with an active and a pending cluster."""
     assert seen.active is not None
     assert seen.pending is not None
     facts = collect_facts(seen, settings)

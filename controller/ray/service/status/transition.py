@@ -1,4 +1,4 @@
-"""The one write of a step of the rollout: names, capacities, weights and conditions together.
+"""The single write of a step of the rollout: names, capacities, weights and conditions together.
 
 Its precondition is the observed resourceVersion, so all of it happens exactly once or not at all,
 and what follows from it (a cluster, a PUT, a service) is planned from the stored status.
@@ -37,13 +37,13 @@ Status = dict[str, Any]
 _UNDIVIDED: Final = dict.fromkeys(
     ("targetCapacity", "trafficRoutedPercent", "lastTrafficMigratedTime")
 )
-"""Patch of a cluster that has its full capacity, and of whose requests nothing is said."""
+"""Patch of a cluster with full capacity, without a share of the requests."""
 
 
 def transition_patch(
     seen: ServiceObservation, facts: RolloutFacts, step: Change | Move, now: datetime
 ) -> MergePatch:
-    """The status write that stores a step."""
+    """Return the status write that stores a step."""
     meta = seen.service.metadata
     conditions = ConditionSet(seen.status.get("conditions", ()), meta.generation, now)
     changes = _changes(seen, facts, step, now)
@@ -79,7 +79,7 @@ def _changes(  # noqa: PLR0911  one for each step
 
 
 def _prepared(seen: ServiceObservation, facts: RolloutFacts) -> Status:
-    """A new pending cluster; what the status said about another one is removed."""
+    """Return a new pending cluster, without what the status has about another one."""
     pending: Status = dict.fromkeys(seen.recorded(PENDING)) | {"rayClusterName": seen.next_name}
     if facts.strategy is not Strategy.INCREMENTAL or not facts.active.exists:
         return {PENDING: pending}
@@ -88,7 +88,7 @@ def _prepared(seen: ServiceObservation, facts: RolloutFacts) -> Status:
 
 
 def _promoted(seen: ServiceObservation) -> Status:
-    """The pending cluster as the active one, at its full capacity."""
+    """Return the pending cluster as the active one, at its full capacity."""
     kept = {key: value for key, value in seen.recorded(PENDING).items() if key not in _UNDIVIDED}
     return dict.fromkeys(seen.recorded(ACTIVE)) | kept
 
@@ -113,7 +113,7 @@ def _set_conditions(
 
 
 def _event(seen: ServiceObservation, step: Change | Move) -> Event:
-    """The event about a step; the reasons are KubeRay's where it has one."""
+    """Return the event about a step; the reasons are KubeRay's where it has one."""
     pending = seen.pending.name if seen.pending is not None else ""
     active = seen.active.name if seen.active is not None else ""
     match step:
@@ -135,7 +135,7 @@ def _event(seen: ServiceObservation, step: Change | Move) -> Event:
 def _change_event(  # noqa: PLR0911  one for each change
     seen: ServiceObservation, step: Change, active: str, pending: str
 ) -> tuple[str, str]:
-    """Reason and note of the event about a change of roles."""
+    """Return reason and note of the event about a change of roles."""
     rolling_back = is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS)
     match step:
         case Change.PREPARE:

@@ -1,1 +1,1 @@
-"""The way of requests to the cluster that serves."""
+"""Routes requests to the serving cluster."""

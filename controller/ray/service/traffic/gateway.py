@@ -1,4 +1,4 @@
-"""The Gateway of a RayService, and the HTTPRoute that divides its requests, as KubeRay makes them.
+"""Builds a RayService's Gateway, and the HTTPRoute that divides its requests, as in KubeRay.
 
 The operator owns the class, its listener, the reference to the Gateway, and the backends of the
 first rule. Other listeners, parents, rules and fields, and what the server has filled in, are kept.
@@ -30,7 +30,7 @@ PORT: Final = 80
 
 
 def gateway(service: ObjectMeta, class_name: str) -> Child:
-    """The Gateway of this class."""
+    """Return the Gateway of this class."""
     listener = {"name": LISTENER, "protocol": "HTTP", "port": PORT}
     body = {
         "apiVersion": GATEWAYS.api_version,
@@ -42,7 +42,7 @@ def gateway(service: ObjectMeta, class_name: str) -> Child:
 
 
 def route(service: ObjectMeta, backends: Sequence[Item]) -> Child:
-    """The HTTPRoute to these backends."""
+    """Return the HTTPRoute to these backends."""
     everything = {"path": {"type": "PathPrefix", "value": "/"}}
     body = {
         "apiVersion": HTTP_ROUTES.api_version,
@@ -57,7 +57,7 @@ def route(service: ObjectMeta, backends: Sequence[Item]) -> Child:
 
 
 def backend(service: ObjectMeta, name: str, port: int, weight: int) -> Item:
-    """One backend of the route: a Service in the RayService's namespace."""
+    """Return one backend of the route: a Service in the RayService's namespace."""
     return {"name": name, "namespace": service.namespace, "port": port, "weight": weight}
 
 
@@ -102,7 +102,7 @@ def _desired_route(
 def _with_ours(
     present: Sequence[Item], ours: Sequence[Item], key: Callable[[Item], Any]
 ) -> list[Item]:
-    """The present items, those with the key of one of ours overlaid with it; ours at the end."""
+    """Return the present items, overlaid with ours by key; new ones of ours at the end."""
     missing = {key(each): each for each in ours}
     kept = [each | missing.pop(key(each), {}) for each in present]
     return [*kept, *missing.values()]
@@ -113,6 +113,6 @@ def _name(item: Item) -> str:
 
 
 def _text(item: Item, field: str) -> str:
-    """A field of an item that others may have written; empty if it is no text."""
+    """Return a field of an item that other clients may have written; empty if it is not text."""
     found = item.get(field)
     return found if isinstance(found, str) else ""

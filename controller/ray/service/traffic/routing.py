@@ -1,7 +1,7 @@
 """The division of a RayService's requests between its clusters.
 
-The weights follow from the stored status alone: a weight is stored first, then the HTTPRoute is
-changed, and nothing else moves until the gateway reports that it routes by it.
+The weights follow from the stored status alone: a weight is stored, then the HTTPRoute is changed,
+and no further step is taken until the gateway reports that it routes by that weight.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ NOT_INSTALLED: Final = (
 def observe_routing(
     seen: ServiceObservation, reads: CacheReader, settings: ServiceSettings
 ) -> Routing:
-    """The Gateway, the route, and the services of both clusters, as wanted and as they are.
+    """Return the Gateway, the route, and the services of both clusters, desired and observed.
 
-    They are wanted with the strategy of incremental upgrades and while one is in progress. A route
-    that exists is kept up to date whatever the strategy, because clients may use it, and while the
-    specification is invalid.
+    They are desired with the strategy of incremental upgrades and while one is in progress. An
+    existing route is kept up to date with any strategy and specification, because clients may use
+    it.
     """
     is_valid = not isinstance(seen.goal, Problem)
     asked = is_incremental(seen) or (is_valid and _asks(seen, settings))
@@ -71,7 +71,7 @@ def observe_routing(
 
 
 def present_routing(seen: ServiceObservation, reads: CacheReader) -> Routing:
-    """The Gateway and the route as they are, whatever is wanted."""
+    """Return the existing Gateway and route, whether wanted or not."""
     if not (reads.serves(GATEWAYS) and reads.serves(HTTP_ROUTES)):
         return Routing(served=False)
     meta = seen.service.metadata
@@ -82,12 +82,12 @@ def present_routing(seen: ServiceObservation, reads: CacheReader) -> Routing:
 
 
 def is_incremental(seen: ServiceObservation) -> bool:
-    """True if the pending cluster takes over step by step, as decided when it was prepared."""
+    """Return whether the pending cluster takes over step by step, as decided at its start."""
     return seen.active is not None and "targetCapacity" in seen.recorded(PENDING)
 
 
 def wanted_weights(seen: ServiceObservation) -> dict[str, int]:
-    """The stored share of the requests of each cluster in percent, by name."""
+    """Return the stored share of the requests of each cluster in percent, by name."""
     if seen.active is None:
         return {}
     if not is_incremental(seen) or seen.pending is None or seen.pending.cluster is None:
@@ -98,12 +98,12 @@ def wanted_weights(seen: ServiceObservation) -> dict[str, int]:
 
 
 def routed_clusters(seen: ServiceObservation) -> frozenset[str]:
-    """Names of the clusters that the route leads to as it is."""
+    """Return the names of the clusters to which the observed route leads."""
     return frozenset(_weights(seen.routing.route))
 
 
 def routing_problem(seen: ServiceObservation) -> str:
-    """A clause about why requests are not divided by the stored weights; empty if they are."""
+    """Return a clause about why the stored weights are not in force; empty if they are."""
     routing, meta = seen.routing, seen.service.metadata
     if not routing.served:
         return NOT_INSTALLED
@@ -119,7 +119,7 @@ def routing_problem(seen: ServiceObservation) -> str:
 
 
 def gateway_class(seen: ServiceObservation) -> str:
-    """The class that the user wants; the present one if nobody says, or the rest is invalid."""
+    """Return the user's class; the present one if none is set, or the rest is invalid."""
     present = seen.routing.gateway
     if not isinstance(seen.goal, Problem):
         options = seen.goal.spec.upgrade_strategy.cluster_upgrade_options
@@ -134,7 +134,7 @@ def _asks(seen: ServiceObservation, settings: ServiceSettings) -> bool:
 
 
 def _own(reads: CacheReader, resource: Resource[T], meta: ObjectMeta, name: str) -> T | None:
-    """The object of this name if it belongs to the RayService."""
+    """Return the object of this name if it belongs to the RayService."""
     found = reads.get(resource, f"{meta.namespace}/{name}")
     return found if found is not None and is_owned_by(found.metadata, meta.uid) else None
 
@@ -154,7 +154,7 @@ def _services(
 def _objects(
     seen: ServiceObservation, reads: CacheReader, services: Sequence[ObservedChild]
 ) -> Iterator[tuple[Child, ObservedChild]]:
-    """The Gateway and the route, if there is anything to route to."""
+    """Yield the Gateway and the route, if there is anything to route to."""
     meta = seen.service.metadata
 
     def observed(child: Child) -> tuple[Child, ObservedChild]:
@@ -169,10 +169,10 @@ def _objects(
 
 
 def _backends(seen: ServiceObservation, services: set[str]) -> Iterator[dict[str, Any]]:
-    """A backend for each cluster whose service exists; the route may not refer to others.
+    """Yield a backend for each cluster whose service exists; routes may not name others.
 
-    What the route refers to already stays as long as there is its cluster, whose service may not
-    have been seen yet, or as it has a weight. A gateway rejects a route to a service that is gone.
+    A present backend stays while its cluster exists, whose service may not be observed yet, or
+    while it has a weight. A gateway rejects a route to a missing service.
     """
     weights, known = wanted_weights(seen), _backend_names(seen.routing.route)
     for each in seen.clusters:
@@ -192,7 +192,7 @@ def _backend_names(found: HTTPRoute | None) -> set[str]:
 
 
 def _weights(found: HTTPRoute | None) -> dict[str, int]:
-    """The weights that a route has, by cluster; 1 is the default of the Gateway API."""
+    """Return the weights that a route has, by cluster; 1 is the default of the Gateway API."""
     rules = found.spec.rules if found is not None else ()
     backends = [each for rule in rules for each in mappings(rule.get("backendRefs"))]
     return {
@@ -203,13 +203,13 @@ def _weights(found: HTTPRoute | None) -> dict[str, int]:
 
 
 def _weight(backend_ref: dict[str, Any]) -> int:
-    """The weight of a backend; one that is no number counts as absent."""
+    """Return the weight of a backend; a value that is not a number counts as absent."""
     found = backend_ref.get("weight")
     return found if isinstance(found, int) else 1
 
 
 def state_text(observed: ObservedChild) -> str:
-    """The predicate of a message about a child that is not there as wanted."""
+    """Return the predicate of a message about a child that is not as desired."""
     match observed.state:
         case ChildState.MISSING:
             return "is being created"
@@ -263,7 +263,7 @@ def _unmet(
     types: Sequence[str],
     hint: str,
 ) -> str:
-    """The first condition that is not true of the present generation."""
+    """Return the first condition that is not true for the present generation."""
     by_type = {each.type: each for each in conditions}
     for name in types:
         found = by_type.get(name)

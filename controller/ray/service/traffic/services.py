@@ -38,7 +38,7 @@ def stable_services(
     cluster_spec: ClusterSpec,
     settings: ServiceSettings,
 ) -> tuple[Child, ...]:
-    """Both services, leading to `cluster`, whose specification is `cluster_spec`."""
+    """Return both services for `cluster`, whose specification is `cluster_spec`."""
     bodies = (
         stable_head_service(
             RAYSERVICES,
@@ -56,10 +56,10 @@ def stable_services(
 def former_services(
     present: Iterable[Service], wanted: Iterable[Child], cluster: str
 ) -> Iterator[Child]:
-    """Services of the applications that had another name in an earlier specification.
+    """Yield services of the applications whose name comes from an earlier specification.
 
-    They go on leading where the present one leads, until somebody deletes them: clients may use
-    them, and what they select is not deleted.
+    They select the same cluster as the present one until a user deletes them: clients may use them,
+    and a selected cluster is not deleted.
     """
     names = {child.name for child in wanted}
     for each in present:
@@ -69,7 +69,7 @@ def former_services(
 
 
 def _leading_to(cluster: str, present: Service) -> Child:
-    """The service as it is, but for the cluster that it selects."""
+    """Return the service with only its selected cluster changed."""
     meta = present.metadata
     fields = (meta.annotations or {}).get(labels.OWNED_FIELDS)
     body = {
@@ -85,7 +85,7 @@ def _leading_to(cluster: str, present: Service) -> Child:
 def cluster_serve_service(
     service: RayService, cluster: RayCluster, spec: ClusterSpec
 ) -> Child | None:
-    """The service of the applications of one cluster, which a route leads to; it goes with it.
+    """Return the service of one cluster's applications, for a route; the cluster owns it.
 
     None if the head has no port for them.
     """
@@ -109,7 +109,7 @@ def _child(body: Body) -> Child:
 def _serve(
     service: RayService, template: Body, cluster: RayCluster, cluster_spec: ClusterSpec
 ) -> Body | None:
-    """The service of the applications; None if the head has no port for them."""
+    """Return the service of the applications; None if the head has no port for them."""
     given: Body = copy.deepcopy(template)
     user_ports: list[Body] = given.get("spec", {}).get("ports", [])
     ports = _ports(cluster_spec, user_ports)
@@ -133,7 +133,7 @@ def _serve(
 
 
 def _ports(spec: ClusterSpec, given: list[Body]) -> list[Body]:
-    """The head's ports for Serve; a port of the user replaces the one of the same name."""
+    """Return the head's ports for Serve; a port of the user replaces the one of the same name."""
     by_name = {port.get("name"): port for port in given}
     own = [{"name": name, "port": port} for name, port in sorted(serve_ports(spec).items())]
     return [by_name.get(port["name"], port) for port in own] or given
