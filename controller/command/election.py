@@ -71,7 +71,7 @@ def elected(
 
     Args:
         registry: where its metrics are registered.
-        namespace: of the lease.
+        namespace: namespace of the lease.
         user_agent: sent with each request.
         kubeconfig: as for `load_credentials`.
         context: as for `load_credentials`.

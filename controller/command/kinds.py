@@ -95,7 +95,7 @@ def kinds_of(
     """Every kind; those that are not always served if their feature gates are on.
 
     Args:
-        settings: of the kinds.
+        settings: settings of the kinds.
         dashboards: asks Ray; None to ask nothing.
         lookups: looks up what Workspaces need to know; None to look up nothing.
     """

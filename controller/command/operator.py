@@ -66,10 +66,10 @@ async def operator_for(
     """The operator with every kind that Manta serves; its connections end with the context.
 
     Args:
-        credentials: of the API server.
-        settings: of the runtime.
+        credentials: credentials of the API server.
+        settings: settings of the runtime.
         user_agent: sent with each request.
-        kind_settings: of the kinds; None takes them from this process's environment.
+        kind_settings: settings of the kinds; None takes them from this process's environment.
         use_proxy: whether Ray's dashboards are reached through the API server, not directly.
         own_pod: name of this process's pod, empty outside a cluster; None to skip the
             search for other operators.

@@ -13,7 +13,7 @@ def with_option(error: ValueError, options: Mapping[str, str]) -> str:
     """Return the text of an error, with the option in place of the setting that it begins with.
 
     Args:
-        error: of `controller.runtime.settings.Settings`.
+        error: error raised by `controller.runtime.settings.Settings`.
         options: options by the settings that they set.
     """
     text = str(error)

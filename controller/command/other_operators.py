@@ -77,7 +77,7 @@ class OtherOperators:
     """Looks at the start and every five minutes; logs a warning and sets `manta_other_operators`.
 
     Args:
-        client: of the cluster.
+        client: client of the cluster.
         namespaces: that this operator serves; none means all.
         own_pod: name of the pod that this process runs in; empty outside a cluster.
         lease_in: namespace of the lease that this process competes for, empty without one. The

@@ -24,7 +24,7 @@ class HttpListener:
     Args:
         host: empty for all addresses.
         port: 0 for a free one.
-        options: of the command line that choose another address, for the error.
+        options: options that choose another address, for the error's text.
 
     Attributes:
         host: as it was given.

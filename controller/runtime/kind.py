@@ -39,7 +39,7 @@ class CreateError:
     """The error with which the server rejected a create.
 
     Attributes:
-        reason: of the Status, `Forbidden`, or `NamespaceTerminating`.
+        reason: reason of the Status, `Forbidden`, or `NamespaceTerminating`.
         message: the server's message.
     """
 

@@ -47,10 +47,10 @@ def configure_logging(
 
     Args:
         level: lowest severity that is logged.
-        format: of the lines.
+        format: format of the lines.
         stream: the destination; standard error if None.
         file: path of a second destination, which is rotated; empty for none.
-        file_format: of the lines there.
+        file_format: format of the lines in the file.
 
     Raises:
         OSError: the file cannot be written.

@@ -69,7 +69,7 @@ class ReplicaMember:
 
     Attributes:
         replica: name of the replica, never used for another one.
-        position: of this member, from 0.
+        position: position of this member, from 0.
         size: number of members of the complete replica.
     """
 

@@ -26,7 +26,7 @@ def debug(port: int, output: str) -> int:
     """Print the page; returns the exit status.
 
     Args:
-        port: of the page, on this machine.
+        port: port of the page, on this machine.
         output: `text` or `json`.
     """
     try:

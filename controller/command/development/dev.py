@@ -60,13 +60,13 @@ class DevOptions:
     """Options of `manta dev`.
 
     Attributes:
-        name: of this run; None takes the first free one of `dev`, `dev-2` and so on.
+        name: name of this run; None takes the first free one of `dev`, `dev-2` and so on.
         port: TCP port on the loopback interface, 0 for any free one.
         kubeconfig: file that gets the context, which is taken out at the end; None is the run's
             own in `~/.cache/manta`.
         crds: file or folder with CustomResourceDefinitions to install instead of Manta's.
         operator: whether to run the operator too.
-        log_level: of the operator.
+        log_level: log level of the operator.
         ray: whether pods are processes, and an environment with Ray is made for them.
         images: `NAME=PATH`, each an environment that stands for an image; if there are any, pods
             are processes.

@@ -26,7 +26,7 @@ class DevContext:
     """The entries that are added to a kubeconfig.
 
     Attributes:
-        name: of the cluster, the user and the context.
+        name: name of the cluster, the user and the context.
         run: path of the record of the run.
     """
 

@@ -59,7 +59,7 @@ class EmbeddedCluster:
         server: the API server in this process, where every client is the administrator.
         url: where it listens.
         authority: PEM certificate that signs the server's.
-        token: of the administrator.
+        token: token of the administrator.
     """
 
     server: ApiServer

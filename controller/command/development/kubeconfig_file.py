@@ -152,7 +152,7 @@ def opened(path: Path, *, patience: float = 5.0) -> Generator[KubeconfigFile]:
     """The file, locked as `kubectl config` does, by a file beside it.
 
     Args:
-        path: of the kubeconfig, which need not exist.
+        path: path of the kubeconfig, which need not exist.
         patience: seconds to wait for another program that has locked it.
 
     Raises:

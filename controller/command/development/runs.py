@@ -23,9 +23,9 @@ class RunRecord(msgspec.Struct, frozen=True):
     """The public facts about a run.
 
     Attributes:
-        name: of the run.
-        pid: of its process.
-        url: of its API server, empty while it starts.
+        name: name of the run.
+        pid: process id of the run.
+        url: URL of its API server, empty while it starts.
         kubeconfig: path of the file that has its context.
     """
 
@@ -44,7 +44,7 @@ class Run:
     """A claimed name; `close` gives it back.
 
     Attributes:
-        name: of this run.
+        name: name of this run.
         context: what it has in its kubeconfig.
     """
 
@@ -74,7 +74,7 @@ def claim(folder: Path, wanted: str | None) -> Run:
     """Claim a name: the wanted one, or the first free one of `dev`, `dev-2` and so on.
 
     Args:
-        folder: of the records.
+        folder: folder of the records.
         wanted: a name, or None.
 
     Raises:

@@ -103,8 +103,8 @@ class ManagerOptions:
     """The options of a command line.
 
     Attributes:
-        configuration: of the flags, or of the file that they name.
-        feature_gates: of the flag, also besides a file.
+        configuration: configuration from the flags, or from the file that they name.
+        feature_gates: feature gates of the flag, which may be combined with a file.
         kubeconfig: path of a kubeconfig; empty for the usual places.
         log_level: lowest severity to log.
         grace_seconds: seconds from the request to stop until the process ends.

@@ -113,8 +113,8 @@ class DryRun:
         Whenever all of that has settled, the pods created so far become ready.
 
         Args:
-            kinds: of the object, then of what is created for it.
-            key: of the object.
+            kinds: kinds of the object, then of what is created for it.
+            key: key of the object.
             patience: how long the object waits for what its own plans want to do later.
 
         Raises:

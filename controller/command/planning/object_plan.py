@@ -19,8 +19,8 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         action: `replace` is a deletion followed by a creation in the same place.
-        kind: of the objects.
-        names: of existing objects; empty if the objects are created.
+        kind: kind of the objects.
+        names: names of existing objects; empty if the objects are created.
         new: name of what is created, with `*` for what is not known beforehand.
         group: worker group or `headgroup`, for pods.
         count: number of objects.
@@ -44,8 +44,8 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A planned write that the API server would refuse.
 
     Attributes:
-        kind: of the object.
-        name: of the object, with `*` for what differs between the pods of one group.
+        kind: kind of the object.
+        name: name of the object, with `*` for what differs between the pods of one group.
         message: the server's words.
         group: worker group or `headgroup`, for pods.
         count: number of objects that are refused alike.
@@ -66,9 +66,9 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything that applying one manifest would lead to.
 
     Attributes:
-        kind: of the object.
-        namespace: of the object.
-        name: of the object.
+        kind: kind of the object.
+        namespace: namespace of the object.
+        name: name of the object.
         exists: whether the object exists already.
         problem: why the object would be refused; then nothing else happens.
         is_held: whether the problem is not the specification itself, but that it may have been cut.

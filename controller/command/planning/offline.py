@@ -29,7 +29,7 @@ async def empty_cluster(user_agent: str, *, has_workspaces: bool = False) -> Asy
     Those of the Gateway API are there too, so that a plan shows what incremental upgrades need.
 
     Args:
-        user_agent: of the client.
+        user_agent: user agent of the client.
         has_workspaces: whether Kaito's kinds are served, and NodeClaims.
 
     Raises:

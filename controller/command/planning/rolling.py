@@ -109,7 +109,7 @@ class RollingRecorder:
 
     Args:
         cluster: the RayCluster, as the API server has it.
-        settings: of its rolling updates.
+        settings: settings of its rolling updates.
         pods: Ray pods before the first write.
     """
 

@@ -13,7 +13,7 @@ class GroupProgress(msgspec.Struct, frozen=True, rename="camel"):
     """One group, in pods.
 
     Attributes:
-        name: of the group; empty for the head.
+        name: name of the group; empty for the head.
         desired: how many there should be.
         updated: how many are made from the new template.
         ready: how many can do work.

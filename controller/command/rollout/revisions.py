@@ -26,7 +26,7 @@ class Revision(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         revision: its number.
-        name: of the ControllerRevision.
+        name: name of the ControllerRevision.
         created: when it was first seen, RFC 3339.
         current: whether the object has its templates now.
         images: the images of Ray, each once.

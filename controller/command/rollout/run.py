@@ -38,12 +38,12 @@ class RolloutOptions:
     Attributes:
         action: the subcommand.
         target: `raycluster/NAME`, or its two words.
-        namespace: of the object; empty for that of the kubeconfig's context.
+        namespace: namespace of the object; empty for that of the kubeconfig's context.
         output: text for people or JSON for programs.
-        watch: of `status`: whether to wait for the end.
-        timeout: of `status`: seconds to wait, 0 for ever.
-        revision: of `undo` and `history`: its number, 0 for the one before or for all.
-        dry_run: of `undo`: whether only to print what would change.
+        watch: for `status`: whether to wait for the end.
+        timeout: for `status`: seconds to wait, 0 for ever.
+        revision: for `undo` and `history`: number, 0 for the previous one or for all.
+        dry_run: for `undo`: whether only to print what would change.
         kubeconfig: see `manta run`.
         context: kubeconfig context, None for the current one.
     """

@@ -31,7 +31,7 @@ class ChangeOptions:
     """The options of `manta take-over` and `manta hand-back`.
 
     Attributes:
-        namespace: of both operators.
+        namespace: namespace of both operators.
         deployment: name of KubeRay's operator.
         chart: whether Manta is installed and removed with its chart; if not, the user starts and
             stops it.

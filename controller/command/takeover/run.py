@@ -45,7 +45,7 @@ class Tools:
     """Tools of the steps besides the API server.
 
     Attributes:
-        client: of the cluster.
+        client: client of the cluster.
         plan: prints what Manta would do and returns the exit status of `manta plan`.
         helm: Manta's release.
     """

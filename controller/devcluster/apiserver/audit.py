@@ -25,7 +25,7 @@ class Attributes:
         resource: plural name, with the subresource: `pods/log`.
         namespace: empty for cluster-wide requests.
         name: empty for collections.
-        groups: of the user.
+        groups: groups of the user.
     """
 
     user: str

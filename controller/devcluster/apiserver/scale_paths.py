@@ -20,8 +20,8 @@ class ScalePaths:
     """Paths in the objects of a kind, as its definition has them.
 
     Attributes:
-        wanted: of the number of replicas that is wanted.
-        present: of the number that there is.
+        wanted: path of the desired number of replicas.
+        present: path of the present number.
         selector: of the selector of its pods; may be empty.
     """
 

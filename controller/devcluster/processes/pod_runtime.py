@@ -55,7 +55,7 @@ class PodRuntime:
         settings: pauses.
         start_slots: permits to start a container.
         wall: the time in UTC.
-        dirs: of the kubelet.
+        dirs: directories of the kubelet.
         access: how pods reach the API server; None if they do not.
     """
 

@@ -33,7 +33,7 @@ class FieldError:
     details: str = ""
 
     def __str__(self) -> str:
-        """`invalid value: x: resource.instanceType`."""
+        """Return `invalid value: x: resource.instanceType`."""
         text = f"{self.message}: {', '.join(self.paths)}"
         return f"{text}\n{self.details}" if self.details else text
 

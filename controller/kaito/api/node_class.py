@@ -44,7 +44,7 @@ class ConfiguredNodeClass(msgspec.Struct, frozen=True):
     """A NodeClass that Workspaces may use.
 
     Attributes:
-        name: of the NodeClass.
+        name: name of the NodeClass.
         default: whether Workspaces that name no NodeClass use this one.
         spec: specification to create it with if it does not exist; None if others create it.
     """

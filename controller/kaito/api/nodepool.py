@@ -40,7 +40,7 @@ class NodePoolSpec(View, frozen=True):
 
     Attributes:
         replicas: number of nodes of a static pool; None for one that follows pending pods.
-        template: of its NodeClaims.
+        template: template of its NodeClaims.
     """
 
     replicas: int | None = None

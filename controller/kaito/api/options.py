@@ -51,7 +51,7 @@ class KaitoOptions:
         mig: whether slices of GPUs may be asked for.
         accelerators: whether some of a node's GPUs may be asked for.
         node_classes: Karpenter's NodeClasses, and those that users may choose from.
-        node_image_family: of nodes whose Workspace names none.
+        node_image_family: image family of nodes whose Workspace names none.
         preset_registry: registry and folder of the images that serve and tune models, Kaito's
             `PRESET_REGISTRY_NAME`.
         hugging_face: address of Hugging Face or a mirror; empty to look up no model that is not in

@@ -32,7 +32,7 @@ def revision_hash(workspace: Workspace) -> str:
 
 
 def is_revision_hash(workspace: Workspace, stored: str) -> bool:
-    """True if a stored hash is that of this specification, by a present version or an old one.
+    """Return whether a present or an old version stored this hash for the specification.
 
     Raises:
         controller.apimachinery.quantity.InvalidQuantity: as above.
@@ -47,7 +47,7 @@ def revision_name(workspace_name: str, hash_: str, digits: int = _SUFFIX_LENGTH)
 
 
 def revision_data(workspace: Workspace) -> dict[str, Any]:
-    """`data` of the ControllerRevision.
+    """Return `data` of the ControllerRevision.
 
     Raises:
         controller.apimachinery.quantity.InvalidQuantity: as above.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def of_workspaces() -> UnknownFieldFinder:
-    """Finds those of Workspaces; the objects may be invalid."""
+    """Return a finder of the unknown fields of Workspaces; the objects may be invalid."""
 
     def find(workspace: Workspace, pod: ObjectSchema) -> Iterator[UnknownField]:
         template = dig(workspace.inference, "template")
@@ -27,7 +27,7 @@ def of_workspaces() -> UnknownFieldFinder:
 
 
 def of_inference_sets() -> UnknownFieldFinder:
-    """Finds those of InferenceSets, whose Workspaces get the template."""
+    """Return a finder of those of InferenceSets, whose Workspaces get the template."""
     path = ("template", "inference", "template")
 
     def find(inference_set: InferenceSet, pod: ObjectSchema) -> Iterator[UnknownField]:

@@ -60,8 +60,8 @@ class Partition(View, frozen=True):
 
     Attributes:
         mode: `mig`, a slice of one GPU, or `accelerator`, some GPUs.
-        profile: of the slice.
-        count: of the GPUs.
+        profile: profile of the slice.
+        count: number of GPUs.
     """
 
     mode: str = ""
@@ -74,7 +74,7 @@ class ResourceSpec(View, frozen=True):
 
     Attributes:
         count: number of nodes, where it is not estimated.
-        instance_type: of the nodes; empty where nodes are there already.
+        instance_type: instance type of the nodes; empty for existing nodes.
         label_selector: which nodes may be used.
         preferred_nodes: kept but unused.
     """

@@ -38,7 +38,7 @@ _REMEDY: Final = remedy("manta crds --kind workspace")
 
 
 def definitions_reader() -> DefinitionsReader:
-    """Reads what the installed definitions of InferenceSets and Workspaces lack."""
+    """Return a reader of what the installed definitions of sets and Workspaces lack."""
     own = DefinitionReader(INFERENCE_SETS, lambda _schema: RELIED_ON, _CONSEQUENCE, _REMEDY)
     other = DefinitionReader(
         WORKSPACES, lambda _schema: RELIED_ON_IN_WORKSPACES, _CONSEQUENCE, _REMEDY

@@ -35,7 +35,7 @@ class InferenceSetKind:
     """Keeps as many Workspaces as a set asks for.
 
     Args:
-        settings: for all sets.
+        settings: settings for all sets.
     """
 
     name = "inferenceset-controller"
@@ -57,7 +57,7 @@ class InferenceSetKind:
         )
 
     def observe(self, key: str, reads: CacheReader) -> InferenceSetObservation | None:
-        """Everything the plan depends on; None if the set is gone."""
+        """Return everything that the plan depends on; None if the set is gone."""
         return observe_inference_set(key, reads, self._sources)
 
     def problem(self, observation: InferenceSetObservation) -> Problem | None:

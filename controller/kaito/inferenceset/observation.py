@@ -30,7 +30,7 @@ class MissingReplicas:
         free: names that may be created.
         taken: names that are not free; the values complete the sentence "there is a Workspace of
             this name that ...".
-        refused: why the API server refused to create a Workspace, by its name.
+        refused: errors of refused creates, by name of the Workspace.
     """
 
     free: tuple[str, ...] = ()
@@ -45,8 +45,8 @@ class InferenceSetObservation:
     Attributes:
         inference_set: the set.
         goal: its specification, or the `Problem` that makes it invalid.
-        settings: of the controller.
-        workspaces: that it controls, terminating ones included; None if the API server has no such
+        settings: settings of the controller.
+        workspaces: its Workspaces, including terminating ones; None if the API server has no such
             resource.
         replicas: the same, each as its status shows it.
         missing: replicas that are to be created.

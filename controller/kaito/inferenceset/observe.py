@@ -40,10 +40,10 @@ class InferenceSetSources:
     """The sources of an observation besides the caches.
 
     Attributes:
-        goal_of: gives what a set asks for, or what is wrong with it.
-        replica_of: gives the replica that a Workspace is.
-        settings: of the controller.
-        read_definition: reads what the installed definitions lack.
+        goal_of: returns the goal of a set, or its problem.
+        replica_of: returns a Workspace as a replica.
+        settings: settings of the controller.
+        read_definition: reads which fields the installed definitions lack.
         unknown_fields_of: finds the unknown fields of its template.
     """
 

@@ -21,8 +21,8 @@ class Replica:
     """One Workspace of a set.
 
     Attributes:
-        name: of the Workspace.
-        uid: of the Workspace.
+        name: name of the Workspace.
+        uid: uid of the Workspace.
         ready: whether it serves.
         terminating: whether it is being deleted; its nodes are not free yet.
         on_old_image: whether its server exists and runs another image than a new one would.

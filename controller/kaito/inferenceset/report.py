@@ -37,8 +37,8 @@ class SetReport:
     """The status of a set.
 
     Attributes:
-        replicas: number that is wanted; autoscalers compare it with their own.
-        ready_replicas: number that serves.
+        replicas: desired number; autoscalers compare it with their own.
+        ready_replicas: number of replicas that serve.
         selector: of the pods, for autoscalers.
         metrics: measurements of all replicas together, by name; those of others are left alone.
         conditions: those that depend on the replicas.

@@ -12,7 +12,7 @@ class InferenceSetSettings:
     """Settings of the InferenceSet controller.
 
     Attributes:
-        options: what the operator is told about the cluster.
+        options: settings about the cluster.
         batch: maximum Workspaces of a set that one plan creates, deletes or changes.
     """
 

@@ -128,6 +128,6 @@ def _is_urgent(status: Status, wanted: Status) -> bool:
 
 
 def _verdicts(status: Status) -> list[tuple[Any, ...]]:
-    """Types, statuses and reasons: changed messages alone are not urgent."""
+    """Return types, statuses and reasons: changed messages alone are not urgent."""
     found = status.get("conditions") or ()
     return [(each.get("type"), each.get("status"), each.get("reason")) for each in found]

@@ -38,7 +38,7 @@ def create_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> I
 
 
 def delete_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> Iterator[Delete]:
-    """Delete the replicas that are too many."""
+    """Delete surplus replicas."""
     why = f"the set has {seen.spec.replicas} replicas"
     for each in decision.delete:
         deleted = Event(
@@ -52,7 +52,7 @@ def delete_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> I
 
 
 def label_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> Iterator[MergePatch]:
-    """Bring labels of the set's template that came later to the replicas that stay."""
+    """Add labels that an edit brought to the set's template to existing replicas."""
     leaving = {each.name for each in decision.delete}
     for workspace in seen.workspaces or ():
         meta = workspace.metadata

@@ -96,7 +96,7 @@ class BackgroundLookups(Generic[Q, A]):
     Args:
         ask: returns the answer or raises `LookupFailed`; cancelled at the deadline.
         clock: the running loop.
-        limits: of these questions.
+        limits: limits of these questions.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class BenchmarkLog(Subscription):
     """The log of one run of a model server, whose measurement is wanted.
 
     Attributes:
-        namespace: of the pod.
+        namespace: namespace of the pod.
         pod: its name.
         uid: its uid.
         container: that serves.

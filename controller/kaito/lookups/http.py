@@ -25,7 +25,7 @@ class Document:
     """An answer.
 
     Attributes:
-        status: of HTTP.
+        status: HTTP status code.
         body: empty unless the status is 200.
         retry_after: seconds to wait before the next request, as the server asked.
         is_part: whether the server has more than this page.
@@ -41,7 +41,7 @@ class WebReader:
     """Reads documents of one server. To be used and closed in one running event loop.
 
     Args:
-        address: of the server, with the path that all documents have in common.
+        address: address of the server, with the path that all documents have in common.
     """
 
     def __init__(self, address: str) -> None:

@@ -47,7 +47,7 @@ class ModelMetadata(Subscription):
 
     Attributes:
         model: its id in lower case.
-        namespace: of the Secret; empty without one.
+        namespace: namespace of the Secret; empty without one.
         secret: name of the Secret with a token; empty without one.
     """
 
@@ -97,7 +97,7 @@ class HuggingFace:
         return _json(found.body, f"the list of files of {name}")
 
     async def _config(self, name: str, token: str, *, is_mistral: bool) -> dict[str, Any]:
-        """`config.json`; of Mistral's own format `params.json` if there is no other."""
+        """Return `config.json`, or `params.json` of Mistral's own format if there is no other."""
         for file in ("config.json", "params.json"):
             path = f"/{name}/resolve/main/{file}"
             found = await self._reader.get(path, token=token, limit=_MOST_CONFIG)

@@ -53,33 +53,33 @@ class WorkspaceLookups:
         self._models = BackgroundLookups(ask, clock, _MODELS)
 
     def start(self, enqueue: Callable[[str], None]) -> None:
-        """See `ExternalSource.start`."""
+        """Implement `ExternalSource.start`."""
         self._benchmarks.start(enqueue)
         self._models.start(enqueue)
 
     def sync(self, key: str, subscriptions: tuple[BenchmarkLog | ModelMetadata, ...]) -> None:
-        """See `ExternalSource.sync`."""
+        """Implement `ExternalSource.sync`."""
         logs = [each for each in subscriptions if isinstance(each, BenchmarkLog)]
         models = [each for each in subscriptions if isinstance(each, ModelMetadata)]
         self._benchmarks.sync(key, logs)
         self._models.sync(key, models)
 
     def submit(self, key: str, commands: tuple[ExternalCommand, ...]) -> None:
-        """See `ExternalSource.submit`; there are no commands."""
+        """Implement `ExternalSource.submit`; there are no commands."""
 
     async def aclose(self) -> None:
-        """See `ExternalSource.aclose`."""
+        """Implement `ExternalSource.aclose`."""
         await self._benchmarks.aclose()
         await self._models.aclose()
         if self._hub is not None:
             await self._hub.aclose()
 
     def benchmark(self, log: BenchmarkLog) -> LookupState[Measurement] | None:
-        """See `Lookups.benchmark`."""
+        """Implement `Lookups.benchmark`."""
         return self._benchmarks.state(log)
 
     def model(self, wanted: ModelMetadata) -> LookupState[Model] | None:
-        """See `Lookups.model`."""
+        """Implement `Lookups.model`."""
         return self._models.state(wanted)
 
 

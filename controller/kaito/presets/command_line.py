@@ -19,5 +19,5 @@ def with_flags(command: str, flags: Mapping[str, str]) -> str:
 
 
 def in_shell(command: str) -> list[str]:
-    """`command` of a container that runs this line."""
+    """Return the `command` of a container that runs this line."""
     return ["/bin/sh", "-c", command]

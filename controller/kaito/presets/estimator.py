@@ -36,8 +36,8 @@ def estimate_nodes(model: Model, gpus: NodeGPUs, context: int = DEFAULT_CONTEXT)
     """Return the number of nodes with these GPUs on which the model fits.
 
     Args:
-        model: to be served.
-        gpus: of each node.
+        model: the model to serve.
+        gpus: GPUs of each node.
         context: tokens of the longest context.
 
     Raises:

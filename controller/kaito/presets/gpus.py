@@ -36,8 +36,8 @@ class NodeGPUs:
     """The accelerators of one node, all alike.
 
     Attributes:
-        count: of them.
-        memory: of all of them together, in bytes.
+        count: number of accelerators.
+        memory: memory of all of them together, in bytes.
         product: their name.
         nvme: whether the machine has local disks.
         is_mig: whether they are slices of GPUs.

@@ -65,7 +65,7 @@ def instance_type_names(cloud: Cloud) -> tuple[str, ...]:
 
 
 def may_be_provisioned(cloud: Cloud, name: str) -> bool:
-    """True if nodes of this type may be asked for: it is known, or one of Azure's N or D series."""
+    """Return whether nodes of this type may be requested: known, or of Azure's N or D series."""
     if find_instance_type(cloud, name) is not None:
         return True
     return cloud is Cloud.AZURE and name.lower().startswith(_AZURE_SERIES)

@@ -76,7 +76,7 @@ def model_from_files(name: str, files: Iterable[WeightFile], config: Mapping[str
 
     Args:
         name: the id of the model.
-        files: of the repository.
+        files: files of the repository.
         config: its `config.json`, or `params.json` in Mistral's own format.
 
     Raises:

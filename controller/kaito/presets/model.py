@@ -26,8 +26,8 @@ class Model(Row, frozen=True):
         qk_rope_head_dim: size of the positional part beside it.
         quantization: how the weights are quantized, empty if they are not.
         quantization_bits: 0 if the model does not say.
-        load_format: of the weights, vLLM's word; empty for `auto`.
-        config_format: of the configuration, empty for that of the weights.
+        load_format: format of the weights, in vLLM's words; empty for `auto`.
+        config_format: format of the configuration, empty for that of the weights.
         tokenizer_mode: empty for the format of the weights.
     """
 

@@ -67,7 +67,7 @@ def chat_template(model: Model) -> str:
 
 
 def needed_flags(model: Model) -> dict[str, str]:
-    """Flags that this model needs, by name."""
+    """Return flags that this model needs, by name."""
     flags: dict[str, str] = {}
     for flag, by_prefix in _options().flags.items():
         value = by_longest_prefix(by_prefix, model.short_name)

@@ -25,11 +25,11 @@ _LONGEST_START: Final = 180 * 60.0
 
 
 def disk_request(model: Model) -> str:
-    """Storage request of a node for the model, a quantity in whole GiB."""
+    """Return the storage request of a node for the model, a quantity in whole GiB."""
     return f"{int(float(parse_quantity(model.weights)) / GIB + _SYSTEM_DISK_GIB)}Gi"
 
 
 def startup_seconds(model: Model) -> float:
-    """Seconds that a pod may take until it serves."""
+    """Return the seconds that a pod may take until it serves."""
     wanted = _START_BASE + model.weight_bytes / GIB * _START_PER_GIB
     return min(max(wanted, _SHORTEST_START), _LONGEST_START)

@@ -67,7 +67,7 @@ def serves_with_transformers(model: Model) -> bool:
 
 
 def transformers_command(model: Model) -> list[str]:
-    """`command` of the container that serves the model.
+    """Return the `command` of the container that serves the model.
 
     Raises:
         KeyError: this runtime does not serve it.
@@ -81,7 +81,7 @@ def transformers_command(model: Model) -> list[str]:
 
 
 def tuning_command(gpus: int) -> list[str]:
-    """`command` of the container that tunes a model on so many GPUs."""
+    """Return the `command` of the container that tunes a model on so many GPUs."""
     return in_shell(f"{with_flags(_LAUNCH_TUNING, {'num_processes': str(gpus)})} {_TUNE}")
 
 

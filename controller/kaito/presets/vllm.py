@@ -40,7 +40,7 @@ class VllmSettings:
     """Everything but the model that the command depends on.
 
     Attributes:
-        gpus: of each node.
+        gpus: GPUs of each node.
         nodes: number of pods, each with all GPUs of its node.
         leader_host: name of the first pod in the cluster's DNS; needed for several nodes only.
         served_name: name of the model in requests, empty for the model's own.
@@ -48,7 +48,7 @@ class VllmSettings:
         with_config: whether a ConfigMap with further options is mounted.
         performance_mode: `balanced`, `interactivity` or `throughput`.
         local_weights: folder of the node that holds the weights; empty to download them.
-        port: at which vLLM listens, None for its own default.
+        port: port at which vLLM listens, None for its own default.
     """
 
     gpus: NodeGPUs
@@ -63,7 +63,7 @@ class VllmSettings:
 
 
 def vllm_command(model: Model, settings: VllmSettings) -> list[str]:
-    """`command` of the container; that of several nodes is the same for all of them."""
+    """Return the `command` of the container, the same for all of several nodes."""
     serve = with_flags(_SERVE, vllm_flags(model, settings))
     if settings.nodes == 1:
         return in_shell(serve)
@@ -143,7 +143,7 @@ def _take_weights(flags: dict[str, str], model: Model, settings: VllmSettings) -
 
 
 def _parallelism(model: Model, settings: VllmSettings) -> dict[str, str]:
-    """Flags that spread the model: copies on each GPU, shards over GPUs, layers over nodes."""
+    """Return flags that spread the model: copies on GPUs, shards over GPUs, layers over nodes."""
     count = settings.gpus.count
     if settings.nodes > 1:
         return {

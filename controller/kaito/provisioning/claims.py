@@ -42,13 +42,13 @@ class ObservedClaim:
     """A claim that belongs to the Workspace.
 
     Attributes:
-        name: of the claim.
-        uid: of the claim.
+        name: name of the claim.
+        uid: uid of the claim.
         state: its state.
         created: time of its creation.
-        ready_since: when it became ready; None if it is not ready, or the time is unknown.
-        reason: why it is not ready, in one word; may be empty.
-        message: the same in words.
+        ready_since: time when it became ready; None if it is not ready, or the time is unknown.
+        reason: one word about why it is not ready; may be empty.
+        message: the same as a text.
     """
 
     name: str
@@ -61,7 +61,7 @@ class ObservedClaim:
 
 
 def belongs_to(claim: NodeClaim, workspace: ObjectMeta) -> bool:
-    """True if a claim is one of this Workspace, and not of an earlier one of its name (KAI-20).
+    """Return whether a claim belongs to this Workspace, not to an earlier namesake (KAI-20).
 
     Claims of ours have the Workspace's uid. Those that Kaito created have its name and namespace
     only; they belong to it if they are not older.

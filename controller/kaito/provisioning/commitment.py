@@ -41,7 +41,7 @@ class Slot(_Stored, frozen=True):
 
     Attributes:
         place: among the claims of the Workspace; never changes.
-        name: of the claim.
+        name: name of the claim.
         attempt: number of claims that had this place before, in this generation.
         begun_by: the process that creates the claim. Another process stores itself here first, so
             that one that has read an old set gets a conflict before it creates anything.

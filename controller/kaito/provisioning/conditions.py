@@ -46,7 +46,7 @@ def claim_condition(decision: ClaimDecision) -> ConditionFacts:
 
 
 def pool_condition(wait: PoolWait | None) -> ConditionFacts:
-    """`NodeClaimReady` where claims are made by a NodePool."""
+    """Return `NodeClaimReady` for claims that a NodePool creates."""
     if wait is None:
         message = "Enough NodeClaims are ready"
         return ConditionFacts(
@@ -59,18 +59,18 @@ def pool_condition(wait: PoolWait | None) -> ConditionFacts:
 
 
 def first_wait(decision: ClaimDecision) -> ClaimWait | None:
-    """Return the wait that explains most: one with an error, else the first."""
+    """Return the wait that explains most: the first with an error, else the first."""
     errors = [wait for wait in decision.waits if wait.reason not in BENIGN_REASONS]
     return next(iter(errors or decision.waits), None)
 
 
 def node_condition(readiness: NodeReadiness) -> ConditionFacts:
-    """`NodesReady`."""
+    """Return `NodesReady`."""
     return ConditionFacts(NODES_READY, readiness.is_ready, readiness.reason, readiness.message)
 
 
 def resource_condition(*parts: ConditionFacts) -> ConditionFacts:
-    """`ResourceReady`: true if all parts are, else the first that is not."""
+    """Return `ResourceReady`: true if all parts are, else the first that is not."""
     for part in parts:
         if not part.is_true:
             return ConditionFacts(

@@ -55,7 +55,7 @@ class ClaimFacts:
     """The observed facts on which the decision depends.
 
     Attributes:
-        uid: of the Workspace.
+        uid: uid of the Workspace.
         target: number of nodes that the specification leads to.
         template: what claims are made from: a hash.
         commitment: the stored set, None if there is none.
@@ -364,7 +364,7 @@ def _existing(commitment: Commitment, facts: ClaimFacts) -> int:
 
 
 def _deleted(commitment: Commitment, facts: ClaimFacts) -> Iterable[ObservedClaim]:
-    """Claims that have failed for good, and those of an earlier set."""
+    """Return claims that have failed for good, and those of an earlier set."""
     failed = [slot.name for slot in commitment.slots if _has_failed(slot, facts)]
     for name in (*failed, *commitment.discarded):
         claim = facts.claims.get(name)
@@ -378,7 +378,7 @@ def _has_failed(slot: Slot, facts: ClaimFacts) -> bool:
 
 
 def _unconfirmed(commitment: Commitment, facts: ClaimFacts) -> Iterable[str]:
-    """Claims that were there, or may have been, and are not seen."""
+    """Return claims that existed, or may have, and are not observed."""
     seen = [slot.name for slot in commitment.slots if slot.seen]
     for name in (*seen, *commitment.discarded):
         if name not in facts.claims and name not in facts.pending and name not in facts.absent:

@@ -56,7 +56,7 @@ def remove_pool(
     """Delete the pool once; it is there until its claims are gone too.
 
     Args:
-        name: of the pool.
+        name: name of the pool.
         pool: if it exists and belongs to the Workspace.
         claims: names of its claims.
         is_pending: whether the outcome of a write to it is not known.

@@ -15,7 +15,7 @@ def claim_name(uid: str, place: int, generation: int, attempt: int) -> str:
 
     Args:
         uid: uid of the Workspace; another Workspace of its name has other claims.
-        place: of the claim among those of its Workspace, from 0.
+        place: place of the claim among those of its Workspace, from 0.
         generation: how often the whole set was replaced before.
         attempt: how often the claim of this place was replaced before in this generation.
     """

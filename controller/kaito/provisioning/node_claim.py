@@ -71,10 +71,10 @@ def node_request(
 
     Args:
         instance_type: as the user wrote it.
-        node_labels: of the Workspace's selector, without reserved ones.
+        node_labels: labels of the Workspace's selector, without reserved ones.
         storage: size of the disks.
-        annotations: of the Workspace.
-        options: of the operator.
+        annotations: annotations of the Workspace.
+        options: options of the operator.
     """
     known = find_instance_type(options.cloud, instance_type)
     family = image_family(annotations.get(labels.NODE_IMAGE_FAMILY, ""))

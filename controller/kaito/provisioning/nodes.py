@@ -19,9 +19,9 @@ class NodeFacts:
     """The facts about a node that the selector of a Workspace finds.
 
     Attributes:
-        name: of the node.
-        labels: of the node.
-        uid: of the node.
+        name: name of the node.
+        labels: labels of the node.
+        uid: uid of the node.
         is_ready: whether its kubelet says so, and it is not being deleted.
         gpus: number that its plugin offers.
         pressures: conditions of the node that warn, such as `DiskPressure`.
@@ -55,8 +55,8 @@ class NodeReadiness:
 
     Attributes:
         is_ready: whether the workload may be created.
-        reason: of the condition `NodesReady`.
-        message: of that condition.
+        reason: reason of the condition `NodesReady`.
+        message: message of that condition.
         to_label: names of nodes that lack the label of their accelerator.
     """
 

@@ -42,7 +42,7 @@ class ObservedNodeClass:
     """The NodeClass that the pool refers to.
 
     Attributes:
-        name: of it; empty if none is configured.
+        name: name of the NodeClass; empty if none is configured.
         problem: why no pool can use it yet; None if one can.
         is_missing: whether it does not exist, and is to be created.
     """
@@ -57,9 +57,9 @@ class PoolFacts:
     """The observed facts on which the decision depends.
 
     Attributes:
-        name: of the pool.
+        name: name of the pool.
         target: number of nodes that the specification leads to.
-        instance_type: of the nodes.
+        instance_type: instance type of the nodes.
         template: the machine and the labels.
         commitment: the stored size, None if there is none.
         pool: the NodePool of this name, of any owner.
@@ -185,7 +185,7 @@ def _living(facts: PoolFacts) -> dict[str, ObservedClaim]:
 def _unconfirmed(
     commitment: PoolCommitment, facts: PoolFacts
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Committed nodes and claims that are not seen, and not known to be gone."""
+    """Return committed nodes and claims that are neither observed nor known to be gone."""
     seen = facts.existing_nodes | facts.earlier_claims.keys() | facts.absent | facts.unsure
     nodes = tuple(name for name in commitment.nodes if name not in seen)
     return nodes, tuple(name for name in commitment.claims if name not in seen)

@@ -28,15 +28,15 @@ class ObservedPool:
     """The NodePool that has the name of a Workspace's.
 
     Attributes:
-        name: of the pool.
-        uid: of the pool.
-        resource_version: of the pool.
+        name: name of the pool.
+        uid: uid of the pool.
+        resource_version: resourceVersion of the pool.
         owner: whose it is.
         owner_text: the same, as messages name it.
         replicas: number of its nodes; None if it is not static.
         template: the mark of the machine and the labels that it is for; empty without one, or if
             it has others itself.
-        instance_types: of its nodes; empty if it does not require any.
+        instance_types: instance types of its nodes; empty if it does not require any.
         is_terminating: whether it is being deleted.
         reason: why it is not ready, in one word; empty if it is, or has not said.
         message: the same in words.
@@ -79,7 +79,7 @@ def observed_pool(pool: NodePool, workspace: ObjectMeta) -> ObservedPool:
 
 
 def _mark(pool: NodePool) -> str:
-    """The mark, unless somebody else has written it: the pool has what it names (`NodeRequest`)."""
+    """Return the mark, unless another client has changed it: the pool has what it names."""
     mark = (pool.metadata.annotations or {}).get(labels.NODE_TEMPLATE, "")
     machine, *marks = mark.split(" ")
     own = pool.spec.template.metadata.labels
@@ -125,7 +125,7 @@ def _instance_types(pool: NodePool) -> tuple[str, ...]:
 
 
 def _not_ready(pool: NodePool) -> tuple[str, str]:
-    """Reason and message of the condition Ready, empty unless it is False."""
+    """Return reason and message of the condition Ready, empty unless it is False."""
     for each in pool.status.conditions:
         if each.type == "Ready" and each.status == "False":
             return each.reason or "NodePoolNotReady", each.message

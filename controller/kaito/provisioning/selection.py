@@ -32,7 +32,7 @@ _PRESSURES: Final = ("DiskPressure", "MemoryPressure", "PIDPressure")
 
 
 def workspace_keys(obj: KubeObject) -> tuple[str, ...]:
-    """`namespace/name` of the Workspace that the labels of an object name; none if they do not."""
+    """Return `namespace/name` of the Workspace that an object's labels name; none without."""
     return _named(obj, labels.WORKSPACE, labels.WORKSPACE_NAMESPACE)
 
 
@@ -122,6 +122,6 @@ def _pair(key: str, value: str) -> str:
 
 
 def _number(quantity: str | int) -> int:
-    """GPUs are counted in whole ones."""
+    """Return the whole number of GPUs."""
     text = str(quantity)
     return int(text) if text.isascii() and text.isdigit() else 0

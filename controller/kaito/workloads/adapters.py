@@ -39,7 +39,7 @@ def adapter_parts(adapters: Sequence[Adapter]) -> PodParts:
 
 
 def pull_secret_references(adapters: Sequence[Adapter]) -> list[Body]:
-    """`imagePullSecrets` of the pod, in the order of the adapters."""
+    """Return `imagePullSecrets` of the pod, in the order of the adapters."""
     return [
         {"name": secret} for adapter in adapters for secret in _source(adapter).image_pull_secrets
     ]

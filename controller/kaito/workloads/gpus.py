@@ -20,8 +20,8 @@ def workload_gpus(
     """Return the GPUs of each node.
 
     Args:
-        resource: of the Workspace.
-        options: of the operator.
+        resource: resource of the Workspace.
+        options: options of the operator.
         node: name and labels of a ready node that matches; used where nodes are not provisioned.
 
     Raises:

@@ -29,7 +29,7 @@ class HistoryStep:
 
     Attributes:
         revision: the present one.
-        name: of its ControllerRevision.
+        name: name of its ControllerRevision.
         create: its body; None if it exists.
         surplus: the one to delete then; None if there are not too many.
     """

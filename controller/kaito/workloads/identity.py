@@ -41,7 +41,7 @@ def child(
 
 
 def pod_labels(workspace: ObjectMeta) -> dict[str, str]:
-    """Labels of the pods, by which they are selected too."""
+    """Return the labels of the pods, which also select them."""
     inherited = workspace.labels or {}
     found = {key: inherited[key] for key in _INHERITED if key in inherited}
     return {labels.WORKSPACE: workspace.name, **found}

@@ -13,10 +13,10 @@ class PodParts:
     """Parts of a pod; those of a container are for the main one.
 
     Attributes:
-        volumes: of the pod.
-        mounts: of the main container.
-        env: of the main container.
-        init_containers: of the pod.
+        volumes: volumes of the pod.
+        mounts: mounts of the main container.
+        env: environment variables of the main container.
+        init_containers: init containers of the pod.
     """
 
     volumes: tuple[Body, ...] = ()
@@ -25,7 +25,7 @@ class PodParts:
     init_containers: tuple[Body, ...] = ()
 
     def __add__(self, other: PodParts) -> PodParts:
-        """Both, in this order."""
+        """Return the parts of both, in this order."""
         return PodParts(
             self.volumes + other.volumes,
             self.mounts + other.mounts,
@@ -50,5 +50,5 @@ def container(name: str, image: str, **fields: Any) -> Body:
 
 
 def as_list(bodies: tuple[Body, ...]) -> list[Body]:
-    """Bodies as a field of another body."""
+    """Return the bodies as a field of another body."""
     return [dict(each) for each in bodies]

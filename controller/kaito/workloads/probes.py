@@ -33,8 +33,8 @@ class ProbedServer:
     """The facts on which the probes of a model server depend.
 
     Attributes:
-        model: that it serves.
-        port: at which it listens.
+        model: the model that it serves.
+        port: port at which it listens.
         leader_host: name of the first of several pods; empty if there is one only.
         benchmarked: whether the start includes a measurement.
     """
@@ -85,7 +85,7 @@ def _readiness(server: ProbedServer) -> Body:
 
 
 def _benchmark(server: ProbedServer) -> list[str]:
-    """Workers serve nothing, so that they need not wait for the leader's measurement."""
+    """Return the command; workers serve nothing and need not wait for the leader's measurement."""
     if not server.leader_host:
         return ["python3", _BENCHMARK]
     return in_shell(f'if [ "$POD_INDEX" = "0" ]; then python3 {_BENCHMARK}; else true; fi')

@@ -29,8 +29,8 @@ class Revision:
     """A revision of a Workspace.
 
     Attributes:
-        number: of its ControllerRevision.
-        hash: of the specification.
+        number: number of its ControllerRevision.
+        hash: hash of the specification.
     """
 
     number: int

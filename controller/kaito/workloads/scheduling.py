@@ -29,13 +29,13 @@ def gpu_resource(resource: ResourceSpec) -> str:
 
 
 def gpu_request(resource: str, count: int) -> Body:
-    """`resources` of a container that gets so many of them for itself."""
+    """Return `resources` of a container that gets so many of them for itself."""
     amount = {resource: str(count)}
     return {"requests": amount, "limits": dict(amount)}
 
 
 def default_tolerations(options: KaitoOptions) -> list[Body]:
-    """Tolerations of all model servers."""
+    """Return tolerations of all model servers."""
     return [
         {"key": GPU, "operator": "Exists", "effect": _EFFECT},
         {"key": "sku", "operator": "Equal", "value": "gpu", "effect": _EFFECT},
@@ -44,14 +44,14 @@ def default_tolerations(options: KaitoOptions) -> list[Body]:
 
 
 def serving_tolerations(resource: ResourceSpec, options: KaitoOptions) -> list[Body]:
-    """Tolerations of a preset, which may run on nodes that are tainted with their slices."""
+    """Return the tolerations of a preset, whose nodes may be tainted with their slices."""
     slices = gpu_resource(resource)
     own = [{"key": slices, "operator": "Exists", "effect": _EFFECT}] if slices != GPU else []
     return [*default_tolerations(options), *own]
 
 
 def tuning_tolerations(options: KaitoOptions) -> list[Body]:
-    """Tolerations of tuning."""
+    """Return tolerations of tuning."""
     return [
         {"key": "gpu", "operator": "Equal", "effect": _EFFECT},
         {"key": "sku", "value": "gpu", "effect": _EFFECT},
@@ -77,7 +77,7 @@ def node_terms(
     Args:
         workspace: for which nodes are provisioned.
         resource: with the user's requirements.
-        options: of the operator.
+        options: options of the operator.
         uses_earlier_nodes: whether some nodes did not come with the NodePool and lack its labels.
             In Kaito, pods never run on these (KAI-21).
     """
@@ -95,7 +95,7 @@ def node_terms(
 
 
 def node_affinity(terms: list[list[Body]]) -> dict[str, Any]:
-    """`affinity` as a field of a pod; none without requirements, which the API server refuses."""
+    """Return `affinity` as a field of a pod; none without requirements."""
     if not all(terms):
         return {}
     required = {"nodeSelectorTerms": [{"matchExpressions": each} for each in terms]}
@@ -104,13 +104,13 @@ def node_affinity(terms: list[list[Body]]) -> dict[str, Any]:
 
 
 def _owner(workspace: ObjectMeta, name_label: str, namespace_label: str) -> list[Body]:
-    """Requirements of nodes that were provisioned for this Workspace."""
+    """Return the requirements of nodes that were provisioned for this Workspace."""
     name = _requirement(name_label, workspace.name)
     return [name, _requirement(namespace_label, workspace.namespace)]
 
 
 def _of_nobody(resource: ResourceSpec, options: KaitoOptions) -> list[Body]:
-    """Requirements of nodes of the wanted type that were provisioned for no Workspace."""
+    """Return the requirements of nodes of the wanted type that belong to no Workspace."""
     known = find_instance_type(options.cloud, resource.instance_type)
     absent = (labels.NODE_POOL, labels.WORKSPACE, labels.POOL_WORKSPACE)
     return [

@@ -32,10 +32,10 @@ class Serving:
     """The facts about the model and the nodes when the workload is created.
 
     Attributes:
-        model: that the preset stands for.
-        gpus: of each node.
+        model: the model of the preset.
+        gpus: GPUs of each node.
         nodes: number of nodes, each with one pod.
-        revision: of the Workspace.
+        revision: revision of the Workspace.
         on_local_disk: whether weights are kept on a disk of the machine. Of a workload that exists
             it is what that has (`is_on_local_disk`); else whether the machine has such a disk and
             there is a StorageClass `LOCAL_DISK_CLASS`.
@@ -57,8 +57,8 @@ class Server:
     Attributes:
         workspace: metadata of the Workspace.
         inference: its specification.
-        serving: what is known besides.
-        options: of the operator.
+        serving: the facts about model and nodes.
+        options: options of the operator.
     """
 
     workspace: ObjectMeta
@@ -107,7 +107,7 @@ class Server:
         return "" if name in {"", ".", ".."} else f"{_NODE_WEIGHTS}/{name}"
 
     def command(self) -> list[str]:
-        """`command` of its container."""
+        """Return the `command` of its container."""
         serving = self.serving
         if not self.is_vllm:
             return transformers_command(serving.model)

@@ -84,5 +84,5 @@ def results_folder(data: Mapping[str, str] | None) -> str:
 
 
 def _method(tuning: TuningSpec) -> str:
-    """`lora` or `qlora`; Kaito finds no default for a method with capital letters."""
+    """Return `lora` or `qlora`; Kaito finds no default for a method with capital letters."""
     return _QLORA if tuning.method.lower() == _QLORA else "lora"

@@ -53,10 +53,10 @@ class Tuning:
     """The facts about the model, the nodes and the options when the job is created.
 
     Attributes:
-        model: that the preset stands for.
-        gpus: of the node.
+        model: the model of the preset.
+        gpus: GPUs of the node.
         results: folder to which it writes, `results_folder` of the ConfigMap's data.
-        revision: of the Workspace.
+        revision: revision of the Workspace.
     """
 
     model: TunableModel

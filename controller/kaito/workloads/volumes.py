@@ -33,7 +33,7 @@ def config_volume(config_map: str) -> PodParts:
 
 
 def shared_memory() -> PodParts:
-    """Memory that processes share."""
+    """Return memory that processes share."""
     return _volume("dshm", "/dev/shm", {"emptyDir": {"medium": "Memory"}})  # noqa: S108
 
 
@@ -60,7 +60,7 @@ def weights_claim(model: Model, workspace_name: str) -> Body:
 
 
 def weights_of_the_node(path: str) -> PodParts:
-    """Weights that the node's image has."""
+    """Return the weights that are in the node's image."""
     source = {"hostPath": {"path": path, "type": "Directory"}}
     return _volume("model-weights-hostpath", path, source, readOnly=True)
 
@@ -86,14 +86,14 @@ def adapter_volume(name: str, source: Mapping[str, Any]) -> PodParts:
 
 
 def pull_secrets(purpose: str, secrets: Sequence[str]) -> PodParts:
-    """Credentials of registries, one file for each secret."""
+    """Return credentials of registries, one file for each secret."""
     sources = [_credentials(secret, f"{secret}.json") for secret in secrets]
     path = f"/root/.docker/config.d/{purpose}"
     return _volume(f"docker-config-{purpose}", path, {"projected": _sources(sources)})
 
 
 def push_secret(secret: str) -> PodParts:
-    """Credentials of the registry that results go to."""
+    """Return credentials of the registry for results."""
     sources = [_credentials(secret, "config.json")]
     return _volume("docker-config", "/root/.docker", {"projected": _sources(sources)})
 

@@ -52,9 +52,9 @@ def config_problem(goal: Goal, config: Mapping[str, str] | None, namespace: str)
     """Return the problem of the options, None if they have none.
 
     Args:
-        goal: of the Workspace.
+        goal: goal of the Workspace.
         config: the options of its ConfigMap, None if that does not exist.
-        namespace: of both.
+        namespace: namespace of both.
     """
     name, tuning = wanted_config(goal), goal.spec.tuning
     if not name or (config is None and tuning is not None and not tuning.config):

@@ -18,8 +18,10 @@ RELIED_ON: Final = (
     *WORKSPACE_FIELDS,
     *(f"status.{field}" for field in ("conditions", "state", "targetNodeCount")),
 )
-"""All fields of the specification, which are hashed, and those of the status that decide how many
-nodes there are and whether the model was served."""
+"""All fields of the specification, which are hashed, and some of the status.
+
+Those of the status decide how many nodes there are and whether the model was served.
+"""
 
 _CONSEQUENCE: Final = (
     "Workspaces are left as they are: nothing is created, changed or deleted for them, and what "
@@ -28,7 +30,7 @@ _CONSEQUENCE: Final = (
 
 
 def definition_reader() -> DefinitionReader:
-    """Reads what the installed definition of Workspaces lacks."""
+    """Return a reader of what the installed definition of Workspaces lacks."""
     return DefinitionReader(
         WORKSPACES, lambda _schema: RELIED_ON, _CONSEQUENCE, remedy("manta crds --kind workspace")
     )

@@ -31,11 +31,11 @@ class Goal:
 
     Attributes:
         spec: the specification.
-        runtime: what serves the model.
-        model: to be served or tuned; None for a template, or if it is not known. One that is not
-            in the catalogue is known once the facts about it stand in an annotation.
-        request: the nodes to be provisioned; None if none are.
-        hash: of the specification, by which its revisions are told apart.
+        runtime: the software that serves the model.
+        model: the model to serve or tune; None for a template, or if unknown. A model that is not
+            in the catalogue is known once an annotation has the facts about it.
+        request: the nodes to provision; None if there are none.
+        hash: hash of the specification, which distinguishes its revisions.
     """
 
     spec: WorkspaceSpec
@@ -107,6 +107,6 @@ def _served_model(spec: WorkspaceSpec, annotations: Mapping[str, str]) -> Model 
 def _runtime_errors(
     spec: WorkspaceSpec, model: Model | None, runtime: Runtime
 ) -> Iterator[FieldError]:
-    """Errors of a model that is not in the catalogue, which validation does not judge."""
+    """Yield errors of a model that is not in the catalogue, which validation does not judge."""
     if spec.inference is not None and model is not None:
         yield from via("inference", runtime_errors(model, spec.inference, runtime))

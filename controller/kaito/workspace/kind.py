@@ -35,7 +35,7 @@ class WorkspaceKind:
     """Gives a model its nodes, and runs it there.
 
     Args:
-        settings: for all Workspaces.
+        settings: settings for all Workspaces.
         process: a name that no other process has; random if empty.
         lookups: asks slow questions in the background; None to ask nothing.
     """
@@ -65,7 +65,7 @@ class WorkspaceKind:
         )
 
     def observe(self, key: str, reads: CacheReader) -> WorkspaceObservation | None:
-        """Everything the plan depends on; None if the Workspace is gone."""
+        """Return everything that the plan depends on; None if the Workspace is gone."""
         return observe_workspace(key, reads, self._sources)
 
     def problem(self, observation: WorkspaceObservation) -> Problem | None:

@@ -50,7 +50,7 @@ def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOp
     Args:
         goal: that lacks it.
         found: by its look-up.
-        options: of the operator.
+        options: options of the operator.
     """
     name = goal.preset.name if goal.preset else ""
     if not options.hugging_face:

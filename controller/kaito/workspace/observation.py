@@ -55,7 +55,7 @@ class SeenPool:
     """The NodePool of a Workspace.
 
     Attributes:
-        name: that it has, or would have.
+        name: its present or future name.
         commitment: its stored size, None if there is none.
         found: the pool of this name, of any owner.
         is_unreadable: whether it exists and cannot be decoded.
@@ -86,15 +86,15 @@ class SeenWorkload:
     """The objects of a Workspace besides nodes.
 
     Attributes:
-        revisions: that it controls.
+        revisions: revisions that it controls.
         foreign_revisions: names that its present revision cannot have.
         services: names of those of its services that exist.
         server: its StatefulSet.
         deployment: the server that a Kaito before 0.8 has made.
         job: its Job.
-        pods: of its StatefulSet or its Job.
+        pods: pods of its StatefulSet or its Job.
         benchmark_log: the log that has a result of the benchmark which is not recorded yet.
-        benchmark: what was found in it; None before it was read.
+        benchmark: the result in that log; None before it was read.
         config: the options of its ConfigMap, None if that does not exist.
         has_local_disks: whether there is a class of disks that are part of the machine.
         has_pending_writes: whether the outcome of a write to one of these is unknown.
@@ -125,17 +125,17 @@ class WorkspaceObservation:
     Attributes:
         workspace: the Workspace.
         goal: what the user wants, or the `Problem` of an invalid specification or a refused edit.
-        settings: of the controller.
+        settings: settings of the controller.
         commitment: the stored set of claims, None if there is none.
         claims: its claims; None if the API server has no such resource, or none are made.
         pool: its NodePool; None if the API server has no such resource, or none are made.
-        nodes: that its selector finds.
-        workload: what else it has.
+        nodes: nodes that its selector finds.
+        workload: its other objects.
         wanted_model: the model to be looked up, None if there is none.
-        found_model: what was found out about it; None before it was.
-        definition: what the installed definition of Workspaces lacks.
+        found_model: the result of the look-up; None before it ended.
+        definition: the fields that the installed definition of Workspaces lacks.
         consistency_warnings: sentences about writes that the cache contradicts.
-        clock_steady_since: since when the clock has not jumped; None if that is unknown.
+        clock_steady_since: time since which the clock has not jumped; None if unknown.
         unknown_fields: a sentence that names the unknown fields of its template; may be empty.
         process: a name that no other process has.
     """

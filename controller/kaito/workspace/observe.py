@@ -59,12 +59,12 @@ class WorkspaceSources:
     """The sources of an observation besides the caches.
 
     Attributes:
-        goal_of: gives what a Workspace wants, or what is wrong with it.
-        settings: of the controller.
-        read_definition: reads what the installed definition lacks.
+        goal_of: returns the goal of a Workspace, or its problem.
+        settings: settings of the controller.
+        read_definition: reads which fields the installed definition lacks.
         unknown_fields_of: finds the unknown fields of its template.
         process: a name that no other process has.
-        lookups: what is known of slow questions; None where nothing is asked.
+        lookups: the answers to slow questions; None to ask none.
     """
 
     goal_of: SpecificationMemo[Workspace, Goal | Problem]
@@ -172,7 +172,7 @@ def _own_claims(
 def _nodes(
     workspace: ObjectMeta, goal: Goal, sources: WorkspaceSources, reads: CacheReader
 ) -> tuple[NodeFacts, ...]:
-    """Nodes with the labels that the user asks for; claimed ones name the Workspace too.
+    """Return nodes with the labels that the user asks for; claimed ones name the Workspace too.
 
     Beside a NodePool, nodes count that came without any, if the user asks for a label at all, and
     if no other Workspace counts them.

@@ -106,7 +106,7 @@ def _creates(seen: WorkspaceObservation, progress: NodeProgress) -> tuple[Create
 
 
 def _changes(seen: WorkspaceObservation, progress: NodeProgress) -> Iterator[Write]:
-    """Changes of the requests for nodes."""
+    """Yield changes of the requests for nodes."""
     if progress.claims is not None:
         claims = progress.claims
         yield from delete_claims(claims.delete, "it is no longer wanted", again=claims.again)

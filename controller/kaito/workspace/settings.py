@@ -13,8 +13,8 @@ class WorkspaceSettings:
     """Settings of the Workspace controller.
 
     Attributes:
-        options: what the operator is told about the cluster.
-        claims: how long is waited for nodes.
+        options: settings about the cluster.
+        claims: durations of waits for nodes.
     """
 
     options: KaitoOptions = field(default_factory=KaitoOptions)

@@ -102,7 +102,7 @@ _ALL_NODES: Final = Owned(
 
 
 def config_keys(workspace: Workspace) -> tuple[str, ...]:
-    """Keys of the ConfigMaps that a Workspace may refer to; the object may be invalid."""
+    """Return keys of the ConfigMaps that a Workspace may refer to; the object may be invalid."""
     names = [dig(workspace.inference, "config"), dig(workspace.tuning, "config")]
     if workspace.tuning is not None:
         names.extend(_DEFAULT_CONFIGS)

@@ -31,7 +31,7 @@ def listing(
         objects: in their order, unless there is a `rank`.
         describe: makes an item of an object. If it raises, the object is counted and left out.
         total: how many objects there are; None if `objects` holds all of them.
-        rank: of an item; anything that can be compared.
+        rank: rank of an item; anything that can be compared.
     """
     items: list[T] = []
     unreadable = seen = 0

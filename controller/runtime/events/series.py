@@ -41,8 +41,8 @@ class EventSeries:
     """An event object, its occurrences, and how many of them the server has received.
 
     Attributes:
-        namespace: of the event object.
-        name: of the event object.
+        namespace: namespace of the event object.
+        name: name of the event object.
         body: the event object at its first occurrence.
         last_seen: monotonic seconds of the last occurrence.
         last_time: time of the last occurrence, RFC 3339.
@@ -93,9 +93,9 @@ def event_body(
     """Return the event object for the first occurrence of an event.
 
     Args:
-        name: of the event object.
-        resource: of the object that the event is about.
-        meta: of the object that the event is about.
+        name: name of the event object.
+        resource: resource of the object that the event is about.
+        meta: metadata of the object that the event is about.
         event: what happened.
         note: the event's note, not longer than `LONGEST_NOTE`.
         time: RFC 3339 with microseconds.

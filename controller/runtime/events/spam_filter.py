@@ -44,7 +44,7 @@ class SpamFilter:
 
         Args:
             regarding: identifies the object.
-            type: of the event.
+            type: type of the event.
             now: monotonic seconds.
             one_of_many: whether it is about one of many parts of the object.
         """

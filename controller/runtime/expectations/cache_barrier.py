@@ -67,7 +67,7 @@ class CacheBarrier:
         """Return when the store shows everything that was written before that time.
 
         Args:
-            since: of the informer's clock, not later than now; minus infinity for always.
+            since: time on the informer's clock, not later than now; minus infinity for always.
 
         Raises:
             KubeError: the quorum read failed.

@@ -40,7 +40,7 @@ class Elector:
 
     Args:
         lock: the Lease.
-        identity: of this process; no other process ever has the same (LE-2).
+        identity: identity of this process; no other process ever has the same (LE-2).
         timing: durations of the lease.
         now: a clock that continues while the machine sleeps.
         wall: the time of day, for the record only; no decision depends on it.

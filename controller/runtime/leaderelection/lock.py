@@ -15,9 +15,9 @@ class LeaseLock:
     """The Lease `namespace/name`.
 
     Args:
-        client: of the API server; nothing else may throttle its requests (LE-13).
-        namespace: of the Lease.
-        name: of the Lease.
+        client: client of the API server; nothing else may throttle its requests (LE-13).
+        namespace: namespace of the Lease.
+        name: name of the Lease.
 
     All methods raise `KubeError`.
     """

@@ -15,7 +15,7 @@ class ElectionMetrics:
 
     Args:
         registry: where they are registered.
-        name: of the lease.
+        name: name of the lease.
     """
 
     def __init__(self, registry: CollectorRegistry, name: str) -> None:

@@ -91,7 +91,7 @@ class Controller(Generic[Observation]):
         expectations: caches that include own writes.
         executor: carries out plans.
         recorder: takes events.
-        metrics: of this controller.
+        metrics: metrics of this controller.
         workers: maximum concurrent reconciles, apart from those whose requests take long.
         slow_reconciles: maximum number of those.
         clock: the running event loop, or something like it.

@@ -23,7 +23,7 @@ class JobLog:
 
     Args:
         server: the API server.
-        name: of the RayJob, and so of its submitter Job.
+        name: name of the RayJob, and so of its submitter Job.
         saw_line: called with each line.
         tasks: where the followers run.
     """

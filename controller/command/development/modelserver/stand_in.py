@@ -37,7 +37,7 @@ class StandIn:
     """The answers of a server that serves the name of a model, and no model.
 
     Args:
-        name: of the model.
+        name: name of the model.
     """
 
     def __init__(self, name: str) -> None:
@@ -53,7 +53,7 @@ class StandIn:
         """Return the answer to `/v1/chat/completions`; it repeats the question.
 
         Args:
-            body: of the request.
+            body: body of the request.
             now: seconds since 1970.
 
         Raises:

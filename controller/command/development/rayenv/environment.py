@@ -44,7 +44,7 @@ class RayEnvironment:
     """A virtual environment created from a lock file; it may not exist yet.
 
     Attributes:
-        folder: of the environment; programs are in its `bin`.
+        folder: folder of the environment; programs are in its `bin`.
         lock: requirements with hashes.
     """
 

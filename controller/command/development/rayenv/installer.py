@@ -41,7 +41,7 @@ class Installer:
     """Runs programs one after the other; each ends when this process ends.
 
     Args:
-        folder: of the environment; temporary files are put there as well.
+        folder: folder of the environment, also used for temporary files.
         lock: descriptor of a held lock, which the programs hold as well.
     """
 

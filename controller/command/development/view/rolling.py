@@ -26,7 +26,7 @@ class RollingView(ClusterView):
     """The current state of one cluster that is upgraded.
 
     Args:
-        name: of the cluster.
+        name: name of the cluster.
         screen: where changes are shown.
         version: label of a pod that says its version.
         progress: a sentence about what else has changed, shown with the counts.

@@ -21,7 +21,7 @@ class ServiceView(ClustersView):
     """The current state of one RayService, updated by informer handlers.
 
     Args:
-        name: of the RayService.
+        name: name of the RayService.
         screen: where changes are shown.
         lines: what the picture shows below the pods.
 

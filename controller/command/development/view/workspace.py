@@ -28,14 +28,14 @@ class WorkspaceView:
     """The current state of one Workspace, updated by informer handlers.
 
     Args:
-        name: of the Workspace.
+        name: name of the Workspace.
         screen: where changes are shown.
 
     Attributes:
-        reasons: of conditions, each with its type, all that were ever seen.
+        reasons: all observed reasons of conditions, with their types.
         claims: names of the NodeClaims that exist now.
         nodes: names of the nodes that exist now and came with claims.
-        server: of the model; None if it does not exist.
+        server: server of the model; None if it does not exist.
         pods: keys and states of the pods that exist now.
     """
 

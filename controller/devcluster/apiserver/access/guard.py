@@ -27,8 +27,8 @@ class Guard:
     """Authenticates the heads of requests.
 
     Args:
-        token: of the administrator.
-        issuer: of the tokens of service accounts.
+        token: token of the administrator.
+        issuer: issuer of service accounts' tokens.
         hosts: names and addresses by which the server may be called; a web page whose name was
             made to resolve to this machine sends another one.
     """

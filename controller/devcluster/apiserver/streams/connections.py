@@ -53,7 +53,7 @@ class ConnectionRequest:
         where: names the pod and the subresource.
         pod: the pod.
         query: parameters that occur once.
-        command: of `exec`.
+        command: command of `exec`.
     """
 
     where: ResourcePath

@@ -21,7 +21,7 @@ async def hijack(request: web.Request, headers: Mapping[str, str]) -> HijackedCo
 
     Args:
         request: its handler must answer with `response` at the end.
-        headers: of the answer.
+        headers: headers of the answer.
     """
     transport = request.transport
     assert transport is not None

@@ -23,7 +23,7 @@ class PortForward:
     """Serves one client.
 
     Args:
-        address: of the pod.
+        address: address of the pod.
     """
 
     def __init__(self, address: str) -> None:

@@ -53,9 +53,9 @@ class _Owners:
     """The owner references of one object, by the state of the owners.
 
     Attributes:
-        solid: of owners that exist.
-        waiting: of owners that go when their dependents have gone.
-        absent: of owners that do not exist.
+        solid: references to owners that exist.
+        waiting: references to owners that wait for their dependents to be deleted.
+        absent: references to owners that do not exist.
         unseen: whether a cache lacks an owner that exists; it may go without an event.
     """
 

@@ -52,7 +52,7 @@ class LoopComponent(ABC, Generic[K]):
     """A component that is one control loop.
 
     Args:
-        name: of the component, for the log.
+        name: name of the component, for the log.
         context: see there.
     """
 

@@ -28,7 +28,7 @@ class ControlLoop(Generic[K]):
     """Workers around a queue.
 
     Args:
-        name: of the component, for the log.
+        name: name of the component, for the log.
         sync: reconciles one object. It may return the seconds after which it wants
             the key again. A `KubeError` is retried with back-off.
         workers: how many keys are processed at once.

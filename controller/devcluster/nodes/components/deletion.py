@@ -20,7 +20,7 @@ async def delete_seen(
 
     Args:
         client: access to the API server.
-        resource: of the object.
+        resource: resource of the object.
         seen: the object.
         grace_seconds: that a pod gets; None for its own.
 

@@ -19,7 +19,7 @@ class Kubelet(LoopComponent[str]):
 
     Args:
         context: client, caches and time.
-        info: of the nodes; by default that of simulated ones.
+        info: system information of the nodes; by default that of simulated ones.
     """
 
     def __init__(self, context: ComponentContext, info: NodeInfo | None = None) -> None:

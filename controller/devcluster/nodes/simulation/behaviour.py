@@ -48,7 +48,7 @@ class Behaviour:
         start_delay: from being bound to the start of the first container.
         ready_delay: from the start of the containers to Ready.
         exit_after: from the start of the containers to their exit, None if they do not exit.
-        exit_code: of the containers, when they exit.
+        exit_code: exit code of the containers, when they exit.
     """
 
     outcome: Outcome

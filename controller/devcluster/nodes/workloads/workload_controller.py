@@ -29,7 +29,7 @@ class WorkloadController(LoopComponent[str], Generic[W]):
     """Reconciles each workload after a change of it or of one of its pods.
 
     Args:
-        resource: of the workloads.
+        resource: resource of the workloads.
     """
 
     def __init__(self, resource: Resource[W], context: ComponentContext) -> None:

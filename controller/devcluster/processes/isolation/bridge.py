@@ -62,7 +62,7 @@ class Bridge:
     """The bridge of all pods of one cluster.
 
     Attributes:
-        name: of the link.
+        name: name of the link.
         network: the addresses of pods.
     """
 

@@ -21,9 +21,9 @@ def hosts_file(
 
     Args:
         names: addresses by namespace and service.
-        namespace: of the pod: its services have short names for it.
-        hostname: of the pod.
-        ip: of the pod.
+        namespace: namespace of the pod: its services have short names for it.
+        hostname: hostname of the pod.
+        ip: IP address of the pod.
     """
     lines = ["127.0.0.1 localhost", f"{ip} {hostname}"]
     for (space, service), addresses in sorted(names.items()):

@@ -57,7 +57,7 @@ class AccountToken(SourceReference):
 
     Attributes:
         pod: name of the pod.
-        uid: of the pod.
+        uid: uid of the pod.
         audience: whom the token is for; empty for the API server.
     """
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def inference_set_spec() -> Schema:
-    """`spec`."""
+    """Return the schema of `spec`."""
     resource = struct(
         "The nodes of each workspace.",
         {
@@ -46,7 +46,7 @@ def inference_set_spec() -> Schema:
 
 
 def inference_set_status() -> Schema:
-    """`status`."""
+    """Return the schema of `status`."""
     auto_upgrade = struct(
         "How far workspaces have the operator's image.",
         {

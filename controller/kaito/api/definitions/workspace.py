@@ -39,7 +39,7 @@ def workspace_fields(version: str) -> Mapping[str, Schema]:
 
 
 def partition() -> Schema:
-    """`partition` of the resources."""
+    """Return the schema of `partition` of the resources."""
     return struct(
         "The part of a node's GPUs that a pod gets, on nodes of your own.",
         {
@@ -55,7 +55,7 @@ def partition() -> Schema:
 
 
 def inference_spec() -> Schema:
-    """`inference`."""
+    """Return the schema of `inference`."""
     adapter = struct(
         "An adapter of the model's weights.",
         {
@@ -75,7 +75,7 @@ def inference_spec() -> Schema:
 
 
 def workspace_status() -> Schema:
-    """`status`."""
+    """Return the schema of `status`."""
     return struct(
         "The observed state of the workspace.",
         {
@@ -89,7 +89,7 @@ def workspace_status() -> Schema:
 
 
 def performance() -> Schema:
-    """`status.performance`."""
+    """Return the schema of `status.performance`."""
     metric = struct(
         "One measurement.",
         {

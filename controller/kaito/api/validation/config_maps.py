@@ -65,10 +65,10 @@ def longest_context(data: Mapping[str, str]) -> int | None:
 
 
 def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Iterator[FieldError]:
-    """Errors of the options of a model server.
+    """Yield errors of the options of a model server.
 
     Args:
-        data: of the ConfigMap.
+        data: data of the ConfigMap.
         model: None if it is not known.
     """
     vllm = _section_of(data, INFERENCE_KEY, "vllm", _unparsable)
@@ -86,12 +86,12 @@ def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Ite
 def training_config_errors(
     name: str, namespace: str, data: Mapping[str, str], method: str
 ) -> Iterator[FieldError]:
-    """Errors of the options of a tuning.
+    """Yield errors of the options of a tuning.
 
     Args:
-        name: of the ConfigMap.
-        namespace: of the ConfigMap.
-        data: of the ConfigMap.
+        name: name of the ConfigMap.
+        namespace: namespace of the ConfigMap.
+        data: data of the ConfigMap.
         method: `lora` or `qlora`, in any case.
     """
     sections = _section_of(data, TRAINING_KEY, "training_config", _invalid)

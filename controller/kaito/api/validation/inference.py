@@ -62,7 +62,7 @@ def deprecated_error(inference: InferenceSpec) -> FieldError | None:
 def runtime_errors(
     model: Model, inference: InferenceSpec, runtime: Runtime
 ) -> Iterator[FieldError]:
-    """Errors of a model, or of adapters, that the runtime cannot serve."""
+    """Yield errors of a model or adapters that the runtime cannot serve."""
     if runtime is Runtime.TRANSFORMERS and not serves_with_transformers(model):
         yield FieldError(
             f"Runtime validation: model {model.short_name} does not support inference with "
@@ -73,7 +73,7 @@ def runtime_errors(
 
 
 def _duplicate_adapter_errors(adapters: Sequence[Adapter]) -> Iterator[FieldError]:
-    """Names that two adapters share."""
+    """Yield names that two adapters share."""
     seen: set[str] = set()
     for adapter in adapters:
         name = adapter.source.name if adapter.source else ""
@@ -83,7 +83,7 @@ def _duplicate_adapter_errors(adapters: Sequence[Adapter]) -> Iterator[FieldErro
 
 
 def _adapter_errors(adapter: Adapter) -> Iterator[FieldError]:
-    """Errors of an adapter, which Kaito finds in updates: its own first write is one."""
+    """Yield errors of an adapter, which Kaito finds only in updates, even its own first write."""
     source = adapter.source
     if source is None:
         yield missing_field("Source")

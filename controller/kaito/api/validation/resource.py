@@ -50,7 +50,7 @@ def instance_type_errors(resource: ResourceSpec, options: KaitoOptions) -> Itera
 def inference_resource_errors(
     resource: ResourceSpec, options: KaitoOptions
 ) -> Iterator[FieldError]:
-    """Errors that do not depend on what nodes there are."""
+    """Yield errors that do not depend on the existing nodes."""
     if resource.count is not None and resource.count < 0:
         yield invalid_value(resource.count, "count", "must be non-negative")
     error = selector_error(resource.label_selector)
@@ -70,7 +70,7 @@ def inference_resource_errors(
 
 
 def tuning_resource_errors(resource: ResourceSpec) -> Iterator[FieldError]:
-    """Errors of the nodes of a tuning."""
+    """Yield errors of the nodes of a tuning."""
     if resource.count is not None and resource.count > 1:
         yield invalid_value(_ONE_NODE, "count")
     if resource.partition is not None:
@@ -114,7 +114,7 @@ def _requirement_problem(requirement: SelectorRequirement) -> str:
 
 
 def partition_errors(partition: Partition, options: KaitoOptions) -> Iterator[FieldError]:
-    """Errors of the part of a node's GPUs that is asked for."""
+    """Yield errors of the requested part of a node's GPUs."""
     match partition.mode:
         case "mig":
             error = _slice_error(partition, options)

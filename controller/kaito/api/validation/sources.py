@@ -20,7 +20,7 @@ _METADATA_HOSTS: Final = frozenset(
 
 
 def source_errors(source: DataSource) -> Iterator[FieldError]:
-    """Errors of a source: exactly one of addresses, image and volume, well-formed."""
+    """Yield errors of a source: exactly one of addresses, image and volume, well-formed."""
     for url in source.urls:
         problem = url_problem(url)
         if problem:
@@ -33,7 +33,7 @@ def source_errors(source: DataSource) -> Iterator[FieldError]:
 
 
 def destination_errors(destination: DataDestination) -> Iterator[FieldError]:
-    """Errors of a destination: exactly one of image and volume, well-formed."""
+    """Yield errors of a destination: exactly one of image and volume, well-formed."""
     yield from image_errors(destination.image, "output")
     if destination.image and not destination.image_push_secret:
         yield missing_field("Must specify imagePushSecret with destination image")

@@ -21,7 +21,7 @@ METHODS: Final = ("lora", "qlora")
 
 
 def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
-    """Errors of a new specification."""
+    """Yield errors of a new specification."""
     if tuning.method.lower() not in METHODS:
         yield invalid_value(tuning.method, "Method")
     if tuning.input is None:

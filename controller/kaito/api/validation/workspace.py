@@ -135,7 +135,7 @@ def _annotation_errors(
 
 
 def _name_problem(workspace: Workspace, spec: WorkspaceSpec) -> Problem | None:
-    """Names that Kaito admits and whose services can never be created (KAI-10)."""
+    """Return the problem of names that Kaito admits but no service can have (KAI-10)."""
     name = workspace.metadata.name
     if spec.inference is None or (len(name) <= MAX_NAME and not name[:1].isdigit()):
         return None

@@ -39,10 +39,10 @@ def benchmark_log(
 
     Args:
         workspace: metadata of a Workspace.
-        goal: of the Workspace.
+        goal: goal of the Workspace.
         server: its StatefulSet.
-        pods: of its StatefulSet.
-        conditions: of its status.
+        pods: pods of its StatefulSet.
+        conditions: conditions of its status.
     """
     switched_off = (workspace.annotations or {}).get(labels.DISABLE_BENCHMARK) == "true"
     if server is None or switched_off or is_true(conditions, BENCHMARK_COMPLETED):
@@ -76,7 +76,7 @@ def benchmark_condition(
 
     Args:
         found: what was found in the log.
-        conditions: of the status.
+        conditions: conditions of the status.
     """
     if isinstance(found, Unanswered):
         return ConditionFacts(
@@ -93,11 +93,11 @@ def benchmark_condition(
 
 
 def performance(found: LookupState[Measurement] | None, quantization: str) -> dict[str, Any] | None:
-    """`status.performance`; None to leave it as it is.
+    """Return `status.performance`; None to leave it unchanged.
 
     Args:
         found: what was found in the log.
-        quantization: of the model.
+        quantization: quantization of the model.
     """
     if not isinstance(found, Answered):
         return None

@@ -68,7 +68,7 @@ def observe_workload(
 
 
 def _present_services(workspace: ObjectMeta, reads: CacheReader) -> Iterator[str]:
-    """Names of its services that exist, whether they can be read or not."""
+    """Yield the names of its services that exist, whether they can be read or not."""
     unreadable = reads.unreadable(SERVICES, workspace.namespace)
     for name in _services(workspace.name):
         if name in unreadable or reads.get(SERVICES, f"{workspace.namespace}/{name}") is not None:
@@ -85,14 +85,14 @@ def _pods_of(workload: KubeObject | None, reads: CacheReader) -> Iterable[Pod]:
 
 
 def _foreign_revisions(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[str]:
-    """Names under which there is a ControllerRevision that the Workspace does not control."""
+    """Yield names of ControllerRevisions that the Workspace does not control."""
     for name in possible_names(workspace.name, goal.hash):
         if _is_taken(REVISIONS, workspace, name, reads):
             yield name
 
 
 def _foreign(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[tuple[str, str]]:
-    """Objects of others that have a name which the workload needs, each with a sentence."""
+    """Yield objects of others with a name that the workload needs, each with a sentence."""
     for resource, name in _wanted_names(workspace, goal, reads):
         odd = reads.unreadable(resource, workspace.namespace).get(name)
         if odd is not None:

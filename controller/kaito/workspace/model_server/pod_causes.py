@@ -155,7 +155,7 @@ def _containers(pod: Pod) -> Iterable[tuple[str, ContainerStatus]]:
 
 
 def _last_end(container: ContainerStatus) -> ContainerStateTerminated | None:
-    """Its last end, also while it runs again."""
+    """Return its last end, even while it runs again."""
     return container.state.terminated or container.last_state.terminated
 
 

@@ -38,7 +38,7 @@ def claim_target(name: str) -> Target:
 def create_claims(
     decision: ClaimDecision, request: NodeRequest, workspace: ObjectMeta, cloud: Cloud
 ) -> Iterator[Create]:
-    """Creates of the claims that are due."""
+    """Yield creates of the claims that are due."""
     for name in decision.create:
         what = "another NodeClaim" if decision.again else f"NodeClaim {name}"
         note = f"created {what} for {request.instance_type}"
@@ -52,7 +52,7 @@ def create_claims(
 def delete_claims(
     claims: Iterable[ObservedClaim], why: str, *, again: bool = False
 ) -> Iterator[Delete]:
-    """Deletes of these claims; `again` if claims are lost again and again."""
+    """Yield deletes of these claims; `again` if claims are lost again and again."""
     for claim in claims:
         what = "another NodeClaim" if again else f"NodeClaim {claim.name}"
         note = f"deleted {what}: {claim.message or why}"
@@ -61,12 +61,12 @@ def delete_claims(
 
 
 def look_up_claims(names: Iterable[str]) -> tuple[Lookup, ...]:
-    """Live reads of the claims of these names."""
+    """Return live reads of the claims of these names."""
     return tuple(Lookup(claim_target(name)) for name in names)
 
 
 def label_nodes(seen: WorkspaceObservation, names: Iterable[str]) -> Iterator[MergePatch]:
-    """Patches that label the accelerator of these nodes."""
+    """Yield patches that label the accelerator of these nodes."""
     by_name = {node.name: node for node in seen.nodes}
     patch = {"metadata": {"labels": {labels.ACCELERATOR: ACCELERATOR}}}
     for name in names:

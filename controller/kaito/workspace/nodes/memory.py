@@ -20,13 +20,13 @@ _NANO = 10**9
 def memory_errors(
     seen: WorkspaceObservation, model: Model, gpus: NodeGPUs, nodes: int
 ) -> Iterator[FieldError]:
-    """Errors of weights that do not fit into all nodes, or not into one of them.
+    """Yield errors of weights that do not fit into all nodes together, or into one of them.
 
     Args:
         seen: a valid Workspace. With the annotation `kaito.sh/bypass-resource-checks`, whatever its
             value, the memory of all nodes together is not judged.
-        model: to be served.
-        gpus: of each node.
+        model: the model to serve.
+        gpus: GPUs of each node.
         nodes: number of them.
     """
     goal, weights = seen.valid_goal, parse_quantity(model.weights)

@@ -32,7 +32,7 @@ _NOT_READY: Final = "NodeClassNotReady"
 
 
 def node_class_scope(name: str) -> str:
-    """Scope of the creation of a NodeClass."""
+    """Return the scope of the creation of a NodeClass."""
     return f"node-class/{name}"
 
 
@@ -74,7 +74,7 @@ def _claims(workspace: ObjectMeta, reads: CacheReader) -> Mapping[str, ObservedC
 
 
 def _absent(commitment: PoolCommitment, reads: CacheReader) -> frozenset[str]:
-    """Committed nodes and claims that are certainly gone; nodes too that do not fit any more."""
+    """Return committed nodes and claims that are certainly gone, and nodes that no longer fit."""
     nodes = (
         name
         for name in commitment.nodes

@@ -1,7 +1,7 @@
 """Deletes NodeClaims and NodePools whose Workspace is gone.
 
 They are cluster-scoped, so the garbage collector does not know their owner. The finalizer of a
-Workspace deletes them; if somebody has removed it, the nodes would cost money for ever.
+Workspace deletes them; if a user has removed it, the nodes would cost money for ever.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class OrphanCollector:
         self._suspects = frozenset(suspects)
 
     def _unexplained(self, resource: Resource[Any]) -> Iterator[tuple[Resource[Any], ObjectMeta]]:
-        """Objects of Workspaces that the cache does not show."""
+        """Yield objects of Workspaces that the cache does not show."""
         if not self._reads.serves(WORKSPACES):
             return
         for name in self._keys(resource):

@@ -27,7 +27,7 @@ def pool_target(name: str) -> Target:
 
 
 def look_up_lost(decision: PoolDecision) -> tuple[Lookup, ...]:
-    """Live reads of the nodes and claims of which it must be certain that they are gone."""
+    """Return live reads of the nodes and claims that must certainly be gone."""
     nodes = (Lookup(Target(NODES, "", name)) for name in decision.confirm_nodes)
     return (*nodes, *look_up_claims(decision.confirm_claims))
 

@@ -32,7 +32,7 @@ class NodeProgress:
     """The progress of the nodes of a valid Workspace.
 
     Attributes:
-        target: how many it needs.
+        target: number of nodes that it needs.
         nodes: whether its nodes are ready.
         workers: the nodes on which its workload may run.
         claims: the decision about its claims; None if none are made, or cannot be.

@@ -222,7 +222,7 @@ def _is_told(seen: WorkspaceObservation, text: str) -> bool:
 
 
 def _verdicts(status: Status) -> list[tuple[Any, ...]]:
-    """State, types, statuses and reasons: changed messages alone are not urgent."""
+    """Return state, types, statuses and reasons: changed messages alone are not urgent."""
     found = status.get("conditions") or ()
     verdicts = [(each.get("type"), each.get("status"), each.get("reason")) for each in found]
     return [(status.get("state"), status.get("targetNodeCount")), *verdicts]

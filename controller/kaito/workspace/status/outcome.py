@@ -31,7 +31,7 @@ class WorkspaceState(Enum):
 def inference_conditions(
     *, is_ready: bool, reason: str = "", message: str = ""
 ) -> Iterator[ConditionFacts]:
-    """`InferenceReady` and `WorkspaceSucceeded` of a model that is served.
+    """Yield `InferenceReady` and `WorkspaceSucceeded` of a model that is served.
 
     Args:
         is_ready: whether all pods of the server are ready, on nodes that are.
@@ -57,10 +57,10 @@ def inference_conditions(
 
 
 def tuning_conditions(state: WorkspaceState, cause: str = "") -> Iterator[ConditionFacts]:
-    """`JobStarted` and `WorkspaceSucceeded` of a model that is tuned.
+    """Yield `JobStarted` and `WorkspaceSucceeded` of a model that is tuned.
 
     Args:
-        state: of the tuning.
+        state: state of the tuning.
         cause: what keeps it from getting further, in words; empty while it is merely waited for.
     """
     started = state in {WorkspaceState.RUNNING, WorkspaceState.SUCCEEDED}
@@ -108,7 +108,7 @@ def tuning_state(job: Job | None) -> WorkspaceState:
 
 
 def inference_state(present: str, *, is_ready: bool) -> WorkspaceState:
-    """`Pending` until it was ready once, and never again."""
+    """Return `Pending` until it was ready once, and never again."""
     if is_ready:
         return WorkspaceState.READY
     return WorkspaceState.NOT_READY if present in {"Ready", "NotReady"} else WorkspaceState.PENDING

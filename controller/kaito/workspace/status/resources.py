@@ -1,4 +1,4 @@
-"""The conditions that say how far the nodes of a Workspace are, and why no further."""
+"""The conditions about the progress of a Workspace's nodes, and what holds it up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOT_SERVED: Final = (
 def resource_conditions(
     progress: NodeProgress, failures: tuple[Failure, ...]
 ) -> tuple[ConditionFacts, ...]:
-    """`NodeClaimReady` if nodes are claimed, `NodesReady`, and `ResourceReady` for both."""
+    """Return `NodeClaimReady` if nodes are claimed, `NodesReady`, and `ResourceReady` for both."""
     if not progress.target.count:
         unknown = progress.target
         parts = (_false(NODES_READY, unknown.reason, unknown.message),)
@@ -43,7 +43,7 @@ def resource_conditions(
 
 
 def invalid_condition(reason: str, message: str) -> ConditionFacts:
-    """`ResourceReady` of a Workspace whose specification is refused."""
+    """Return `ResourceReady` of a Workspace whose specification is refused."""
     return _false(RESOURCE_READY, reason, message)
 
 

@@ -73,7 +73,7 @@ class CutEdit:
     """A held edit of an object.
 
     Attributes:
-        resource: of the object.
+        resource: resource of the object.
         obj: the object.
         missing: the fields that may have been dropped, as text.
         marked: whether the object has the mark.
@@ -128,7 +128,7 @@ def unmarked_edit(
     """Return the edit to the present generation if it must be marked, else None.
 
     Args:
-        resource: of the object.
+        resource: resource of the object.
         obj: the object.
         read: the generations read so far, including the present one.
         complete: whether the definition is complete. Until then only an edit that certainly came

@@ -109,7 +109,7 @@ class DefinitionReader:
     """Reads the installed definition of a kind; once for each published schema.
 
     Args:
-        resource: of the kind.
+        resource: resource of the kind.
         relied_on: gives the paths that its planner relies on, for a schema.
         consequence: what the operator does while one of them is missing, without a full stop.
         remedy: what the user can do about it, without a full stop.

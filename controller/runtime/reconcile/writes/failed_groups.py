@@ -31,7 +31,7 @@ class FailedGroups:
     """The groups of one object whose last write failed, the least recently tried first.
 
     Attributes:
-        generation: of the object; its change releases all groups.
+        generation: generation of the object; its change releases all groups.
         failures: the last failure of each group.
         turn: the group that is tried in this reconcile.
         waiting: the groups that are not.

@@ -50,7 +50,7 @@ class SlowStart:
         """Send all writes. The groups do not wait for each other.
 
         Args:
-            writes: of any groups.
+            writes: writes of any groups.
             send: sends some writes at once, and calls `record_failure` for each that failed.
         """
         groups: dict[SlowStartGroup, list[Write]] = {}

@@ -47,7 +47,7 @@ class ChatClient:
 
     Args:
         user: who asks.
-        namespace: of the service.
+        namespace: namespace of the service.
         service: its name.
     """
 

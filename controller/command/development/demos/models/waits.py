@@ -28,7 +28,7 @@ class MeasuredWait:
         awaited: what was waited for.
         kaito: what Kaito's worker does, or did in older versions, meanwhile.
         seconds: length of the wait.
-        reconciles: of Manta meanwhile.
+        reconciles: number of Manta's reconciles meanwhile.
         held: seconds that these took together.
     """
 
@@ -52,7 +52,7 @@ class Waits:
     """Measures waits.
 
     Args:
-        registry: of the operator.
+        registry: registry of the operator.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:

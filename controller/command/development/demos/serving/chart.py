@@ -56,7 +56,7 @@ class Chart:
     """Panels, and moments that concern all of them.
 
     Attributes:
-        title: of the whole.
+        title: title of the chart.
         panels: from top to bottom.
         marks: seconds, and what happened.
         seconds: the end of the time axis.

@@ -26,9 +26,9 @@ class Put:
 
     Attributes:
         cluster: whose head got it.
-        versions: of the applications, by name.
+        versions: versions of the applications, by name.
         capacity: `target_capacity` in percent; None if it has none.
-        status: of the answer; 0 if there was none.
+        status: status of the answer; 0 if there was none.
     """
 
     cluster: str

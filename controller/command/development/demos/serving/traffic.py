@@ -23,9 +23,9 @@ class Answer(msgspec.Struct, array_like=True, frozen=True):
 
     Attributes:
         path: what was asked for.
-        version: of the config that has answered.
+        version: version of the config that has answered.
         cluster: that has answered.
-        process: of the replica that has answered.
+        process: process of the replica that has answered.
         count: how many.
     """
 
@@ -41,7 +41,7 @@ class TrafficLine(msgspec.Struct, frozen=True):
 
     Attributes:
         at: when it was printed, seconds since 1970.
-        answers: of requests that ended since the line before.
+        answers: answers since the previous line.
         failures: why requests failed.
         slowest: seconds of the slowest request.
     """
@@ -118,8 +118,8 @@ def client_pod(image: str, host: str, port: int, paths: list[str]) -> dict[str, 
     Args:
         image: has a Python.
         host: name of the service.
-        port: of the service.
-        paths: of the applications, which are asked in turn.
+        port: port of the service.
+        paths: paths of the applications, which are asked in turn.
     """
     command = ["python", "-u", "-c", _SOURCE.read_text(), host, str(port), *paths]
     return {

@@ -41,7 +41,7 @@ class RollingManifest:
     Attributes:
         cluster: the RayCluster.
         others: what it needs.
-        options: of its rolling update.
+        options: options of its rolling update.
         sizes: replicas of each group.
     """
 

@@ -112,8 +112,8 @@ def late_work(
     """Sentences about tasks, and calls of actors, that ran on a worker after its drain deadline.
 
     Args:
-        records: of all work.
-        drains: of all workers that were drained.
+        records: records of all work.
+        drains: drains of all drained workers.
         call_grace: seconds for which an actor, which never ends by itself, may go on: until the
             pod that is deleted at the deadline is killed.
     """
