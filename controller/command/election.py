@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from controller.command.clock import wall
 from controller.kube.authentication.incluster import SERVICE_ACCOUNT
 from controller.kube.authentication.load import load_credentials
-from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
 from controller.runtime.leaderelection import (
@@ -26,6 +25,7 @@ from controller.runtime.leaderelection import (
     LeaseLock,
     ThreadedElection,
     awake_or_not,
+    election_client,
 )
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 LEASE_NAME: Final = "ray-operator-leader"
 
 _TIMING: Final = ElectionTiming()
-_REQUEST_SECONDS: Final = max(1.0, _TIMING.renew_seconds / 2)
-"""Limit of one request: two fit into the time for a renewal (LE-13)."""
 
 
 def lease_namespace(asked: str, folder: Path = SERVICE_ACCOUNT) -> str:
@@ -82,11 +80,8 @@ def elected(
     async def candidate() -> AsyncGenerator[Elector]:
         credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
         transport = HttpTransport(credentials, user_agent=user_agent)
-        client = Client(
-            transport,
-            user_agent=user_agent,
-            clock=asyncio.get_running_loop(),
-            timeout=_REQUEST_SECONDS,
+        client = election_client(
+            transport, _TIMING, user_agent=user_agent, clock=asyncio.get_running_loop()
         )
         try:
             yield Elector(

@@ -17,6 +17,7 @@ from controller.kube.flow_control.rate_limiter import RateLimiter
 from controller.kube.objects import KubeObject, ObjectList
 from controller.kube.resources import PODS
 from controller.kube.responses import Response
+from controller.kube.retry import MAX_RETRY_AFTER
 from controller.kube.sender import Sender
 from controller.kube.transport import Request
 
@@ -78,6 +79,7 @@ class Client:
         metrics: records every request.
         qps: maximum requests a second, apart from watches; None for no limit.
         burst: requests that may be sent at once, if there is a limit.
+        longest_pause: seconds; a longer `Retry-After` is cut to this.
 
     Attributes:
         flow: the flow that requests are counted for, empty for none. See `for_flow`.
@@ -96,6 +98,7 @@ class Client:
         metrics: ClientMetrics | None = None,
         qps: float | None = None,
         burst: int = 10,
+        longest_pause: float = MAX_RETRY_AFTER,
     ) -> None:
         self.field_manager = user_agent.partition("/")[0]
         self._timeout = timeout
@@ -109,6 +112,7 @@ class Client:
             timeout=timeout,
             metrics=metrics,
             rate_limiter=RateLimiter(qps, burst, clock) if qps else None,
+            longest_pause=longest_pause,
         )
 
     @property

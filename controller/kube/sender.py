@@ -55,6 +55,7 @@ class Sender:
             long for others must still get its full time.
         metrics: records each attempt.
         rate_limiter: every attempt waits for its turn; streams do not.
+        longest_pause: seconds; a longer `Retry-After` is cut to this.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Sender:
         timeout: float,
         metrics: ClientMetrics | None = None,
         rate_limiter: RateLimiter | None = None,
+        longest_pause: float = retry.MAX_RETRY_AFTER,
     ) -> None:
         self._transport = transport
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
@@ -74,7 +76,8 @@ class Sender:
         self._timeout = timeout
         self._metrics = metrics or NO_METRICS
         self._rate_limiter = rate_limiter
-        self.pauses = Pauses(clock)
+        self._longest_pause = longest_pause
+        self.pauses = Pauses(clock, longest=longest_pause)
         self.limiter = FairLimiter(concurrency, clock)
         self._futile = Futile(clock)
 
@@ -260,7 +263,7 @@ class Sender:
             return None
         status = parse_status(answer)
         repeat = retry.is_retryable(request.method, answer.status, status.reason if status else "")
-        return wait if repeat else None
+        return min(wait, self._longest_pause) if repeat else None
 
 
 async def _once(body: bytes) -> Chunks:

@@ -57,10 +57,12 @@ class Pauses:
 
     Args:
         clock: measures the pauses.
+        longest: seconds; a longer `Retry-After` is cut to this.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, longest: float = MAX_RETRY_AFTER) -> None:
         self._clock = clock
+        self._longest = longest
         self._general = Pause(clock.time())
         self._lanes: OrderedDict[Lane, Pause] = OrderedDict()  # the one set longest ago first
 
@@ -94,13 +96,13 @@ class Pauses:
 
     def pause_all(self, seconds: float, reason: str) -> None:
         """Let no request be sent for `seconds`; never shortens a pause."""
-        end = self._clock.time() + min(seconds, MAX_GENERAL_PAUSE)
+        end = self._clock.time() + min(seconds, MAX_GENERAL_PAUSE, self._longest)
         self._general = max(self._general, Pause(end, reason), key=_end)
 
     def pause_lane(self, lane: Lane, seconds: float, reason: str) -> None:
         """Let no request of `lane` be sent for `seconds`; never shortens a pause."""
         now = self._clock.time()
-        pause = Pause(now + min(seconds, MAX_RETRY_AFTER), reason)
+        pause = Pause(now + min(seconds, self._longest), reason)
         self._lanes[lane] = max(self._lanes.pop(lane, pause), pause, key=_end)
         while (oldest := next(iter(self._lanes))) is not lane and self._lanes[oldest].end <= now:
             del self._lanes[oldest]

@@ -2,7 +2,7 @@
 
 from controller.runtime.leaderelection.elector import Elector
 from controller.runtime.leaderelection.fenced_transport import FencedTransport
-from controller.runtime.leaderelection.lock import LeaseLock
+from controller.runtime.leaderelection.lock import LeaseLock, election_client
 from controller.runtime.leaderelection.metrics import ElectionMetrics
 from controller.runtime.leaderelection.threaded import ThreadedElection, awake_or_not
 from controller.runtime.leaderelection.timing import ElectionTiming
@@ -15,4 +15,5 @@ __all__ = [
     "LeaseLock",
     "ThreadedElection",
     "awake_or_not",
+    "election_client",
 ]

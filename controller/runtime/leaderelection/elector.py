@@ -188,13 +188,16 @@ class Elector:
         """Read the lease, and write it if it is ours or free.
 
         One that was deleted is its holder's until it would have expired: the holder may write, and
-        renews it.
+        renews it. One that was never seen may have been deleted, too.
         """
         lease = await self._lock.read()
         sent = self._now()
         if lease is not None:
             self._observe(lease)
-        if self.holder not in {"", self._identity} and (self._acquired.is_set() or not self._free):
+        elif self._record is None and math.isinf(self._expires):
+            self._suspect(sent)
+        others = self._record is None or self.holder not in {"", self._identity}
+        if others and (self._acquired.is_set() or not self._free):
             self._displaced = self._acquired.is_set()
             return False
         if lease is None:
@@ -202,6 +205,12 @@ class Elector:
         else:
             self._hold(await self._lock.replace(self._ours(lease)), sent)
         return True
+
+    def _suspect(self, now: float) -> None:
+        """Give the last holder of an absent lease time to make it anew, or to stop writing."""
+        wait = self._timing.renew_seconds
+        self._expires = now + wait
+        _log.info("election.no_lease", lease=str(self._lock), created_after_seconds=wait)
 
     @property
     def _free(self) -> bool:

@@ -32,7 +32,7 @@ def conflict() -> Conflict:
 
 
 class SharedLock:
-    """A lease in memory, for candidates on any thread."""
+    """A lease in memory, for candidates on any thread; at first nobody holds it."""
 
     namespace, name = "default", "lease"
 
@@ -43,6 +43,7 @@ class SharedLock:
         self.delay = 0.0
         self.failure: Exception | None = None
         self._mutex = threading.Lock()
+        self.store({"metadata": {"namespace": self.namespace, "name": self.name}})
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

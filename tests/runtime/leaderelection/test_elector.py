@@ -61,6 +61,21 @@ async def test_LE9_the_log_tells_the_whole_course_of_an_election():
     ]
 
 
+async def test_LE9_the_log_tells_why_nobody_leads_although_there_is_no_lease():
+    lock = SharedLock()
+    lock.lease = None
+    made = candidate(lock)
+    with capture_logs() as logs:
+        await made.acquire()
+    await made.aclose()
+    about = {"log_level": "info", "lease": "default/lease"}
+    assert logs == [
+        {"event": "election.no_lease", **about, "created_after_seconds": 10.0},
+        {"event": "election.leader", **about, "holder": "a"},
+        {"event": "election.acquired", **about, "identity": "a"},
+    ]
+
+
 async def test_LE8_the_log_tells_whether_the_lease_was_released():
     lock = SharedLock()
     made = candidate(lock)

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
-from controller.runtime.leaderelection.lease import LEASES
+from controller.runtime.leaderelection.lease import LEASES, new_lease
 from controller.runtime.settings import Settings
 from tests.faults.faulty_transport import DelayedResponse, Rule
 from tests.runtime.widgets import WidgetWorld, widget_world
@@ -63,6 +63,8 @@ class Pair:
 @pytest.fixture(name="pair")
 async def _pair() -> AsyncIterator[Pair]:
     async with widget_world() as world:
+        free = new_lease(NAMESPACE, NAME, "", 1, world.wall())
+        await world.user.create(LEASES, NAMESPACE, free)
         made = Pair(world)
         await made.start()
         await made.start()
