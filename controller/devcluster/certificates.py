@@ -1,6 +1,6 @@
 """A certificate for one run of the embedded API server, with an authority of its own.
 
-The authority's key is forgotten at once, so nothing else can be issued in its name.
+The authority's key is discarded at once, so nothing else can be issued in its name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ServingCertificate:
     """The certificate of a server.
 
     Attributes:
-        authority: what clients are to trust, PEM.
+        authority: certificate that clients trust, PEM.
         chain: the server's certificate, PEM.
         key: its private key, PEM.
     """
@@ -54,7 +54,7 @@ class ServingCertificate:
     key: bytes
 
     def context(self) -> ssl.SSLContext:
-        """The context of a server with this certificate."""
+        """Return the context of a server with this certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # OpenSSL reads keys only from files: written to a private folder and deleted at once.
         with tempfile.TemporaryDirectory(prefix="manta-") as folder:

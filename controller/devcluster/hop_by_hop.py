@@ -1,4 +1,4 @@
-"""The headers that a proxy never passes on: they are about one connection (RFC 9110, 7.6.1)."""
+"""The headers that a proxy never forwards: they belong to one connection (RFC 9110, 7.6.1)."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ HOP_BY_HOP: Final = frozenset(
         "upgrade",
     }
 )
-"""In lower case."""
+"""Names of the headers in lower case."""

@@ -1,4 +1,4 @@
-"""Logs of simulated pods: when their containers started and ended.
+"""Logs of simulated pods: the starts and ends of their containers.
 
 The simulated kubelet runs no processes; the lines follow from the pod's status alone.
 """
@@ -28,7 +28,7 @@ class SimulatedLogs:
         self._pods = server.store.table("pods")
 
     async def __call__(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
-        """The log of one container; with `follow` it goes on until the container ends.
+        """Return the log of one container; `follow` continues it until the container ends.
 
         Raises:
             ApiError: 400, there is no such container, or it has not started yet.
@@ -60,7 +60,7 @@ class SimulatedLogs:
 
 
 def chosen_container(pod: Json, asked: str) -> str:
-    """The container that a request for logs names.
+    """Return the container that a request for logs names.
 
     Raises:
         ApiError: 400, it is not clear which one.
@@ -88,7 +88,7 @@ def _status(pod: Json, name: str) -> Json:
 
 
 def why_no_log(pod: Json, name: str, *, previous: bool) -> str:
-    """The reason why there is no log; empty if there is one."""
+    """Return why there is no log; empty if there is one."""
     status = _status(pod, name)
     if previous:
         if "terminated" in status.get("lastState", {}):

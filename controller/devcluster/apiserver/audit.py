@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """One request, as authorisation sees it.
+    """One request, in the view of authorisation.
 
     Attributes:
-        user: who asks.
-        user_agent: with which program.
+        user: the user.
+        user_agent: the user's program.
         verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
             `deletecollection`.
         group: API group, empty for the core group.
@@ -52,7 +52,7 @@ class Audit:
     Attributes:
         requests: numbers of requests by user agent, verb and resource (`pods/status`,
             `rayclusters.ray.io`).
-        authorizer: says whether a request is allowed; None allows everything.
+        authorizer: decides whether a request is allowed; None allows everything.
     """
 
     def __init__(self) -> None:

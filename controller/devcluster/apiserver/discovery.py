@@ -180,7 +180,7 @@ def _entries(resource: ApiResource) -> list[Json]:
 
 
 def _other_names(resource: ApiResource) -> Json:
-    """Short names and categories; clients expect no empty lists."""
+    """Return short names and categories; clients expect no empty lists."""
     names = {"shortNames": resource.short_names, "categories": resource.categories}
     return {key: list(values) for key, values in names.items() if values}
 

@@ -1,6 +1,6 @@
 """The embedded API server on a loopback port, for kubectl and other processes.
 
-What the guard refuses costs nothing: it is answered before its body is read, and its connection is
+Requests that the guard refuses are answered before their bodies are read, and their connections are
 closed.
 """
 
@@ -60,10 +60,10 @@ async def serve(
     """Serve an API server over HTTP.
 
     Args:
-        server: what answers.
+        server: the API server.
         host: address to listen on.
         port: 0 for any free one.
-        guard: authenticates requests; None lets everybody do everything, for tests.
+        guard: authenticates requests; None allows everything, for tests.
         tls: the server's certificate; None for plain HTTP.
 
     Raises:
@@ -93,7 +93,7 @@ async def serve(
 
 
 def _is_malformed(record: logging.LogRecord) -> bool:
-    """Return whether somebody, known or not, has sent what is no request; the answer says so."""
+    """Return whether a client has sent something that is not a request."""
     return bool(record.exc_info) and isinstance(record.exc_info[1], HttpProcessingError)
 
 
@@ -103,7 +103,7 @@ class _Bridge:
         self._guard = guard
 
     async def expect_continue(self, request: web.Request) -> web.StreamResponse | None:
-        """Have the client send its body, unless the request is refused."""
+        """Ask the client for its body, unless the request is refused."""
         try:
             self._sender(request)
         except Refused as error:

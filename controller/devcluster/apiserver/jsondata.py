@@ -11,12 +11,12 @@ encode = msgspec.json.encode
 
 
 def child(value: Any, name: str) -> Json:
-    """The map below a name; empty if there is none."""
+    """Return the map below a name; empty if there is none."""
     found = cast("Json", value).get(name) if isinstance(value, dict) else None
     return cast("Json", found) if isinstance(found, dict) else {}
 
 
 def entries(value: Any, name: str) -> list[Any]:
-    """The list below a name; empty if there is none."""
+    """Return the list below a name; empty if there is none."""
     found = cast("Json", value).get(name) if isinstance(value, dict) else None
     return cast("list[Any]", found) if isinstance(found, list) else []

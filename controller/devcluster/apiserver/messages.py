@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ReceivedRequest(Protocol):
-    """A request as a client or the network delivers it: header fields in any case."""
+    """A request as received from a client or the network: header fields in any case."""
 
     @property
     def method(self) -> str:
@@ -64,7 +64,7 @@ class ApiRequest:
         query: parameters, not URL-encoded.
         headers: header fields with lower-case names.
         body: the whole body, or None.
-        sender: who was authenticated; None without a network, where nobody is.
+        sender: the authenticated user; None without a network.
     """
 
     method: str
@@ -83,7 +83,7 @@ class ApiRequest:
     def user(self) -> User:
         """The impersonated user, the sender, or the admin.
 
-        Where nobody is authenticated, a bearer token is the name of a user.
+        Without authentication, a bearer token is the name of a user.
         """
         name = self.headers.get("impersonate-user", "")
         if not name and self.sender is None:
@@ -95,7 +95,7 @@ class ApiRequest:
 
 
 def lower_case(headers: Mapping[str, str]) -> dict[str, str]:
-    """Header fields with lower-case names."""
+    """Return header fields with lower-case names."""
     return {name.lower(): value for name, value in headers.items()}
 
 
@@ -115,18 +115,18 @@ class ApiResponse:
 
 
 def bytes_response(status: int, body: bytes, media_type: str = JSON) -> ApiResponse:
-    """An answer whose body is known."""
+    """Return an answer whose body is known."""
     headers = {"content-type": media_type, "content-length": str(len(body))}
     return ApiResponse(status, _once(body), headers)
 
 
 def json_response(status: int, value: Any) -> ApiResponse:
-    """An answer with a JSON value."""
+    """Return an answer with a JSON value."""
     return bytes_response(status, encode(value))
 
 
 def error_response(error: ApiError) -> ApiResponse:
-    """An answer with the status of an error."""
+    """Return an answer with the status of an error."""
     answer = json_response(error.code, error.body())
     if error.details and "retryAfterSeconds" in error.details:
         answer.headers["retry-after"] = str(error.details["retryAfterSeconds"])
@@ -134,7 +134,7 @@ def error_response(error: ApiError) -> ApiResponse:
 
 
 async def in_protobuf(answer: ApiResponse) -> ApiResponse:
-    """The same answer in protobuf; logs and other text stay as they are."""
+    """Return the same answer in protobuf; logs and other text stay unchanged."""
     if answer.headers.get("content-type") != JSON:
         return answer
     if "content-length" not in answer.headers:
@@ -147,14 +147,14 @@ async def in_protobuf(answer: ApiResponse) -> ApiResponse:
 
 
 async def _frames(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The events of a watch, each chunk of which holds whole lines."""
+    """Yield the events of a watch as frames; each chunk holds whole lines."""
     async with aclosing(lines):
         async for chunk in lines:
             yield b"".join(encode_event(msgspec.json.decode(line)) for line in chunk.splitlines())
 
 
 def plain_not_found() -> ApiResponse:
-    """The plain 404 response for paths that are not served."""
+    """Return the plain 404 response for paths that are not served."""
     return bytes_response(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
 

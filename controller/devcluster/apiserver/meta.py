@@ -74,17 +74,17 @@ LABEL_VALUE_RULE = (
 
 
 def timestamp(moment: datetime) -> str:
-    """A UTC moment as the API writes it, whole seconds."""
+    """Return a UTC moment as the API writes it, in whole seconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def new_uid(rng: random.Random) -> str:
-    """A random object uid."""
+    """Return a random object uid."""
     return str(uuid.UUID(int=rng.getrandbits(128), version=4))
 
 
 def generated_name(base: str, rng: random.Random) -> str:
-    """`generateName` with a random suffix, within 63 characters."""
+    """Return `generateName` with a random suffix, within 63 characters."""
     return base[:58] + "".join(rng.choices(NAME_ALPHABET, k=5))
 
 
@@ -98,13 +98,13 @@ def keep_system_fields(new: Json, old: Json) -> None:
 
 
 def is_subdomain(name: str) -> list[str]:
-    """Problems of a DNS-1123 subdomain."""
+    """Return the problems of a DNS-1123 subdomain."""
     problems = ["must be no more than 253 characters"] if len(name) > 253 else []
     return problems + ([] if _SUBDOMAIN.fullmatch(name) else [SUBDOMAIN_RULE])
 
 
 def is_label(name: str) -> list[str]:
-    """Problems of a DNS-1123 label."""
+    """Return the problems of a DNS-1123 label."""
     problems = [TOO_LONG_LABEL] if len(name) > 63 else []
     if not _LABEL.fullmatch(name):
         problems.append(NO_DOTS if _SUBDOMAIN.fullmatch(name) else LABEL_RULE)
@@ -112,19 +112,19 @@ def is_label(name: str) -> list[str]:
 
 
 def is_name_label(name: str) -> list[str]:
-    """Problems of a name that must or should be a label, in the wording for names."""
+    """Return the problems of a name that must or should be a label, as errors of names."""
     return [problem.replace("bytes", "characters") for problem in is_label(name)]
 
 
 def is_path_segment(name: str) -> list[str]:
-    """Problems of a name that is only a path segment, as RBAC names are."""
+    """Return the problems of a name that is only a path segment, such as RBAC names."""
     if name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{sign}'" for sign in "/%" if sign in name]
 
 
 def is_qualified_name(name: str) -> list[str]:
-    """Problems of a label key: optional DNS prefix, slash, name."""
+    """Return the problems of a label key: optional DNS prefix, slash, name."""
     if name.count("/") > 1:
         return [QUALIFIED_KEY_RULE]
     prefix, slash, last = name.rpartition("/")
@@ -143,7 +143,7 @@ def is_qualified_name(name: str) -> list[str]:
 
 
 def is_label_value(value: str) -> list[str]:
-    """Problems of a label value."""
+    """Return the problems of a label value."""
     problems: list[str] = []
     if len(value) > 63:
         problems.append("must be no more than 63 bytes")
@@ -153,7 +153,7 @@ def is_label_value(value: str) -> list[str]:
 
 
 def validate_labels(labels: Json, field: str) -> list[StatusCause]:
-    """Rules for a map of labels."""
+    """Check a map of labels."""
     causes: list[StatusCause] = []
     for key, value in labels.items():
         causes += [invalid_value(field, key, problem) for problem in is_qualified_name(key)]
@@ -164,7 +164,7 @@ def validate_labels(labels: Json, field: str) -> list[StatusCause]:
 def validate_metadata(
     metadata: Json, name_rule: Callable[[str], list[str]] = is_subdomain
 ) -> list[StatusCause]:
-    """Rules for the metadata of every object."""
+    """Check the metadata of an object of any kind."""
     causes: list[StatusCause] = []
     if base := metadata.get("generateName"):
         prefix = f"{base[:-1]}a" if base.endswith("-") else base
@@ -190,7 +190,7 @@ def validate_metadata(
 
 
 def validate_core_finalizers(metadata: Json) -> list[StatusCause]:
-    """Built-in kinds are stricter: a finalizer that is no standard one must have a prefix."""
+    """Check that a non-standard finalizer of a built-in kind has a prefix."""
     return [
         invalid_value(
             f"metadata.finalizers[{index}]",
@@ -240,7 +240,7 @@ def _validate_owners(owners: list[Json]) -> list[StatusCause]:
 
 
 def validate_metadata_update(new: Json, old: Json) -> list[StatusCause]:
-    """Rules about changes of metadata: the uid stays, terminating objects get no finalizers."""
+    """Check that the uid stays, and that terminating objects get no finalizers."""
     causes = [
         invalid_value(f"metadata.{name}", new[name], "field is immutable")
         for name in _IMMUTABLE_FIELDS

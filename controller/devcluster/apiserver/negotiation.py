@@ -42,15 +42,15 @@ class MediaType:
 
     @property
     def form(self) -> str:
-        """`Table`, `PartialObjectMetadata` or another form that is asked for; empty for none."""
+        """`Table`, `PartialObjectMetadata` or another requested form; empty for none."""
         return self.parameters.get("as", "")
 
 
 def accepted(header: str, *, protobuf: bool = False) -> list[MediaType]:
-    """The entries of an Accept header that this server could serve, in the client's order.
+    """Return the servable entries of an Accept header, in the client's order.
 
     Args:
-        header: its value.
+        header: value of the header.
         protobuf: whether the resource has a protobuf encoding; tables have none.
 
     Raises:
@@ -75,7 +75,7 @@ def accepted(header: str, *, protobuf: bool = False) -> list[MediaType]:
 
 
 def prefers_protobuf(header: str) -> bool:
-    """True if protobuf is the first encoding in an Accept header that a built-in kind has."""
+    """Return whether protobuf is the first servable encoding of an Accept header."""
     return accepted(header, protobuf=True)[0].name == MEDIA_TYPE
 
 
@@ -85,7 +85,7 @@ def _parse(text: str) -> MediaType:
 
 
 def content_type(headers: Mapping[str, str]) -> str:
-    """The media type of the request's body, without parameters."""
+    """Return the media type of the request's body, without parameters."""
     return headers.get("content-type", JSON).split(";", 1)[0].strip() or JSON
 
 
@@ -123,7 +123,7 @@ def decode_object(body: bytes | None, media_type: str) -> Json:
     """Decode a request body that must be an object.
 
     Raises:
-        ApiError: as `decode`, or 400 if it is no object.
+        ApiError: as `decode`, or 400 if it is not an object.
     """
     value = decode(body, media_type)
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""OpenAPI v3 documents: enough for kubectl to know what it may ask the server to validate.
+"""OpenAPI v3 documents, enough for kubectl to know which validation the server offers.
 
 kubectl sends `fieldValidation` only where a document says that PATCH of the kind takes it, and
 `kubectl explain` reads the schemas.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 V2_MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 EMPTY_V2 = b"\x0a\x032.0"
-"""An empty OpenAPI v2 document: kubectl asks for one about kinds that v3 does not have."""
+"""An empty OpenAPI v2 document, which kubectl reads about kinds that v3 does not have."""
 
 _PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
@@ -36,7 +36,7 @@ _PATCH_TYPES = (
 
 
 def index(registry: Registry) -> Json:
-    """The document that lists the others, one for each group version."""
+    """Return the document that lists the others, one for each group version."""
     places = {_place(resource) for resource in registry}
     return {
         "paths": {
@@ -51,7 +51,7 @@ def _place(resource: ApiResource) -> str:
 
 
 def document(registry: Registry, place: str) -> Json | None:
-    """The document of one group version, None if nothing is served there."""
+    """Return the document of one group version, None if nothing is served there."""
     resources = [resource for resource in registry if _place(resource) == place]
     if not resources:
         return None

@@ -16,7 +16,7 @@ class ResourcePath:
         namespace: namespace, empty for none or all.
         name: object name, empty for the collection.
         subresource: first part behind the name.
-        rest: what follows the subresource, for proxies, with leading slash.
+        rest: path behind the subresource, for proxies, with leading slash.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""Quantities such as `500m` and `2Gi`, in the canonical form in which the API gives them back."""
+"""Quantities such as `500m` and `2Gi`, in the canonical form of the API."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKM
 
 
 class QuantityError(ValueError):
-    """The text is no quantity."""
+    """The text is not a quantity."""
 
 
 def canonical_quantity(value: str | float) -> str:
-    """The canonical form: no fraction, and the largest suffix for which that is possible.
+    """Return the canonical form: no fraction, and the largest possible suffix.
 
     Raises:
-        QuantityError: it is no quantity.
+        QuantityError: it is not a quantity.
     """
     number, suffix = _parse(value)
     if suffix.endswith("i"):
@@ -48,10 +48,10 @@ def _parse(value: str | float) -> tuple[Decimal, str]:
 
 
 def quantity_value(value: str | float) -> Decimal:
-    """The number that a quantity means.
+    """Return the number that a quantity means.
 
     Raises:
-        QuantityError: it is no quantity.
+        QuantityError: it is not a quantity.
     """
     number, suffix = _parse(value)
     if suffix.endswith("i"):
@@ -62,7 +62,7 @@ def quantity_value(value: str | float) -> Decimal:
 
 
 def add_quantities(left: str, right: str, *, times: int = 1) -> str:
-    """`left` plus `times` `right`, in powers of two if one of them is."""
+    """Return `left` plus `times` `right`, in powers of two if one of them is."""
     amount = quantity_value(left) + times * quantity_value(right)
     if left.endswith("i") or right.endswith("i"):
         return canonical_quantity(f"{amount / 1024:f}Ki")
@@ -78,7 +78,7 @@ def _binary(amount: int) -> str:
 
 
 def _whole(amount: Decimal) -> tuple[int, int]:
-    """Mantissa and exponent, a multiple of three, rounded up to whole nanos."""
+    """Return mantissa and exponent, a multiple of three, rounded up to whole nanos."""
     amount = amount.quantize(_SMALLEST, rounding=ROUND_UP)
     if not amount:
         return 0, 0

@@ -14,7 +14,7 @@ class Registry:
     """Resources by group, version and plural name, in the order in which they were added.
 
     Attributes:
-        changes: counts changes, for caches of discovery documents.
+        changes: number of changes, for caches of discovery documents.
     """
 
     def __init__(self, resources: Iterable[ApiResource] = ()) -> None:
@@ -35,7 +35,7 @@ class Registry:
             self.changes += 1
 
     def find(self, group: str, version: str, plural: str) -> ApiResource | None:
-        """The resource at this place, if it is served."""
+        """Return the resource at this place, None if it is not served."""
         return self._resources.get((group, version, plural))
 
     def is_builtin(self, group: str) -> bool:
@@ -43,11 +43,11 @@ class Registry:
         return any(one.group == group and not one.custom for one in self)
 
     def __iter__(self) -> Iterator[ApiResource]:
-        """All served resources."""
+        """Yield all served resources."""
         return iter(tuple(self._resources.values()))
 
     def groups(self) -> dict[str, list[str]]:
-        """Versions by group, core group included, preferred version first."""
+        """Return versions by group, including the core group, preferred version first."""
         groups: dict[str, list[str]] = {}
         for resource in self:
             versions = groups.setdefault(resource.group, [])

@@ -31,7 +31,7 @@ ALL_VERBS = (
 
 
 def metadata_field(name: str) -> Callable[[Json], str]:
-    """Reads a metadata field for field selectors."""
+    """Return a reader of a metadata field for field selectors."""
     return lambda object_: object_["metadata"].get(name, "")
 
 
@@ -53,10 +53,10 @@ class ApiResource:
         table: storage table; all versions of a resource share one.
         strategy: defaults, validation and deletion rules of the kind.
         subresources: names of the subresources, such as `status`.
-        scale: where its numbers of replicas are, if it has that subresource.
-        custom: whether a CustomResourceDefinition made it; list items then carry their kind.
-        fields: what field selectors may select by, and how it is read.
-        columns: what `kubectl get` prints.
+        scale: paths of its numbers of replicas, if it has that subresource.
+        custom: whether it comes from a CustomResourceDefinition; list items then carry their kind.
+        fields: selectable fields, with their readers.
+        columns: columns of `kubectl get`.
         blank: upstream's empty object of the kind without metadata; bookmarks
             carry it.
         to_stored: converts from this version to the stored form, None if they are the same.
@@ -100,5 +100,5 @@ class ApiResource:
         return self.list_kind or f"{self.kind}List"
 
     def key(self, namespace: str, name: str) -> str:
-        """Key in the storage table."""
+        """Return the key in the storage table."""
         return f"{namespace}/{name}" if self.namespaced else name

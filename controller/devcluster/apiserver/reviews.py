@@ -26,7 +26,7 @@ _EVERYTHING: Json = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
 
 
 def review(request: ApiRequest, where: ResourcePath, audit: Audit) -> Json | None:
-    """The reviewed object, or None if the request is no review."""
+    """Return the reviewed object, or None if the request is not a review."""
     if request.method == "POST" and (where.group, where.plural) in _WITHOUT_QUESTION:
         return _answered(request, where, audit)
     if (request.method, where.group, where.plural in REVIEWS) != ("POST", GROUP, True):
@@ -68,7 +68,7 @@ _WITHOUT_QUESTION = {
 
 
 def _answered(request: ApiRequest, where: ResourcePath, audit: Audit) -> Json:
-    """The user, or their rules."""
+    """Return the user, or their rules."""
     kind = _WITHOUT_QUESTION[where.group, where.plural]
     user = request.user
     if kind == "SelfSubjectReview":
@@ -85,7 +85,7 @@ def _answered(request: ApiRequest, where: ResourcePath, audit: Audit) -> Json:
 
 
 def _own(request: ApiRequest, where: ResourcePath) -> Attributes:
-    """The review itself, as a request."""
+    """Return the review itself, as a request."""
     user = request.user
     return Attributes(
         user.name, request.user_agent, "create", where.group, where.plural, "", "", user.groups

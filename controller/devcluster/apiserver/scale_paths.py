@@ -22,7 +22,7 @@ class ScalePaths:
     Attributes:
         wanted: path of the desired number of replicas.
         present: path of the present number.
-        selector: of the selector of its pods; may be empty.
+        selector: path of its pods' selector; may be empty.
     """
 
     wanted: str
@@ -39,7 +39,7 @@ class ScalePaths:
         )
 
     def scale(self, object_: Json) -> Json:
-        """The Scale of an object; its number is missing if the object has none."""
+        """Return the Scale of an object; its number is missing if the object has none."""
         metadata: Json = object_["metadata"]
         wanted, selector = _value(object_, self.wanted), _value(object_, self.selector)
         return {
@@ -52,7 +52,7 @@ class ScalePaths:
         }
 
     def set_wanted(self, object_: Json, replicas: int) -> None:
-        """Write the number that is wanted into an object, in place."""
+        """Write the desired number into an object, in place."""
         *names, last = _names(self.wanted)
         for name in names:
             object_ = object_.setdefault(name, {})

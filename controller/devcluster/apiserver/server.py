@@ -65,7 +65,7 @@ class ApiServer:
             wall: UTC time, for timestamps.
             clock: monotonic time and timers, for watches.
             rng: for uids, generated names, addresses and watch lifetimes.
-            history: how many transitions per resource can still be watched.
+            history: number of transitions per resource that can still be watched.
             tracks_all_writers: whether `managedFields` are kept from every object's creation on,
                 which makes writes slower. Otherwise they are kept of objects whose creator said
                 its field manager, as kubectl does, and of objects that were applied.
@@ -107,8 +107,8 @@ class ApiServer:
         """Answer one request.
 
         Args:
-            request: as a client or the network delivers it.
-            sender: who was authenticated; None without a network.
+            request: the request as received.
+            sender: the authenticated user; None without a network.
 
         Returns:
             Status, headers with lower-case names, and the body in chunks; a watch's body ends

@@ -1,7 +1,7 @@
-"""Errors of the API as `Status` bodies: reason, message, details and code as upstream words them.
+"""Errors of the API as `Status` bodies: reason, message, details and code in upstream's words.
 
-`ApiError` is raised anywhere below the request handler and becomes the answer; the functions
-build the errors that more than one place needs.
+`ApiError` is raised anywhere below the request handler and becomes the answer. The functions build
+errors that several modules need.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ApiError(Exception):
-    """A request is answered with this status instead of an object.
+    """The request is answered with this status instead of an object.
 
     Attributes:
         code: HTTP status code.
@@ -42,7 +42,7 @@ class ApiError(Exception):
         self.metadata = metadata or {}
 
     def body(self) -> dict[str, Any]:
-        """The `Status` object."""
+        """Return the `Status` object."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -92,7 +92,7 @@ class ResourceName:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
     def details(self, name: str, kind: str = "") -> dict[str, Any]:
-        """The `details` of an error about one object."""
+        """Return the `details` of an error about one object."""
         details: dict[str, Any] = {}
         if name:
             details["name"] = name
@@ -104,7 +104,7 @@ class ResourceName:
 
 
 def shown(value: Any) -> str:
-    """A value as validation messages quote it."""
+    """Return a value as validation messages quote it."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if value is True or value is False:
@@ -117,23 +117,23 @@ def shown(value: Any) -> str:
 
 
 def required(field: str, detail: str = "") -> StatusCause:
-    """A field is missing."""
+    """Return the cause of a missing field."""
     message = f"Required value: {detail}" if detail else "Required value"
     return StatusCause("FieldValueRequired", field, message)
 
 
 def invalid_value(field: str, value: Any, detail: str) -> StatusCause:
-    """A field's value breaks a rule."""
+    """Return the cause of a field's value that breaks a rule."""
     return StatusCause("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
 
 
 def invalid_type(field: str, value: Any, detail: str) -> StatusCause:
-    """A field's value is of the wrong type."""
+    """Return the cause of a field's value of the wrong type."""
     return StatusCause("FieldValueTypeInvalid", field, f"Invalid value: {shown(value)}: {detail}")
 
 
 def unsupported_value(field: str, value: Any, allowed: Sequence[Any]) -> StatusCause:
-    """A field's value is not one of a closed set."""
+    """Return the cause of a field's value that is not in a closed set."""
     choices = ", ".join(shown(choice) for choice in allowed)
     return StatusCause(
         "FieldValueNotSupported",
@@ -143,29 +143,29 @@ def unsupported_value(field: str, value: Any, allowed: Sequence[Any]) -> StatusC
 
 
 def duplicate(field: str, value: Any) -> StatusCause:
-    """A list has an entry twice."""
+    """Return the cause of a duplicate list entry."""
     return StatusCause("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
 
 
 def forbidden_field(field: str, detail: str) -> StatusCause:
-    """A field must not be set or changed."""
+    """Return the cause of a field that must not be set or changed."""
     return StatusCause("FieldValueForbidden", field, f"Forbidden: {detail}")
 
 
 def not_found(resource: ResourceName, name: str) -> ApiError:
-    """404: there is no such object."""
+    """Return 404: there is no such object."""
     return ApiError(
         404, "NotFound", f'{resource.qualified} "{name}" not found', resource.details(name)
     )
 
 
 def path_not_found() -> ApiError:
-    """404: the server serves nothing at this path."""
+    """Return 404: the server serves nothing at this path."""
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(resource: ResourceName, name: str, *, terminating: bool) -> ApiError:
-    """409: an object of this name exists, if only until its deletion is finished."""
+    """Return 409: an object of this name exists, though its deletion may be under way."""
     prefix = "object is being deleted: " if terminating else ""
     return ApiError(
         409,
@@ -176,7 +176,7 @@ def already_exists(resource: ResourceName, name: str, *, terminating: bool) -> A
 
 
 def conflict(resource: ResourceName, name: str, why: str) -> ApiError:
-    """409: the object is not what the request assumed."""
+    """Return 409: the object is not what the request assumed."""
     return ApiError(
         409,
         "Conflict",
@@ -191,7 +191,7 @@ MODIFIED = (
 
 
 def invalid(resource: ResourceName, name: str, causes: Sequence[StatusCause]) -> ApiError:
-    """422: the object breaks validation rules."""
+    """Return 422: the object breaks validation rules."""
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     details = resource.details(name, resource.kind)
@@ -204,12 +204,12 @@ def invalid(resource: ResourceName, name: str, causes: Sequence[StatusCause]) ->
 
 
 def bad_request(message: str) -> ApiError:
-    """400: the request makes no sense."""
+    """Return 400: the request is malformed."""
     return ApiError(400, "BadRequest", message)
 
 
 def forbidden(resource: ResourceName, name: str, why: str) -> ApiError:
-    """403: refused by admission or authorisation."""
+    """Return 403: refused by admission or authorisation."""
     shown_name = f' "{name}"' if name else ""
     return ApiError(
         403,
@@ -220,7 +220,7 @@ def forbidden(resource: ResourceName, name: str, why: str) -> ApiError:
 
 
 def method_not_allowed() -> ApiError:
-    """405: the resource does not have this verb."""
+    """Return 405: the resource does not have this verb."""
     return ApiError(
         405,
         "MethodNotAllowed",
@@ -230,13 +230,13 @@ def method_not_allowed() -> ApiError:
 
 
 def expired(message: str, continue_token: str = "") -> ApiError:
-    """410: the revision is no longer available."""
+    """Return 410: the revision is no longer available."""
     metadata = {"continue": continue_token} if continue_token else {}
     return ApiError(410, "Expired", message, metadata=metadata)
 
 
 def too_large_resource_version(asked: int, current: int) -> ApiError:
-    """504: the revision lies in the future."""
+    """Return 504: the revision lies in the future."""
     return ApiError(
         504,
         "Timeout",

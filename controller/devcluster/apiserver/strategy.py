@@ -33,16 +33,16 @@ class Strategy:
         has_status: whether `status` is written by the status subresource only.
         counts_generations: whether changes outside metadata and status bump the generation.
         is_graceful: whether deletion is noted in the object first, even if it then goes at once.
-        returns_deleted: whether DELETE answers with the object rather than with a Status.
+        returns_deleted: whether DELETE answers with the object instead of a Status.
         unconditional_update: whether a PUT may come without a resourceVersion.
         creates_on_update: whether a PUT may create.
         orphans_by_default: whether deletion without a policy orphans the dependents.
-        deletion_warning: what to say when no deletion policy is given.
-        status_keeps_metadata: whether a status write leaves all metadata as it is.
+        deletion_warning: warning when no deletion policy is given.
+        status_keeps_metadata: whether a status write leaves all metadata unchanged.
         standard_finalizers: whether finalizers without a prefix must be standard ones.
-        server_defaulted: fields that the server fills in: their creator does not own them.
+        server_defaulted: fields that the server fills in, which their creator does not own.
         typed: whether the kind is in the table of types.
-        name_rule: what is wrong with a name, in the kind's eyes.
+        name_rule: returns the problems of a name.
     """
 
     has_status: bool = False
@@ -60,7 +60,7 @@ class Strategy:
     name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
 
     def openapi_schema(self) -> Json | None:
-        """The kind's schema for `kubectl explain`, if there is one."""
+        """Return the kind's schema for `kubectl explain`, None if there is none."""
         return None
 
     def decode(self, kind: str, object_: Json) -> list[str]:
@@ -75,7 +75,7 @@ class Strategy:
         return decode_kind(kind, object_)
 
     def apply_errors(self, kind: str, object_: Json) -> list[str]:
-        """Errors of an applied configuration: unknown fields, wrong types, bad list keys."""
+        """Return errors of an applied configuration: unknown fields, wrong types, bad list keys."""
         try:
             unknown = self.decode(kind, msgspec.json.decode(msgspec.json.encode(object_)))
         except DecodeError as error:
@@ -86,7 +86,7 @@ class Strategy:
         )
 
     def structure(self, kind: str) -> Structure:
-        """The structure by which server-side apply merges objects of the kind."""
+        """Return the structure by which server-side apply merges objects of the kind."""
         return TypedStructure(kind)
 
     def default(self, object_: Json) -> None:
@@ -113,11 +113,11 @@ class Strategy:
                 new["metadata"]["managedFields"] = managed
 
     def warnings(self, object_: Json, old: Json | None) -> list[str]:  # noqa: ARG002 - kinds that care override
-        """Warnings for the writer."""
+        """Return warnings for the writer."""
         return []
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:  # noqa: ARG002 - kinds that care override
-        """Validation errors of a new object, or of a change from `old`."""
+        """Return validation errors of a new object, or of a change from `old`."""
         causes = validate_metadata(object_["metadata"], self.name_rule)
         if self.standard_finalizers:
             causes += validate_core_finalizers(object_["metadata"])
@@ -147,7 +147,7 @@ class Strategy:
             metadata["generation"] += 1
 
     def grace_period(self, object_: Json, asked: int | None) -> int | None:  # noqa: ARG002 - kinds that care override
-        """Grace period in seconds; None if the kind has no graceful deletion."""
+        """Return the grace period in seconds; None if the kind has no graceful deletion."""
         return None
 
 

@@ -1,8 +1,8 @@
 """The controller of the Gateways of one GatewayClass controller name.
 
 It accepts classes that name it, listens for their Gateways, and reports about Gateways and routes
-as controllers of the Gateway API do. What listens is a parameter: a proxy with sockets in
-`manta dev`, and nothing but an address in tests.
+as controllers of the Gateway API do. The listener is a parameter: a proxy with sockets in `manta
+dev`, only an address in tests.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ class Listeners(Protocol):
     async def apply(
         self, gateways: Mapping[str, tuple[Gateway, Sequence[HTTPRoute]]]
     ) -> Mapping[str, Listening]:
-        """Listen for exactly these Gateways, each with its routes; the result for each, by key."""
+        """Listen for exactly these Gateways with their routes; return the results by key."""
         ...
 
     async def aclose(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         ...
 
 
 class GatewayController(LoopComponent[str]):
-    """Reconciles everything at once: there are few Gateways.
+    """Reconciles all Gateways together, since there are few.
 
     Args:
         context: client, caches and time.
-        listeners: what listens.
+        listeners: opens the listeners.
     """
 
     def __init__(self, context: ComponentContext, listeners: Listeners) -> None:
@@ -123,7 +123,7 @@ class GatewayController(LoopComponent[str]):
             await self._write(resource, obj, raw, {**raw.get("status", {}), **status})
 
     async def _raw(self, resource: Resource[Any], obj: KubeObject) -> dict[str, Any] | None:
-        """The object as it is now, if it is still the one that was seen."""
+        """Return the present object, if it is still the observed one."""
         meta = obj.metadata
         try:
             raw = await self._client.get_raw(resource, meta.namespace, meta.name)

@@ -1,7 +1,7 @@
 """CustomResourceDefinitions of the Gateway API: GatewayClass, Gateway and HTTPRoute.
 
 Fields that users write are kept, and have the defaults of the Gateway API's standard channel. Parts
-that nothing here reads, such as filters, are kept as they are and not checked.
+that no component here reads, such as filters, are kept unchecked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AGE: Final = ("Age", "date", ".metadata.creationTimestamp")
 
 
 def gateway_api_definitions() -> list[dict[str, Any]]:
-    """All three, as plain data ready to be created."""
+    """Return all three, as plain data ready to be created."""
     return [
         _definition(
             "GatewayClass",

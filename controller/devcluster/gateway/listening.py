@@ -10,9 +10,9 @@ class Listening:
     """The addresses of a Gateway's listeners.
 
     Attributes:
-        addresses: where requests may be sent to.
-        problem: why they may not, a sentence; empty if they may.
-        remark: where requests may be sent to, for people.
+        addresses: addresses for requests.
+        problem: a sentence about why there are none; empty otherwise.
+        remark: a text about the addresses for users.
     """
 
     addresses: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ Backend = dict[str, Any]
 def backends_for(
     routes: Sequence[HTTPRoute], host: str, path: str
 ) -> tuple[HTTPRoute, list[Backend]] | None:
-    """The route that applies, and the backends of its first rule that does; None if none does."""
+    """Return the route that applies and its rule's backends; None if none applies."""
     for route in routes:
         if route.spec.hostnames and not any(_is_host(each, host) for each in route.spec.hostnames):
             continue
@@ -28,7 +28,7 @@ def backends_for(
 
 
 def choose(backends: Sequence[Backend], rng: random.Random) -> Backend | None:
-    """One of the backends, by their weights; None if no weight is positive."""
+    """Return one of the backends, by their weights; None if no weight is positive."""
     weights = [each.get("weight", 1) for each in backends]
     if not any(weights):
         return None

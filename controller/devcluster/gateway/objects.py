@@ -1,4 +1,4 @@
-"""Views of the Gateway API as its controllers read it."""
+"""Views of the Gateway API that its controllers need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class GatewayClassStatus(View, frozen=True):
 
 
 class GatewayClass(KubeObject, frozen=True):
-    """A GatewayClass: who handles its Gateways."""
+    """A GatewayClass, which names the controller of its Gateways."""
 
     spec: GatewayClassSpec = GatewayClassSpec()
     status: GatewayClassStatus = GatewayClassStatus()

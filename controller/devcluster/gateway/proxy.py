@@ -1,4 +1,4 @@
-"""A proxy in the place of a gateway: it divides HTTP requests between Services by their weights.
+"""A proxy in place of a gateway: it divides HTTP requests between Services by their weights.
 
 `manta dev` starts it where pods are processes (`--ray`, `--image`): its controller (`controller`)
 handles the Gateways of every GatewayClass whose `spec.controllerName` is `manta.dev/gateway`.
@@ -14,8 +14,9 @@ Each Gateway gets a loopback address of its own, in `status.addresses`, where th
 the ports of its HTTP listeners. Where a port needs privileges that this process does not have, it
 listens at that port plus 8000; the message of the condition `Programmed` names the URL.
 
-Each request is divided for itself. What was begun goes on when weights change, when a backend goes,
-and for a time when the Gateway does. A Service without a ready endpoint gives 503, as gateways do.
+A backend is chosen for each request. A request in flight continues when weights change, when a
+backend is removed, and for a time when its Gateway is deleted. A Service without a ready endpoint
+gives 503, as with other gateways.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ class _Listener:
     """A Gateway that is listened for.
 
     Attributes:
-        routes: as they apply to the next request.
-        address: where it listens.
-        urls: the same for people.
+        routes: routes for the next request.
+        address: address on which it listens.
+        urls: the same as URLs for users.
         runner: the server.
     """
 
@@ -118,7 +119,7 @@ class WeightedProxy:
         return found
 
     async def aclose(self) -> None:
-        """Cut everything."""
+        """Close all listeners and connections."""
         for task in self._closing:
             task.cancel()
         for listener in self._listeners.values():
@@ -210,7 +211,7 @@ class WeightedProxy:
 
 
 async def _bind(runner: web.ServerRunner, address: str, port: int) -> str:
-    """Listen at a port, or at another one if that needs privileges; the URL."""
+    """Listen at a port, or at another one if that needs privileges; return the URL."""
     try:
         await web.TCPSite(runner, address, port).start()
     except PermissionError:

@@ -1,4 +1,4 @@
-"""The statuses that a controller of the Gateway API writes: pure functions of what it sees.
+"""The statuses that a controller of the Gateway API writes, as pure functions.
 
 The types and reasons of the conditions are those of the Gateway API.
 """
@@ -20,7 +20,7 @@ PROTOCOL: Final = "HTTP"
 
 
 def class_status(found: GatewayClass, now: str) -> Status:
-    """A class of ours is accepted."""
+    """Return the status of an accepted class."""
     accepted = _condition("Accepted", "Accepted", "")
     conditions = _conditions([accepted], found.metadata.generation, found.status.conditions, now)
     return {"conditions": conditions}
@@ -29,13 +29,13 @@ def class_status(found: GatewayClass, now: str) -> Status:
 def gateway_status(
     found: Gateway, routes: Iterable[HTTPRoute], listening: Listening, now: str
 ) -> Status:
-    """The status of a Gateway of our class.
+    """Return the status of a Gateway of our class.
 
     Args:
         found: the Gateway.
-        routes: those that refer to it.
-        listening: where it is listened for.
-        now: RFC 3339.
+        routes: routes that refer to it.
+        listening: addresses of its listeners.
+        now: the time, RFC 3339.
     """
     generation = found.metadata.generation
     programmed = _condition("Programmed", "Programmed", listening.remark)
@@ -67,14 +67,14 @@ def route_parents(
     controller: str,
     now: str,
 ) -> list[Status]:
-    """`status.parents` of a route: an entry for each parent that is a Gateway of ours.
+    """Return `status.parents` of a route: an entry for each parent that is a Gateway of ours.
 
     Args:
         found: the route.
-        gateways: ours, by key.
-        service_of: a Service by key.
-        controller: our name.
-        now: RFC 3339.
+        gateways: our Gateways, by key.
+        service_of: returns a Service by key.
+        controller: name of this controller.
+        now: the time, RFC 3339.
     """
     namespace = found.metadata.namespace
     generation = found.metadata.generation
@@ -106,7 +106,7 @@ def route_parents(
 
 
 def attached_routes(gateway: Gateway, routes: Iterable[HTTPRoute]) -> list[HTTPRoute]:
-    """The routes that refer to a Gateway, the oldest first, as the Gateway API orders them."""
+    """Return the routes that refer to a Gateway, oldest first, as the Gateway API orders them."""
     found = [
         each
         for each in routes
@@ -119,7 +119,7 @@ def attached_routes(gateway: Gateway, routes: Iterable[HTTPRoute]) -> list[HTTPR
 
 
 def backend_key(backend: Mapping[str, Any], namespace: str) -> str:
-    """Key of the Service of a `backendRefs[]`."""
+    """Return the key of the Service of a `backendRefs[]`."""
     return _key(backend, namespace)
 
 
@@ -165,7 +165,7 @@ def _condition(type_: str, reason: str, message: str, *, ok: bool = True) -> Sta
 def _conditions(
     wanted: Iterable[Status], generation: int, before: Iterable[Condition], now: str
 ) -> list[Status]:
-    """The conditions with the times of those whose status has not changed."""
+    """Return the conditions; those with an unchanged status keep their times."""
     since = {(each.type, each.status): each.last_transition_time for each in before}
     return [
         each

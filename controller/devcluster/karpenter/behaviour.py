@@ -10,13 +10,13 @@ class ClaimBehaviour:
     """The fate of a claim. All times are in seconds from its creation.
 
     Attributes:
-        node_after: until its node is ready.
-        plugin_after: from then until the node offers its GPUs; None for never.
-        gpus: number that it offers then.
+        node_after: time until its node is ready.
+        plugin_after: time from then until the node offers its GPUs; None for never.
+        gpus: number of GPUs that it offers then.
         stock_out: whether there is no such machine: the claim says so instead of getting a node.
-        gives_up_after: from then until the provisioner deletes the claim; None for never.
-        lost_after: from its creation until the machine is lost with its claim; None for never.
-        gone_after: from its deletion until claim and node are gone.
+        gives_up_after: time from then until the provisioner deletes the claim; None for never.
+        lost_after: time from its creation until the machine is lost with its claim; None for never.
+        gone_after: time from its deletion until claim and node are gone.
     """
 
     node_after: float = 5.0

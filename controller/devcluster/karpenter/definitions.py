@@ -24,7 +24,7 @@ _COLUMNS: Final = (
 
 
 def node_claim_definition() -> dict[str, Any]:
-    """The definition, ready to be created."""
+    """Return the definition, ready to be created."""
     version = served_version("v1", _schema(), _COLUMNS, is_stored=True)
     found = definition("karpenter.sh", "NodeClaim", version, category="karpenter")
     found["spec"]["scope"] = "Cluster"

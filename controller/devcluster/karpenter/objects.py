@@ -37,7 +37,7 @@ class ProvisionedClaim(KubeObject, frozen=True):
     status: NodeClaimStatus = NodeClaimStatus()
 
     def condition(self, type_: str) -> Condition | None:
-        """The condition of that type."""
+        """Return the condition of that type."""
         return next((each for each in self.status.conditions if each.type == type_), None)
 
     @property

@@ -1,4 +1,4 @@
-"""A provisioner whose machines are Node objects: it does to NodeClaims what Karpenter does.
+"""A provisioner whose machines are Node objects: it handles NodeClaims as Karpenter does.
 
 A claim gets a node after a time, or never; then the node gets its GPUs, or not. A deleted claim is
 held until its node is gone, with the pods on it.
@@ -28,20 +28,20 @@ _GPUS: Final = "nvidia.com/gpu"
 
 
 ClaimFates: TypeAlias = Callable[[ProvisionedClaim], ClaimBehaviour]
-"""Takes a claim and says what becomes of it; always the same of one claim."""
+"""Returns the fate of a claim; always the same for one claim."""
 
 
 def node_name(claim: str) -> str:
-    """The name of the node of a claim."""
+    """Return the name of the node of a claim."""
     return f"{claim}-node"
 
 
 class SimulatedProvisioner(LoopComponent[str]):
-    """Gives claims their nodes, or not.
+    """Gives claims their nodes, or fails to.
 
     Args:
         context: client, caches and time.
-        behaviour: what becomes of a claim.
+        behaviour: returns the fate of a claim.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class SimulatedProvisioner(LoopComponent[str]):
     async def _advance(
         self, claim: ProvisionedClaim, behaviour: ClaimBehaviour, age: float
     ) -> float | None:
-        """Do what is due at that age; seconds until something else is."""
+        """Do what is due at that age; return the seconds until the next step."""
         if age < behaviour.node_after:
             await self._report(claim, "Unknown", "AwaitingReconciliation", "waiting for a machine")
             return _at_least(behaviour.node_after - age)

@@ -36,7 +36,7 @@ _MAKERS: Mapping[str, Callable[[ComponentContext], Component]] = {
 }
 
 COMPONENTS = frozenset(_MAKERS)
-"""Everything that can run. A real API server with its controller manager needs `kubelet` only."""
+"""All components. A real API server with its controller manager needs only `kubelet`."""
 
 
 @asynccontextmanager
@@ -51,13 +51,13 @@ async def run_nodes(
     kubelet: Callable[[ComponentContext], Component] = SimulatedKubelet,
     others: Iterable[Callable[[ComponentContext], Component]] = (),
 ) -> AsyncGenerator[None]:
-    """Run `components` until the context exits. It is entered when all caches are filled.
+    """Run `components` until the context exits; it is entered when all caches are filled.
 
     Args:
         client: access to the API server, with a user agent of its own.
-        clock: what timers run by.
-        wall: the time in UTC, for timestamps.
-        rng: for the jitter of back-off.
+        clock: clock of timers.
+        wall: returns the time in UTC, for timestamps.
+        rng: source of the jitter of back-off.
         settings: delays and sizes.
         components: a subset of `COMPONENTS`.
         kubelet: creates the component of that name; the simulated kubelet by default.

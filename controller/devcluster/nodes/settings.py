@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ANNOTATION_PREFIX = "sim.manta.dev/"
-"""Prefix of the annotations that tell the simulated kubelet what becomes of a pod."""
+"""Prefix of the annotations that define the behaviour of a simulated pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,38 +17,39 @@ class NodeSettings:
     """Settings of the node components.
 
     Attributes:
-        nodes: how many Node objects to register, `<node_name>-0` and so on. Pods are spread by
-            uid; requests are not looked at.
-        node_labels: whether a pod that requires labels of its node waits for one that has them,
-            whoever registered it; its pods run here too.
+        nodes: number of Node objects to register, `<node_name>-0` and so on. Pods are spread by
+            uid; requests are ignored.
+        node_labels: whether a pod that requires labels waits for a node with them, whoever
+            registered it; the pods of such nodes run here too.
         node_name: prefix of the nodes' names.
         cpu: capacity of each node, a quantity.
         memory: capacity of each node, a quantity.
-        gpus: `nvidia.com/gpu` of each node.
+        gpus: capacity `nvidia.com/gpu` of each node.
         max_pods: capacity `pods` of each node. Reported, not enforced.
         heartbeat: seconds between renewals of a Node's Ready condition, 0 for none. A real
             controller manager marks a node as lost after 40 s without one.
-        start_delay: from being bound to the start of the first container (image pull).
+        start_delay: time from being bound to the start of the first container (image pull).
         init_delay: run time of each init container.
-        ready_delay: from the start of the containers to Ready.
-        run_time: from the start of the containers to their exit, for outcomes that have one
+        ready_delay: time from the start of the containers to Ready.
+        run_time: time from the start of the containers to their exit, for outcomes that have one
             and no `fail-after`.
-        image_back_off: from ErrImagePull to ImagePullBackOff.
-        starts: containers that start at once where pods are processes of this machine; 0 for one
-            for each CPU.
-        start_time: seconds after which a container counts as started though it is not ready.
+        image_back_off: time from ErrImagePull to ImagePullBackOff.
+        starts: maximum containers that start at once where pods are processes of this machine; 0
+            for one for each CPU.
+        start_time: seconds after which a container counts as started even if it is not ready.
         probe_pace: factor of the initial delays and periods of probes, where pods are processes;
             less than 1 for servers that are ready sooner than their probes expect.
         crash_back_off: pause before the second restart of a container; doubles with each one.
         crash_back_off_cap: longest pause between two restarts.
-        termination_delay: from the deletion of a pod to its removal, if the grace period is
+        termination_delay: time from the deletion of a pod to its removal, if the grace period is
             not shorter.
-        termination_exit_code: exit code of containers that are told to stop. Ray's
-            `ray start --block` ends with 1, so pods of Ray are Failed just before they go.
-        eviction_delay: from the loss of a node to the deletion of its pods.
+        termination_exit_code: exit code of containers that are told to stop. Ray's `ray start
+            --block` ends with 1, so pods of Ray are Failed just before they go.
+        eviction_delay: time from the loss of a node to the deletion of its pods.
         job_back_off: pause before a Job replaces its first failed pod; doubles with each one.
         job_back_off_cap: longest pause before a failed pod is replaced.
-        workers: how many objects each component works on at once, and so its concurrent writes.
+        workers: number of objects that each component handles at once, and so of its concurrent
+            writes.
     """
 
     nodes: int = 1

@@ -47,11 +47,11 @@ _VOLUME = Volume(
 
 @dataclass(frozen=True, slots=True)
 class ApiAccess:
-    """The API server as pods see it.
+    """The API server in the view of pods.
 
     Attributes:
-        host: its address.
-        port: its TCP port.
+        host: address of the server.
+        port: TCP port of the server.
         authority: PEM certificate that signs the server's.
     """
 
@@ -77,9 +77,10 @@ class ApiAccess:
 
 
 def with_service_account(pod: SpecifiedPod) -> SpecifiedPod:
-    """The pod with its service account's folder in every container that has no other there.
+    """Return the pod with its service account's folder mounted in each container.
 
-    It is left as it is if it says so (`automountServiceAccountToken`).
+    Containers with another mount there keep it, as does a pod with `automountServiceAccountToken:
+    false`.
     """
     if pod.spec.automount_service_account_token is False:
         return pod

@@ -51,8 +51,8 @@ class ProcessConnections:
         """Prepare a session.
 
         Raises:
-            ApiError: 400, there is no such container, or it does not run; 501, it is none of
-                `exec` and `attach`.
+            ApiError: 400, there is no such container, or it does not run; 501, it is neither `exec`
+                nor `attach`.
         """
         meta = request.pod["metadata"]
         name = _container(request)
@@ -72,7 +72,7 @@ class ProcessConnections:
 
 
 def _container(request: ConnectionRequest) -> str:
-    """The named container, the default one, or the first."""
+    """Return the named container, the default one, or the first."""
     asked = request.query.get("container", "")
     annotations = request.pod["metadata"].get("annotations", {})
     asked = asked or annotations.get("kubectl.kubernetes.io/default-container", "")
@@ -194,7 +194,7 @@ class _Execution:
             group.create_task(_pass_on(channels, STDERR, started.stderr))
 
     async def _show_terminal(self, channels: Channels) -> None:
-        """Pass on what appears on the terminal, until no process has it any more."""
+        """Pass on the terminal's output until no process has it open."""
         reader = asyncio.StreamReader()
         copy = os.fdopen(os.dup(self._terminal), "rb", buffering=0)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -235,7 +235,7 @@ async def _pass_on(channels: Channels, channel: int, reader: asyncio.StreamReade
 
 
 def _result(code: int) -> bytes:
-    """The `Status` of a command that has ended."""
+    """Return the `Status` of a command that has ended."""
     if code == 0:
         return msgspec.json.encode(_SUCCESS)
     code = 128 - code if code < 0 else code

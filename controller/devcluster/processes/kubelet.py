@@ -49,7 +49,7 @@ _log = structlog.get_logger(__name__)
 
 
 def node_info(isolation: Isolation) -> NodeInfo:
-    """The Node information of this machine."""
+    """Return the Node information of this machine."""
     return NodeInfo(
         name="process",
         ready="pods are processes of this machine",
@@ -71,12 +71,12 @@ class ProcessKubelet(Kubelet):
 
     Args:
         context: client, caches and time.
-        isolation: how pods are kept apart.
+        isolation: isolates the pods.
         images: environments by image.
-        outputs: keeps what containers write.
+        outputs: stores the containers' output.
         root: folder for claims.
         memory: folder in memory, for volumes of medium Memory.
-        access: how pods reach the API server; None if they do not.
+        access: access of pods to the API server; None for no access.
     """
 
     def __init__(
@@ -118,11 +118,11 @@ class ProcessKubelet(Kubelet):
         nodes.add_handler(Enqueue(self._loop.add, self._unbound), name="kubelet")
 
     def running(self, pod: str, container: str) -> tuple[ContainerProcess, Output] | None:
-        """The process of a container and its output; None while it does not run.
+        """Return the process of a container and its output; None while it does not run.
 
         Args:
             pod: namespace and name of its pod.
-            container: its name.
+            container: name of the container.
         """
         found = (run.running(container) for run in self._runs.get(pod, {}).values())
         return next((one for one in found if one), None)
@@ -165,7 +165,7 @@ class ProcessKubelet(Kubelet):
         await report_unscheduled(client, pod, now, reason=reason, message=message)
 
     def _unbound(self, node: Node) -> list[str]:
-        """Keys of the pods that may have waited for a change of this node."""
+        """Return the keys of pods that may have waited for a change of this node."""
         del node
         return [pod.metadata.key for pod in self._pods.list() if not pod.spec.node_name]
 

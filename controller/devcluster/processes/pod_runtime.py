@@ -33,7 +33,7 @@ class KubeletDirs:
     """Directories of the kubelet outside the pods' sandboxes.
 
     Attributes:
-        claims: what persistent volume claims hold, by uid.
+        claims: directories of persistent volume claims, by uid.
         memory: volumes of medium Memory, by pod.
     """
 
@@ -43,20 +43,20 @@ class KubeletDirs:
 
 @dataclass(frozen=True, slots=True)
 class PodRuntime:
-    """Shared by all pods.
+    """Dependencies that all pods share.
 
     Attributes:
         client: access to the API server.
-        isolation: makes sandboxes for pods.
+        isolation: creates sandboxes for pods.
         images: environments by image.
-        outputs: what containers write.
+        outputs: output of containers.
         sources: config maps, secrets and claims.
         events: records events.
         settings: pauses.
         start_slots: permits to start a container.
-        wall: the time in UTC.
+        wall: returns the time in UTC.
         dirs: directories of the kubelet.
-        access: how pods reach the API server; None if they do not.
+        access: access of pods to the API server; None for no access.
     """
 
     client: Client
@@ -74,13 +74,13 @@ class PodRuntime:
 
 @dataclass(frozen=True, slots=True)
 class ContainerContext:
-    """Shared by the containers of one pod.
+    """Dependencies that the containers of one pod share.
 
     Attributes:
         runtime: shared by all pods.
-        pod: the pod as it was when it started.
-        sandbox: where it runs.
-        downward: what the machine adds to it.
+        pod: the pod in its state at the start.
+        sandbox: its sandbox.
+        downward: values that the machine adds.
         volumes: its volumes.
         changed: called when a container's status has changed.
     """
@@ -102,12 +102,12 @@ class ContainerContext:
 
 
 def machine_memory() -> int:
-    """Bytes of memory of this machine."""
+    """Return the bytes of memory of this machine."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def oom_kills() -> int:
-    """The number of processes that this machine has killed for lack of memory; 0 if unknown."""
+    """Return the number of processes killed on this machine for lack of memory; 0 if unknown."""
     try:
         with open("/proc/vmstat", encoding="ascii") as counters:  # noqa: PTH123  not a disk
             return next((int(line.split()[1]) for line in counters if "oom_kill " in line), 0)

@@ -1,7 +1,7 @@
 """Limits the number of containers that start at the same time on this machine.
 
-Programs as large as Ray need a whole CPU to start. When many start together each of them takes so
-long that it gives up, is started again, and keeps the others from starting: none ever gets there.
+Programs as large as Ray need a whole CPU to start. When many start together, each takes so long
+that it gives up, is started again and delays the others, so that none becomes ready.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ class StartSlots:
     """Permits to start, each held until the container is ready, ends, or has had its time.
 
     Args:
-        count: how many there are; 0 for one for each CPU.
-        seconds: the longest time for which one is held.
+        count: number of permits; 0 for one for each CPU.
+        seconds: maximum time for which one is held.
     """
 
     def __init__(self, count: int, seconds: float) -> None:
@@ -32,8 +32,8 @@ class StartSlot:
     """A permit that is held until it is released or its time is over.
 
     Args:
-        free: released once.
-        seconds: until it is released in any case.
+        free: semaphore that is released once.
+        seconds: seconds until it is released in any case.
     """
 
     def __init__(self, free: asyncio.Semaphore, seconds: float) -> None:

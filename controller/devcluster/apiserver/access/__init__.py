@@ -1,6 +1,6 @@
 """Access to the embedded API server: users, tokens, RBAC, and the guard of its port.
 
-Servers without a network need none of it: whoever holds the object is the administrator.
+Servers without a network need none of it: a caller of the object is the administrator.
 """
 
 from controller.devcluster.apiserver.access.guard import Guard, Refused

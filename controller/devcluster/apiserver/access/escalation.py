@@ -1,4 +1,4 @@
-"""Nobody grants what they do not hold: the check of roles and bindings before they are stored.
+"""Checks that a role or binding grants only what its author holds, before it is stored.
 
 As upstream: whoever writes a role needs its permissions or the verb `escalate`, and whoever writes
 a binding needs those of its role or the verb `bind`.
@@ -45,7 +45,7 @@ class EscalationCheck:
 
     Attributes:
         rbac: the roles.
-        user: who asks.
+        user: the user.
         namespace: in the path; empty for cluster-wide objects.
         name: in the path; empty for a new object.
     """
@@ -85,7 +85,7 @@ class EscalationCheck:
         )
 
     def _bound(self, binding: ApiResource, role: Json) -> list[Json]:
-        """The rules that a binding grants and that the user must hold."""
+        """Return the rules that a binding grants and that the user must hold."""
         plural = "roles" if role.get("kind") == "Role" else "clusterroles"
         name = str(role.get("name", ""))
         if self._may("bind", plural, name):
@@ -96,7 +96,7 @@ class EscalationCheck:
         return rules
 
     def _lacks(self, rules: Iterable[Json]) -> str:
-        """The sentence about what the user does not hold; empty if that is nothing."""
+        """Return a sentence about what the user does not hold; empty if nothing."""
         user = self.user
         held = list(self.rbac.rules(user.name, user.groups, self.namespace))
         missing = [
@@ -121,7 +121,7 @@ def _without(object_: Json, fields: Iterable[str]) -> Json:
 
 
 def _parts(rule: Json) -> Iterator[dict[str, str]]:
-    """The rule in pieces of one verb for one resource and name, or for one URL."""
+    """Yield the rule in pieces of one verb for one resource and name, or for one URL."""
     names = [{"resourceNames": str(name)} for name in entries(rule, "resourceNames")] or [{}]
     for group, resource, verb, name in product(
         entries(rule, "apiGroups"), entries(rule, "resources"), entries(rule, "verbs"), names
@@ -153,7 +153,7 @@ def _covers_url(held: str, wanted: str) -> bool:
 
 
 def _compacted(parts: Iterable[dict[str, str]]) -> list[dict[str, list[str]]]:
-    """The pieces for the same resource as one rule with all their verbs."""
+    """Merge the pieces for the same resource into one rule with all their verbs."""
     found: dict[Any, dict[str, list[str]]] = {}
     for number, part in enumerate(parts):
         fields = {name: [value] for name, value in part.items()}

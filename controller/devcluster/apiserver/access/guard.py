@@ -1,4 +1,4 @@
-"""The guard of the server's port: who asks, and whether a browser was tricked into asking.
+"""The guard of the server's port: identifies the user, and detects requests of foreign web pages.
 
 Everything is decided from the head of a request, before its body is read.
 """
@@ -39,7 +39,7 @@ class Guard:
         self._hosts = frozenset(hosts)
 
     def user(self, headers: Mapping[str, str]) -> User:
-        """The user who sends a request.
+        """Return the user who sends a request.
 
         Args:
             headers: fields of the request; the mapping ignores case.
@@ -68,7 +68,7 @@ class Guard:
 
 
 def _host(authority: str) -> str:
-    """The name or address in `host:port`, empty if there is none."""
+    """Return the name or address in `host:port`, empty if there is none."""
     try:
         return urlsplit(f"//{authority}").hostname or ""
     except ValueError:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Rbac:
-    """Says whether a request is allowed."""
+    """Decides whether a request is allowed."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -29,7 +29,7 @@ class Rbac:
         return any(_allows(rule, attributes) for rule in found)
 
     def rules(self, user: str, groups: tuple[str, ...], namespace: str) -> Iterator[Json]:
-        """The rules for a user in a namespace, or for the whole cluster if it is empty."""
+        """Yield the rules for a user in a namespace, or for the whole cluster if it is empty."""
         for binding in self._objects("clusterrolebindings", ""):
             if _binds(binding, user, groups):
                 yield from self._rules_of(binding, "")
@@ -48,7 +48,7 @@ class Rbac:
         return self.rules_of_role(child(binding, "roleRef"), namespace) or []
 
     def rules_of_role(self, role: Json, namespace: str) -> list[Json] | None:
-        """The rules of the role that a `roleRef` names; None if there is none."""
+        """Return the rules of the role that a `roleRef` names; None if there is none."""
         key, plural = str(role.get("name", "")), "clusterroles"
         if role.get("kind") == "Role":
             key, plural = f"{namespace}/{key}", "roles"

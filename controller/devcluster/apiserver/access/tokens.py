@@ -32,14 +32,14 @@ _ISSUER = "https://kubernetes.default.svc"
 _SECONDS = 3600
 _LEAST_SECONDS = 600
 UNMANAGED = "default"
-"""The account that need not exist, as no controller creates one in each namespace here."""
+"""Account that need not exist, since no controller here creates one in each namespace."""
 
 
 class TokenIssuer:
     """Issues and verifies tokens.
 
     Args:
-        store: has the service accounts and pods.
+        store: store with the service accounts and pods.
         key: a random secret.
         wall: the time in UTC.
     """
@@ -83,7 +83,7 @@ class TokenIssuer:
         }
 
     def user(self, token: str) -> User | None:
-        """The user with that token; None if it is not valid."""
+        """Return the user with that token; None if it is not valid."""
         content, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(content)):
             return None
@@ -119,7 +119,7 @@ def _encoded(data: bytes) -> str:
 
 
 def _decoded(text: str) -> Any:
-    """The claims of a token whose signature is right."""
+    """Return the claims of a token with a valid signature."""
     return msgspec.json.decode(binascii.a2b_base64(_padded(text)))
 
 

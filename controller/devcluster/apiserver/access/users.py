@@ -15,7 +15,7 @@ class User:
 
     Attributes:
         name: such as `kubernetes-admin` or `system:serviceaccount:NAMESPACE:NAME`.
-        groups: all of them.
+        groups: all groups of the user.
     """
 
     name: str
@@ -31,7 +31,7 @@ ADMIN = User("kubernetes-admin", (MASTERS, AUTHENTICATED))
 
 
 def user_named(name: str, *groups: str) -> User:
-    """The user of that name, in `groups` and those that every such user is in."""
+    """Return the user of that name, in `groups` and those of every such user."""
     if name.startswith(_ACCOUNT) and name.count(":") == 3:
         namespace = name.split(":")[2]
         groups = (*groups, "system:serviceaccounts", f"system:serviceaccounts:{namespace}")
@@ -39,5 +39,5 @@ def user_named(name: str, *groups: str) -> User:
 
 
 def service_account(namespace: str, name: str) -> User:
-    """The user that a service account is."""
+    """Return the user of a service account."""
     return user_named(f"{_ACCOUNT}{namespace}:{name}")

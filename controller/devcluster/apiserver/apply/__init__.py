@@ -1,8 +1,7 @@
 """Server-side apply: who owns which field, conflicts, and merging by structure.
 
-Objects whose creator names itself are tracked from the start, others from their first apply on;
-what they held before then belongs to the manager `before-first-apply`, as upstream has it for
-objects without `managedFields`.
+Objects whose creator names itself are tracked from the start, others from their first apply.
+Earlier fields of the latter belong to the manager `before-first-apply`, as upstream.
 """
 
 from controller.devcluster.apiserver.apply.applied import apply_object

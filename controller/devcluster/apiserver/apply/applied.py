@@ -27,7 +27,7 @@ def apply_object(
     """Merge an applied configuration into an object.
 
     Args:
-        current: the object as it is, which may be changed.
+        current: the present object, which may be changed.
         applied: the whole configuration of this manager.
         applier: the manager, with the time of this apply.
         structure: how the kind's lists are merged.
@@ -80,7 +80,7 @@ def _settle_conflicts(
 
 
 def _order(path: Path) -> list[tuple[bool, str]]:
-    """At each level, leaves sort before nested fields."""
+    """Return a sort key by which leaves come before nested fields at each level."""
     last = len(path) - 1
     return [(depth < last, element) for depth, element in enumerate(path)]
 
@@ -131,7 +131,7 @@ def _merge(current: Any, applied: Any, structure: Structure) -> Any:
 
 
 def _interleaved(held: list[str], wanted: list[str]) -> list[str]:
-    """The order of merged items: as applied; other items stay before their successors."""
+    """Return the order of merged items: as applied; other items stay before their successors."""
     shared = [element for element in wanted if element in held]
     order: list[str] = []
     for element in wanted:

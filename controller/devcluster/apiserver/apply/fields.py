@@ -43,7 +43,7 @@ _UNOWNED = {
 
 
 def leaves(object_: Json, structure: Structure) -> dict[Path, Any]:
-    """The paths of an object that can be owned: its leaves and the items of its keyed lists."""
+    """Return the paths of an object that can be owned: leaves, and items of keyed lists."""
     found = _leaves(object_, structure, ())
     return {
         path: value
@@ -67,7 +67,7 @@ def _leaves(value: Any, structure: Structure, path: Path) -> Iterator[tuple[Path
 
 
 def item_element(item: Any, keys: tuple[str, ...]) -> str:
-    """The path element of a list item."""
+    """Return the path element of a list item."""
     if keys and isinstance(item, dict):
         entry = cast("Json", item)
         known = _KEY_DEFAULTS | entry
@@ -77,7 +77,7 @@ def item_element(item: Any, keys: tuple[str, ...]) -> str:
 
 
 def to_fields_v1(paths: Iterable[Path]) -> Json:
-    """The nested form; `.` marks a path that is owned itself besides what is below."""
+    """Return the nested form; `.` marks a path that is owned itself besides its children."""
     owned = set(paths)
     root: Json = {}
     for path in sorted(owned):
@@ -90,7 +90,7 @@ def to_fields_v1(paths: Iterable[Path]) -> Json:
 
 
 def from_fields_v1(fields: Json) -> set[Path]:
-    """The paths of a nested form."""
+    """Return the paths of a nested form."""
     return set(_paths(fields, ()))
 
 
@@ -105,7 +105,7 @@ def _paths(node: Json, path: Path) -> Iterator[Path]:
 
 
 def shown_path(path: Path) -> str:
-    """A path as conflict messages write it."""
+    """Return a path as conflict messages write it."""
     return "".join(
         f".{element[2:]}" if element.startswith("f:") else _shown_item(element) for element in path
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def invalid_list_keys(
     value: Any, structure: Structure, path: str = "", *, strict: bool
 ) -> Iterator[str]:
-    """Errors for list items with duplicate keys or, if strict, without keys."""
+    """Yield errors for list items with duplicate keys or, if strict, without keys."""
     if isinstance(value, dict) and not structure.is_atomic:
         for name, item in cast("Json", value).items():
             yield from invalid_list_keys(

@@ -26,12 +26,12 @@ class FieldOwner:
     """One entry.
 
     Attributes:
-        manager: who.
+        manager: name of the manager.
         operation: `Apply` or `Update`.
         api_version: version of the object that it wrote.
         subresource: `status` or empty.
-        time: when it last changed what it owns.
-        paths: what it owns.
+        time: time when it last changed its fields.
+        paths: the fields that it owns.
     """
 
     manager: str
@@ -51,7 +51,7 @@ class FieldOwner:
         )
 
     def entry(self) -> Json:
-        """As in `managedFields`."""
+        """Return the entry for `managedFields`."""
         entry: Json = {
             "manager": self.manager,
             "operation": self.operation,
@@ -66,7 +66,7 @@ class FieldOwner:
 
 
 def owners_of(object_: Json) -> list[FieldOwner]:
-    """All entries of an object."""
+    """Return all entries of an object."""
     return [
         FieldOwner(
             entry.get("manager", ""),

@@ -31,8 +31,8 @@ class Structure(Protocol):
     """The structure of one value.
 
     Attributes:
-        list_keys: for lists, what identifies an item: field names, nothing for the item itself
-            (a set), or None if the list is replaced as a whole.
+        list_keys: for lists, the fields that identify an item: empty for the item itself (a set),
+            or None if the list is replaced as a whole.
         is_atomic: whether a map is owned and replaced as a whole.
     """
 
@@ -47,11 +47,11 @@ class Structure(Protocol):
         ...
 
     def field(self, name: str) -> Structure:
-        """The structure below a field."""
+        """Return the structure below a field."""
         ...
 
     def item(self) -> Structure:
-        """The structure of list items."""
+        """Return the structure of list items."""
         ...
 
 
@@ -64,7 +64,7 @@ class TypedStructure:
     is_atomic: bool = False
 
     def field(self, name: str) -> Structure:
-        """The structure below a field."""
+        """Return the structure below a field."""
         known = table().get(self.type, {}).get(name)
         if known is not None:
             atomic = known.type in _ATOMIC_TYPES or (self.type, name) in _ATOMIC_FIELDS
@@ -72,6 +72,6 @@ class TypedStructure:
         return TypedStructure(self.type.strip("{}") if self.type.startswith("{") else "any")
 
     def item(self) -> Structure:
-        """The structure of list items."""
+        """Return the structure of list items."""
         type_ = self.type[1:-1] if self.type.startswith("[") else "any"
         return TypedStructure(type_, is_atomic=type_ in _ATOMIC_TYPES)

@@ -22,7 +22,7 @@ MANAGER = "kubectl"
 
 
 def formerly_applied(current: Json, manager: str, structure: Structure) -> set[Path]:
-    """The fields that `kubectl` applied client-side; empty for other managers."""
+    """Return the fields that `kubectl` applied client-side; empty for other managers."""
     if manager != MANAGER:
         return set()
     noted: Any = child(current["metadata"], "annotations").get(LAST_APPLIED)

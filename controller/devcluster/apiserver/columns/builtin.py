@@ -139,7 +139,7 @@ def _role_reference(binding: Json) -> str:
 
 
 def _controller(object_: Json) -> str:
-    """The object's controller as kubectl names it: `statefulset.apps/web`."""
+    """Return the object's controller as kubectl names it: `statefulset.apps/web`."""
     for owner in entries(child(object_, "metadata"), "ownerReferences"):
         if owner.get("controller"):
             group = owner["apiVersion"].rpartition("/")[0]

@@ -19,7 +19,7 @@ UNKNOWN = "<unknown>"
 
 
 def at(object_: Any, path: str, default: Any = None) -> Any:
-    """The value at a dotted path, or the default."""
+    """Return the value at a dotted path, or the default."""
     value = object_
     for part in path.split("."):
         value = cast("Json", value).get(part) if isinstance(value, dict) else None
@@ -29,29 +29,29 @@ def at(object_: Any, path: str, default: Any = None) -> Any:
 def column(
     name: str, read: Callable[[Json], Any], *, type_: str = "string", wide: bool = False
 ) -> Column:
-    """A column whose cells do not depend on the time."""
+    """Return a column whose cells do not depend on the time."""
     return Column(name, lambda object_, _: read(object_), type=type_, priority=int(wide))
 
 
 def field(
     name: str, path: str, default: Any = "", *, type_: str = "string", wide: bool = False
 ) -> Column:
-    """A column that shows one field as it is."""
+    """Return a column that shows one field as it is."""
     return column(name, lambda object_: at(object_, path, default), type_=type_, wide=wide)
 
 
 def joined(items: Iterable[Any], empty: str = NONE) -> str:
-    """Items with commas between them."""
+    """Join items with commas."""
     return ",".join(map(str, items)) or empty
 
 
 def selector(labels: Json) -> str:
-    """A map of labels as a selector."""
+    """Return a map of labels as a selector."""
     return joined(f"{key}={value}" for key, value in sorted(labels.items()))
 
 
 def label_selector(value: Json) -> str:
-    """A structured selector in its short form."""
+    """Return a structured selector in its short form."""
     terms = [f"{key}={item}" for key, item in sorted(child(value, "matchLabels").items())]
     for expression in entries(value, "matchExpressions"):
         key, operator = expression.get("key"), expression.get("operator")
@@ -64,7 +64,7 @@ def label_selector(value: Json) -> str:
 
 
 def template_columns(path: str, selector_path: str) -> tuple[Column, ...]:
-    """Containers, images and selector of a kind with a pod template."""
+    """Return the columns containers, images and selector of a kind with a pod template."""
 
     def containers(object_: Json) -> list[Json]:
         return entries(at(object_, path, {}), "containers")
@@ -77,7 +77,7 @@ def template_columns(path: str, selector_path: str) -> tuple[Column, ...]:
 
 
 def elapsed(start: str | None, end: str | None, now: datetime) -> str:
-    """The time between two timestamps; until now if there is no end."""
+    """Return the time between two timestamps; until now if there is no end."""
     if not start:
         return ""
     finish = parse_time(end) if end else now

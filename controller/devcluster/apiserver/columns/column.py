@@ -17,8 +17,8 @@ class Column:
     """One column.
 
     Attributes:
-        name: heading.
-        read: the cell of an object at a moment.
+        name: heading of the column.
+        read: returns the cell of an object at a moment.
         type: `string`, `integer`, `number`, `boolean` or `date`.
         format: `name` for the object's name, else empty.
         description: a sentence for people.
@@ -33,7 +33,7 @@ class Column:
     priority: int = 0
 
     def definition(self) -> Json:
-        """As in `columnDefinitions`."""
+        """Return the entry for `columnDefinitions`."""
         return {
             "name": self.name,
             "type": self.type,
@@ -44,24 +44,24 @@ class Column:
 
 
 def name_of(object_: Json, now: datetime) -> str:  # noqa: ARG001 - cells have one signature
-    """Cell of the name."""
+    """Return the cell of the name."""
     return object_["metadata"]["name"]
 
 
 def age_of(object_: Json, now: datetime) -> str:
-    """Cell of the age."""
+    """Return the cell of the age."""
     return since(object_["metadata"].get("creationTimestamp"), now)
 
 
 def since(moment: str | None, now: datetime) -> str:
-    """The age of a timestamp."""
+    """Return the age of a timestamp."""
     if not moment:
         return "<unknown>"
     return duration((now - parse_time(moment)).total_seconds())
 
 
 def parse_time(text: str) -> datetime:
-    """A timestamp of the API, with or without fractions of a second."""
+    """Return a timestamp of the API, with or without fractions of a second."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -83,7 +83,7 @@ _AGES = (
 
 
 def duration(seconds: float) -> str:
-    """Seconds as kubectl prints ages: two units at most, ever coarser."""
+    """Return seconds as kubectl prints ages: two units at most, ever coarser."""
     total = int(seconds)
     if total < -1:
         return "<invalid>"

@@ -21,7 +21,7 @@ class PodSummary(NamedTuple):
         status: the word in the STATUS column.
         ready: number of ready containers.
         restarts: restarts of all containers.
-        restarted: when the latest of them was, if any.
+        restarted: time of the last restart, if any.
     """
 
     status: str
@@ -71,7 +71,7 @@ def _ended(terminated: Json) -> str:
 
 
 def _initializing(pod: Json) -> str:
-    """The status of the first init container that is not done; empty if all are."""
+    """Return the status of the first init container that is not done; empty if all are."""
     total = len(entries(child(pod, "spec"), "initContainers"))
     for index, one in enumerate(entries(child(pod, "status"), "initContainerStatuses")):
         terminated, waiting = at(one, "state.terminated"), at(one, "state.waiting.reason")

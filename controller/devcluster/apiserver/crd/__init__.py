@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: schemas, rules, printer columns, and serving what they define."""
+"""CustomResourceDefinitions: schemas, rules, printer columns, and serving their resources."""
 
 from controller.devcluster.apiserver.crd.definitions import CrdStrategy, Definitions
 

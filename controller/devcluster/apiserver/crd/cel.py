@@ -39,15 +39,15 @@ class RuleError(ValueError):
 
 
 class EvaluationError(Exception):
-    """The rule met a value that it cannot work on."""
+    """The rule cannot be evaluated for a value."""
 
 
 class Rule(NamedTuple):
     """A compiled rule.
 
     Attributes:
-        text: as written.
-        message: what to say when it does not hold.
+        text: the rule as written.
+        message: message when it does not hold.
         reason: cause type to report.
         is_transition: whether it compares with the old value and so holds for updates only.
         evaluate: takes `self` and `oldSelf` by name.
@@ -118,7 +118,7 @@ class _Parser:
         return kind, text
 
     def whole(self) -> Value:
-        """The whole rule."""
+        """Parse the whole rule."""
         value = self._or()
         if self._at != len(self._tokens):
             raise self._unsupported()
@@ -133,7 +133,7 @@ class _Parser:
         return terms[0] if len(terms) == 1 else lambda scope: all(term(scope) for term in terms)
 
     def _operands(self, operator: str, operand: Callable[[], Value]) -> list[Value]:
-        """Operands of a chain of one operator; a single one where the operator is absent."""
+        """Return the operands of a chain of one operator; one if the operator is absent."""
         operands = [operand()]
         while self._peek() == operator:
             self._take()

@@ -18,7 +18,7 @@ DATE = Column("Age", age_of, type="date")
 
 
 def custom_columns(version: Json) -> tuple[Column, ...]:
-    """The columns of one version of a definition.
+    """Return the columns of one version of a definition.
 
     Raises:
         PathError: a column's path is not supported.

@@ -42,15 +42,15 @@ class CustomStrategy(Strategy):
         self.has_status = has_status
 
     def openapi_schema(self) -> Json:
-        """The schema as the definition has it."""
+        """Return the schema of the definition."""
         return self._source
 
     def decode(self, kind: str, object_: Json) -> list[str]:
-        """Prune what the schema does not know; metadata is as in built-in kinds."""
+        """Prune fields that the schema lacks; metadata is handled as in built-in kinds."""
         return sorted(prune(self._schema, object_) + decode_metadata(kind, object_))
 
     def apply_errors(self, kind: str, object_: Json) -> list[str]:
-        """Also values of the wrong type, which are not found by decoding here."""
+        """Include values of the wrong type, which decoding does not find here."""
         problems = super().apply_errors(kind, object_)
         return problems + [
             f".{cause.field}: {cause.message}"
@@ -59,15 +59,15 @@ class CustomStrategy(Strategy):
         ]
 
     def structure(self, kind: str) -> Structure:  # noqa: ARG002 - the schema says it all
-        """As the schema's list types say."""
+        """Return the structure that the schema's list types define."""
         return ObjectStructure(SchemaStructure(self._schema))
 
     def default(self, object_: Json) -> None:
-        """Defaults of the schema."""
+        """Fill in the defaults of the schema."""
         fill_defaults(self._schema, object_)
 
     def warnings(self, object_: Json, old: Json | None) -> list[str]:
-        """Finalizers should say whose they are."""
+        """Warn of finalizers without a domain."""
         known = entries(old["metadata"], "finalizers") if old else []
         return [
             f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid '
@@ -77,6 +77,6 @@ class CustomStrategy(Strategy):
         ]
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
-        """Metadata and schema, and the number of replicas."""
+        """Validate metadata, schema, and the number of replicas."""
         causes = validate(self._schema, object_, old, super().validate(object_, old))
         return causes + (self._scale.problems(object_) if self._scale is not None else [])

@@ -1,4 +1,4 @@
-"""Serving custom resources: from a CustomResourceDefinition to entries of the registry."""
+"""Serves custom resources: turns a CustomResourceDefinition into entries of the registry."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CrdStrategy(Strategy):
         self._wall = wall
 
     def default(self, object_: Json) -> None:
-        """Default names and the conversion strategy."""
+        """Fill in default names and the conversion strategy."""
         spec: Json = object_.setdefault("spec", {})
         names: Json = spec.setdefault("names", {})
         if names.get("kind"):
@@ -225,7 +225,7 @@ class Definitions:
 
 
 def _reader(definition: Json) -> Callable[[Json], None]:
-    """Prunes and defaults an object as the present schema of the stored version says."""
+    """Return a function that prunes and defaults an object by the stored version's schema."""
     spec: Json = definition["spec"]
     [schema] = [
         version["schema"]["openAPIV3Schema"] for version in spec["versions"] if version["storage"]
@@ -240,7 +240,7 @@ def _reader(definition: Json) -> Callable[[Json], None]:
 
 
 def served_resources(definition: Json) -> list[ApiResource]:
-    """The resources of a definition: one for each served version."""
+    """Return the resources of a definition: one for each served version."""
     spec: Json = definition["spec"]
     names: Json = spec["names"]
     resources: list[ApiResource] = []

@@ -22,7 +22,7 @@ _STEP = re.compile(
 
 
 class PathError(ValueError):
-    """The path uses something that is not supported."""
+    """The path uses unsupported syntax."""
 
 
 @lru_cache(maxsize=512)
@@ -58,7 +58,7 @@ def _step(match: re.Match[str]) -> Step:
 
 
 def find(object_: Any, path: str) -> list[Any]:
-    """All values at a path, in order."""
+    """Return all values at a path, in order."""
     values: list[Any] = [object_]
     for step in parse(path):
         values = [found for value in values for found in _follow(value, step)]

@@ -42,8 +42,8 @@ class Limits:
         minimum, maximum: bounds of numbers.
         above, below: whether the bounds themselves are excluded.
         min_length, max_length, pattern: constraints on strings.
-        min_items, max_items: how many items a list must have.
-        min_properties, max_properties: how many keys a map must have.
+        min_items, max_items: bounds of the number of a list's items.
+        min_properties, max_properties: bounds of the number of a map's keys.
     """
 
     type: str
@@ -63,7 +63,7 @@ class Limits:
 
     @classmethod
     def of(cls, source: Json) -> Limits:
-        """The limits that a node of a schema states."""
+        """Return the limits of a node of a schema."""
         any_number_or_text = source.get("x-kubernetes-int-or-string")
         return cls(
             type=INT_OR_STRING if any_number_or_text else source.get("type", ""),
@@ -83,7 +83,7 @@ class Limits:
         )
 
     def check(self, value: Any, path: str) -> tuple[list[StatusCause], bool]:
-        """The causes for a value itself, and whether its type is right."""
+        """Return the causes for a value itself, and whether its type is right."""
         expected = self._expected_instead(value)
         if expected:
             return [_wrong_type(path, value, expected), *self._check_choice(value, path)], False
@@ -106,7 +106,7 @@ class Limits:
         return [unsupported_value(path, value, self.enum)]
 
     def _expected_instead(self, value: Any) -> str:
-        """The expected type if a value is not of it."""
+        """Return the expected type if a value has another one."""
         if self.type == INT_OR_STRING:
             fits = isinstance(value, (int, str)) and not isinstance(value, bool)
             return "" if fits else "integer,string"
@@ -156,7 +156,7 @@ def _check_count(
 
 
 def json_type(value: Any) -> str:
-    """A value's type as schemas call it."""
+    """Return the name of a value's type in schemas."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Drops the fields of custom resources that their schema does not know."""
+"""Drops the fields of custom resources that their schema lacks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def prune(schema: Schema, object_: Json) -> list[str]:
-    """Drop unknown fields of an object in place, not looking at kind and metadata.
+    """Drop unknown fields of an object in place, except in kind and metadata.
 
     Returns:
-        Paths of what was dropped.
+        Paths of the dropped fields.
     """
     unknown: list[str] = []
     for name in list(object_):

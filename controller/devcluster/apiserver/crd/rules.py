@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 MISSING: Final[Any] = object()
-"""Stands for the version before of a value that is new."""
+"""Stands for the old version of a new value."""
 
 
 def join(path: str, name: str) -> str:
-    """The path of a field."""
+    """Return the path of a field."""
     return f"{path}.{name}" if path else name
 
 
 def check_rules(schema: Schema, value: Any, old: Any, path: str, causes: list[StatusCause]) -> None:
-    """Note the rules that do not hold for a value and below it."""
+    """Append the rules that do not hold for a value and its parts."""
     if not schema.has_rules or value is None or (old is not MISSING and old == value):
         return
     _check_own_rules(schema, value, old, path, causes)
@@ -57,7 +57,7 @@ def _check_own_rules(
 
 
 def _broken(rule: Rule, value: Any, path: str) -> StatusCause:
-    """A rule that does not hold; structures are not quoted."""
+    """Return the cause for a rule that does not hold; structures are not quoted."""
     quoted = "" if isinstance(value, (dict, list)) else f"{shown(value)}: "
     return StatusCause(rule.reason, path, f"Invalid value: {quoted}{rule.message}")
 

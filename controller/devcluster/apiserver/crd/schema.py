@@ -25,7 +25,7 @@ class SchemaError(ValueError):
 
 
 def compile_schema(source: Json) -> Schema:
-    """Compile a schema, or find it among those compiled last.
+    """Compile a schema, or return it if it was compiled recently.
 
     Raises:
         SchemaError: it uses something unsupported.
@@ -42,14 +42,14 @@ class Schema:
     """One node of a structural schema.
 
     Attributes:
-        limits: what single values must keep to.
+        limits: limits of single values.
         nullable: whether null is a value.
         default_value: the default, encoded; None if there is none.
         properties: nodes of known fields.
         additional: node of all other fields, None if they are unknown.
         preserve: whether unknown fields are kept.
         items: node of list items.
-        required: names of fields that must be there.
+        required: names of required fields.
         is_atomic_map: whether an apply replaces a map as a whole.
         list_type: `map`, `set`, `atomic` or empty.
         list_keys: fields that identify an item of a map list.
@@ -119,7 +119,7 @@ class Schema:
             yield self.items
 
     def _preserve_embedded(self) -> None:
-        """An embedded object always has a kind and metadata of its own."""
+        """Give an embedded object a kind and metadata of its own."""
         for name in ROOT_PARTS:
             self.properties.setdefault(name, Schema({"x-kubernetes-preserve-unknown-fields": True}))
 
@@ -131,11 +131,11 @@ class Schema:
         return () if self.list_type == "set" else None
 
     def field(self, name: str) -> Schema | None:
-        """The schema below a field, if there is one."""
+        """Return the schema below a field, None if there is none."""
         return self.properties.get(name, self.additional)
 
     def key_of(self, item: Any) -> str | None:
-        """The key of an item of a set or map list; None for other lists."""
+        """Return the key of an item of a set or map list; None for other lists."""
         if self.list_type == "set":
             return shown(item)
         if self.list_type == "map" and isinstance(item, dict):
@@ -143,14 +143,14 @@ class Schema:
         return None
 
     def shown_key(self, item: Any) -> Any:
-        """The key of an item of a set or map list, as errors quote it."""
+        """Return the key of an item of a set or map list, as errors quote it."""
         if self.list_type == "set":
             return item
         entry = cast("Json", item)
         return {key: entry[key] for key in self.list_keys if key in entry}
 
     def by_key(self, old: Any) -> dict[str, Any]:
-        """The items of a set or map list by what identifies them."""
+        """Return the items of a set or map list by their keys."""
         if not isinstance(old, list) or not self.list_type:
             return {}
         keyed = ((self.key_of(item), item) for item in cast("list[Any]", old))
@@ -158,7 +158,7 @@ class Schema:
 
 
 def _refuse_unsupported(source: Json, path: str) -> None:
-    """Refuse what would be ignored, save the usual way to say `x-kubernetes-int-or-string`."""
+    """Refuse what would be ignored, apart from the usual `x-kubernetes-int-or-string`."""
     for word in _UNSUPPORTED:
         if word in source:
             raise SchemaError(f"{path}: {word} is not supported")

@@ -29,26 +29,26 @@ class SchemaStructure:
         return self.schema is not None and self.schema.is_atomic_map
 
     def field(self, name: str) -> Structure:
-        """The structure below a field; metadata is as in built-in kinds."""
+        """Return the structure below a field; metadata is as in built-in kinds."""
         return SchemaStructure(self.schema.field(name) if self.schema else None)
 
     def item(self) -> Structure:
-        """The structure of list items."""
+        """Return the structure of list items."""
         return SchemaStructure(self.schema.items if self.schema else None)
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectStructure:
-    """A whole object: its metadata is typed, the rest as its kind has it."""
+    """A whole object: its metadata is typed, the rest follows its kind."""
 
     rest: Structure
     list_keys: tuple[str, ...] | None = None
     is_atomic: bool = False
 
     def field(self, name: str) -> Structure:
-        """The structure below a field."""
+        """Return the structure below a field."""
         return TypedStructure("ObjectMeta") if name == "metadata" else self.rest.field(name)
 
     def item(self) -> Structure:
-        """Objects are no lists."""
+        """Raise NotImplementedError: objects are not lists."""
         raise NotImplementedError

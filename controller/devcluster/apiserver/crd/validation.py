@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 _HARMLESS = frozenset({"FieldValueInvalid", "FieldValueDuplicate"})
-"""Errors that do not keep rules from being checked."""
+"""Errors after which rules can still be checked."""
 _RULES_UNCHECKED = StatusCause(
     "FieldValueInvalid",
     "<nil>",
@@ -27,14 +27,14 @@ _RULES_UNCHECKED = StatusCause(
 def validate(
     schema: Schema, object_: Json, old: Json | None, found: Iterable[StatusCause] = ()
 ) -> list[StatusCause]:
-    """All that is wrong with an object, not looking at kind and metadata.
+    """Return all problems of an object, apart from kind and metadata.
 
     Args:
         schema: the root of its schema.
         object_: the object, pruned and with defaults.
-        old: its version before, if this is an update: what did not change is not judged
-            again, and transition rules compare with it.
-        found: what was found to be wrong before; it comes first.
+        old: its old version in an update: unchanged parts are not judged again, and transition
+            rules compare with it.
+        found: earlier problems, which come first.
     """
     causes = list(found)
     before: Any = MISSING if old is None else old
@@ -49,7 +49,7 @@ def validate(
 
 
 def _validate(schema: Schema, value: Any, old: Any, path: str, causes: list[StatusCause]) -> None:
-    """Note all that is wrong with a value; `old` is its version before, if there is one."""
+    """Append all problems of a value; `old` is its old version, if there is one."""
     if old is not MISSING and old == value:
         return
     if value is None and schema.nullable:

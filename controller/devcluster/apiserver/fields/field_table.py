@@ -59,7 +59,7 @@ class Field:
 
 @cache
 def table() -> dict[str, dict[str, Field]]:
-    """Fields by type and name."""
+    """Return the fields by type and name."""
     text = (
         resources.files("controller.devcluster.apiserver.fields")
         .joinpath("fields.txt")

@@ -28,14 +28,14 @@ _HEAD: Json = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
 
 
 def kind_schema(kind: str) -> Json:
-    """The schema of a kind."""
+    """Return the schema of a kind."""
     schema = _struct(kind)
     return schema | {"properties": _HEAD | schema["properties"]}
 
 
 @cache
 def referred_schemas(kind: str) -> Json:
-    """The schemas of all types below a kind, by name."""
+    """Return the schemas of all types below a kind, by name."""
     found: Json = {}
     waiting = [_innermost(field.type) for field in table()[kind].values()]
     while waiting:

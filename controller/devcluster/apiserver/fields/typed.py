@@ -79,7 +79,7 @@ def decode_kind(kind: str, object_: Json) -> list[str]:
     become canonical.
 
     Returns:
-        Paths of unknown fields, which are dropped, too.
+        Paths of unknown fields, which are dropped too.
 
     Raises:
         DecodeError: a value has the wrong type.
@@ -92,7 +92,7 @@ def decode_kind(kind: str, object_: Json) -> list[str]:
 
 
 def decode_metadata(kind: str, object_: Json) -> list[str]:
-    """As `decode_kind`, for the metadata of a custom resource only.
+    """Decode, like `decode_kind`, only the metadata of a custom resource.
 
     Raises:
         DecodeError: a value has the wrong type.
@@ -139,14 +139,14 @@ def _always_shown(name: str) -> tuple[Field, ...]:
 
 
 def blank(type_: str) -> Any:
-    """The value that upstream shows for a type when none was given."""
+    """Return the value that upstream shows for a type when none was given."""
     if type_ in table():
         return {field.name: blank(field.type) for field in _always_shown(type_)}
     return _BLANKS.get(type_)
 
 
 def blank_object(kind: str) -> Json:
-    """Upstream's empty object of a kind, without metadata, as bookmarks carry it."""
+    """Return upstream's empty object of a kind, without metadata, for bookmarks."""
     return {
         known.name: blank_object(known.type) if known.type in table() else blank(known.type)
         for known in table()[kind].values()
@@ -239,7 +239,7 @@ def _mismatch(type_: str, value: Any, place: Place) -> DecodeError:
 
 
 def json_type(value: Any) -> str:
-    """A value's type as error messages name it."""
+    """Return the name of a value's type in error messages."""
     if isinstance(value, str):
         return "string"
     return "array" if isinstance(value, list) else "object"
@@ -254,7 +254,7 @@ def _found(type_: str, value: Any) -> str:
 
 
 def _external(type_: str) -> str:
-    """A type as upstream's error messages name it."""
+    """Return a type as upstream's error messages name it."""
     if type_[0] == "[":
         return "[]" + _external(type_[1:-1])
     if type_[0] == "{":

@@ -37,7 +37,7 @@ class Allocations:
             self._held[event.key] = (frozenset(entries(spec, "clusterIPs")), ports)
 
     def address(self) -> str:
-        """A free address of the service network."""
+        """Return a free address of the service network."""
         used = {address for addresses, _ in self._held.values() for address in addresses}
         while True:
             address = str(SERVICE_NETWORK[self._rng.randrange(10, 65000)])
@@ -45,7 +45,7 @@ class Allocations:
                 return address
 
     def node_port(self, taken: set[int]) -> int:
-        """A free node port that is not among `taken`."""
+        """Return a free node port that is not among `taken`."""
         used = {port for _, ports in self._held.values() for port in ports} | taken
         while True:
             port = self._rng.choice(NODE_PORTS)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def path_field(path: str) -> Callable[[Json], str]:
-    """Reads a field by its dotted path for field selectors; missing reads as empty."""
+    """Return a reader of a dotted path for field selectors; a missing field reads as empty."""
     parts = path.split(".")
 
     def read(object_: Json) -> str:
@@ -68,12 +68,12 @@ def path_field(path: str) -> Callable[[Json], str]:
 
 
 def selectable(*paths: str) -> dict[str, Callable[[Json], str]]:
-    """Selectable fields besides name and namespace."""
+    """Return the selectable fields besides name and namespace."""
     return dict(METADATA_FIELDS) | {path: path_field(path) for path in paths}
 
 
 def _successes(job: Json) -> str:
-    """`status.successful` selects by the field `succeeded`, as upstream."""
+    """Return the field `succeeded`, by which `status.successful` selects upstream."""
     return str(child(job, "status").get("succeeded", 0))
 
 
@@ -142,7 +142,7 @@ def _kind(group: str, plural: str, kind: str, strategy: Strategy, **rest: Any) -
 def builtin_resources(
     store: ObjectStore, rng: random.Random, wall: Callable[[], datetime]
 ) -> list[ApiResource]:
-    """All built-in resources of one server."""
+    """Return all built-in resources of one server."""
     return [*_core_resources(store, rng), *_group_resources(), _definitions(wall)]
 
 

@@ -21,14 +21,14 @@ _BACK = {core: name for name, core in _RENAMED.items()}
 
 
 def to_stored_event(event: Json) -> Json:
-    """From `events.k8s.io/v1` to `v1`, in which events are stored."""
+    """Convert from `events.k8s.io/v1` to `v1`, in which events are stored."""
     stored = {_RENAMED.get(name, name): value for name, value in event.items()}
     stored["apiVersion"] = "v1"
     return stored
 
 
 def from_stored_event(event: Json) -> Json:
-    """From `v1` to `events.k8s.io/v1`."""
+    """Convert from `v1` to `events.k8s.io/v1`."""
     shown = {_BACK.get(name, name): value for name, value in event.items()}
     shown["apiVersion"] = "events.k8s.io/v1"
     return shown

@@ -1,4 +1,4 @@
-"""Jobs: their labels and selector, defaults, and what may not change."""
+"""Jobs: their labels and selector, defaults, and immutable fields."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class JobStrategy(WorkloadStrategy):
             object_["metadata"]["labels"] = dict(labels)
 
     def warnings(self, object_: Json, old: Json | None) -> list[str]:
-        """Names that cannot be hostnames of the pods."""
+        """Warn of names that cannot be hostnames of the pods."""
         problems = [] if old else is_name_label(object_["metadata"]["name"])
         return [HOSTNAME_WARNING % ", ".join(problems)] if problems else []
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
-        """Numbers, the selector, the template, and what may not change."""
+        """Validate numbers, selector, template and immutable fields."""
         spec: Json = object_["spec"]
         causes = super().validate(object_, old) + _validate_numbers(spec)
         policy = spec["template"]["spec"]["restartPolicy"]
@@ -122,7 +122,7 @@ def _validate_selector(job: Json) -> list[StatusCause]:
 
 
 def _sorted(value: Json) -> Json:
-    """Maps of labels as upstream quotes them."""
+    """Sort maps of labels as upstream quotes them."""
     return msgspec.json.decode(msgspec.json.encode(value, order="sorted"))
 
 
@@ -149,11 +149,11 @@ def _validate_change(spec: Json, old: Json) -> list[StatusCause]:
 
 
 def _resizes(spec: Json, before: Json) -> bool:
-    """Indexed jobs may change completions and parallelism together."""
+    """Return whether an indexed job changes completions and parallelism together."""
     return before["completionMode"] == "Indexed" and spec.get("completions") == spec["parallelism"]
 
 
 def _fixed_parts(spec: Json) -> Json:
-    """The immutable part of the template of a job that has not started."""
+    """Return the immutable part of the template of a job that has not started."""
     pod: Json = spec["template"]["spec"]
     return {name: value for name, value in pod.items() if name not in _SCHEDULING}

@@ -15,7 +15,7 @@ class NamespaceStrategy(Strategy):
     name_rule = staticmethod(is_label)
 
     def default(self, object_: Json) -> None:
-        """The label with the namespace's own name."""
+        """Set the label with the namespace's own name."""
         name = object_["metadata"].get("name")
         if name:
             labels = object_["metadata"].setdefault("labels", {})
@@ -30,7 +30,7 @@ class NamespaceStrategy(Strategy):
         object_["status"] = {"phase": "Active"}
 
     def prepare_update(self, new: Json, old: Json) -> None:
-        """Only the finalize subresource changes the spec's finalizers."""
+        """Keep the spec's finalizers, which only the finalize subresource changes."""
         super().prepare_update(new, old)
         new["spec"] = child(old, "spec")
 

@@ -37,7 +37,7 @@ _ENV_RULE = (
 
 
 def validate_pod_spec(spec: Json, field: str) -> list[StatusCause]:
-    """Containers with names and images, ports and policies that exist."""
+    """Check that containers have names and images, and that ports and policies exist."""
     causes: list[StatusCause] = []
     if not spec.get("containers"):
         causes.append(required(f"{field}.containers"))

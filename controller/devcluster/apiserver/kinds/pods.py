@@ -1,4 +1,4 @@
-"""Pods: defaults, graceful deletion, binding, and what may change after creation."""
+"""Pods: defaults, graceful deletion, binding, and allowed changes after creation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class PodStrategy(Strategy):
         object_["status"] = {"phase": "Pending", "qosClass": quality_of_service(object_)}
 
     def default(self, object_: Json) -> None:
-        """Defaults of the type and of the admission plugins that are always on."""
+        """Fill in defaults of the type and of the admission plugins that are always on."""
         spec = object_.setdefault("spec", {})
         default_pod_spec(spec)
         if spec["terminationGracePeriodSeconds"] < 0:
@@ -90,12 +90,12 @@ class PodStrategy(Strategy):
                 )
 
     def warnings(self, object_: Json, old: Json | None) -> list[str]:
-        """Names that cannot be hostnames."""
+        """Warn of names that cannot be hostnames."""
         problems = [] if old else is_name_label(object_["metadata"]["name"])
         return [HOSTNAME_WARNING % ", ".join(problems)] if problems else []
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
-        """Metadata and spec."""
+        """Validate metadata and spec."""
         causes = super().validate(object_, old)
         causes += validate_pod_spec(object_["spec"], "spec")
         if old is not None:
@@ -103,7 +103,7 @@ class PodStrategy(Strategy):
         return causes
 
     def grace_period(self, object_: Json, asked: int | None) -> int:
-        """Zero for unbound and finished pods, which are removed at once."""
+        """Return zero for unbound and finished pods, which are removed at once."""
         spec: Json = object_["spec"]
         phase = child(object_, "status").get("phase")
         if not spec.get("nodeName") or phase in {"Failed", "Succeeded"}:
@@ -123,7 +123,7 @@ def _validate_change(spec: Json, old: Json) -> list[StatusCause]:
 
 
 def _changed_tolerations(spec: Json, old: Json) -> list[StatusCause]:
-    """Tolerations can only be added, or change their seconds."""
+    """Refuse changes of tolerations other than additions and new seconds."""
     kept = [_untimed(one) for one in entries(spec, "tolerations")]
     if all(_untimed(one) in kept for one in entries(old, "tolerations")):
         return []
@@ -136,7 +136,7 @@ def _untimed(toleration: Json) -> Json:
 
 
 def _added_gates(spec: Json, old: Json) -> list[StatusCause]:
-    """Scheduling gates can only be removed."""
+    """Refuse added scheduling gates; they can only be removed."""
     present = [gate["name"] for gate in entries(old, "schedulingGates")]
     return [
         forbidden_field(
@@ -149,7 +149,7 @@ def _added_gates(spec: Json, old: Json) -> list[StatusCause]:
 
 
 def _fixed_parts(spec: Json) -> Json:
-    """The fields that may not change after creation."""
+    """Return the fields that may not change after creation."""
     fixed = {
         name: value
         for name, value in spec.items()
@@ -177,7 +177,7 @@ def _tolerates(toleration: Json, key: str) -> bool:
 
 
 def quality_of_service(pod: Json) -> str:
-    """`Guaranteed`, `Burstable` or `BestEffort`, by the containers' CPU and memory."""
+    """Return `Guaranteed`, `Burstable` or `BestEffort`, by the containers' CPU and memory."""
     guaranteed = True
     any_set = False
     spec: Json = child(pod, "spec")

@@ -1,7 +1,7 @@
-"""Resource quotas: usage of namespaces is counted, and objects beyond a limit are refused.
+"""Resource quotas: counts usage of namespaces, and refuses objects beyond a limit.
 
-The server keeps `status.used` itself, with every write of what is counted. Quotas with scopes
-are stored but limit nothing.
+The server itself updates `status.used` with every write of a counted object. Quotas with scopes are
+stored but limit nothing.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _refusal(quota: Json, table: str, object_: Json) -> str:
 
 
 def _missing(table: str, object_: Json, hard: Json) -> list[str]:
-    """Limited resources that containers do not declare."""
+    """Return the limited resources that containers do not declare."""
     if table != "pods":
         return []
     containers: list[Json] = entries(object_["spec"], "containers")
@@ -135,7 +135,7 @@ def _missing(table: str, object_: Json, hard: Json) -> list[str]:
 
 
 def _usage(table: str, object_: Json) -> Json:
-    """The usage of an object, by the quotas' resource names."""
+    """Return the usage of an object, by the quotas' resource names."""
     usage: Json = {f"count/{table}": "1"}
     if table == "pods":
         if child(object_, "status").get("phase") not in _FINISHED:
@@ -149,7 +149,7 @@ def _usage(table: str, object_: Json) -> Json:
 
 
 def _pod_usage(spec: Json) -> Json:
-    """The sum of the containers, or the largest init container if that is more."""
+    """Return the sum of the containers, or the largest init container if that is more."""
     total = _container_usage({"resources": {"requests": child(spec, "overhead")}})
     for container in entries(spec, "containers"):
         total = _sum(total, _container_usage(container))

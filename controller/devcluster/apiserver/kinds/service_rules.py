@@ -37,7 +37,7 @@ def moved(spec: Json, before: Json) -> bool:
 
 
 def validate_service(service: Json) -> list[StatusCause]:
-    """Rules for spec and status."""
+    """Validate spec and status."""
     spec: Json = service["spec"]
     refused = [] if spec["type"] == "ExternalName" else _validate_address(spec["clusterIP"])
     if refused:
@@ -127,7 +127,7 @@ def _validate_ports(spec: Json) -> list[StatusCause]:
 
 
 def _quoted(number: tuple[Any, Any]) -> Json:
-    """A port as upstream's structures quote it."""
+    """Return a port as upstream's structures quote it."""
     protocol, port = number
     blank = {"TargetPort": 0, "NodePort": 0}
     return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": port} | blank

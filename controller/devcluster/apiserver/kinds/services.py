@@ -49,7 +49,7 @@ def _close(spec: Json, before: Json) -> None:
 
 
 class ServiceStrategy(Strategy):
-    """Services get their address when they are created and keep it."""
+    """Services, which get their address when they are created and keep it."""
 
     has_status = True
     returns_deleted = True
@@ -68,7 +68,7 @@ class ServiceStrategy(Strategy):
         self._allocations = allocations
 
     def prepare_create(self, object_: Json) -> None:
-        """A new service has no load balancer yet."""
+        """Remove the load balancer's status from a new service."""
         object_["status"] = {"loadBalancer": {}}
 
     def prepare_update(self, new: Json, old: Json) -> None:
@@ -95,7 +95,7 @@ class ServiceStrategy(Strategy):
             _keep_node_ports(spec, before)
 
     def default(self, object_: Json) -> None:
-        """Defaults of the type, then addresses and node ports."""
+        """Fill in defaults of the type, then addresses and node ports."""
         spec: Json = object_.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
@@ -137,14 +137,14 @@ class ServiceStrategy(Strategy):
                 taken.add(port["nodePort"])
 
     def warnings(self, object_: Json, old: Json | None) -> list[str]:  # noqa: ARG002 - old does not matter
-        """Headless services balance nothing."""
+        """Warn that headless services do not balance connections."""
         spec: Json = object_["spec"]
         if spec.get("clusterIP") == "None" and spec["sessionAffinity"] != "None":
             return ["spec.SessionAffinity is ignored for headless services"]
         return []
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
-        """Metadata, ports, and the address, which never changes."""
+        """Validate metadata, ports, and the address, which never changes."""
         causes = validate_service(object_)
         known_address = not any("valid IP address" in cause.message for cause in causes)
         if old is not None and known_address and moved(object_["spec"], old["spec"]):

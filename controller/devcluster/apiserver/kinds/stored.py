@@ -24,41 +24,41 @@ _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
 class Plain(Strategy):
-    """Stored as is: no status, no generation."""
+    """Kinds that are stored as they are: no status, no generation."""
 
 
 class ReturnsDeleted(Plain):
-    """Plain, and DELETE answers with the object."""
+    """Plain kinds whose DELETE answers with the object."""
 
     returns_deleted = True
 
 
 class CreatedOnUpdate(Plain):
-    """Plain, and a PUT may create it."""
+    """Plain kinds that a PUT may create."""
 
     creates_on_update = True
 
 
 class WithStatus(Strategy):
-    """A status subresource, no generation."""
+    """Kinds with a status subresource and no generation."""
 
     has_status = True
 
 
 class ReturnsDeletedWithStatus(WithStatus):
-    """A status subresource, and DELETE answers with the object."""
+    """Kinds with a status subresource whose DELETE answers with the object."""
 
     returns_deleted = True
 
 
 class WithGeneration(Strategy):
-    """Generation, no status subresource."""
+    """Kinds with a generation and no status subresource."""
 
     counts_generations = True
 
 
 class WithGenerationAndStatus(WithStatus):
-    """Generation and a status subresource."""
+    """Kinds with a generation and a status subresource."""
 
     counts_generations = True
 
@@ -70,7 +70,7 @@ class RbacObjects(CreatedOnUpdate):
 
 
 class NodeStrategy(WithStatus):
-    """The kubelet creates its node with a status."""
+    """Nodes, which the kubelet creates with a status."""
 
     def prepare_create(self, object_: Json) -> None:
         """Keep the status."""
@@ -80,7 +80,7 @@ class ConfigMapStrategy(Plain):
     """Config maps, whose keys become file names."""
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
-        """Metadata and keys."""
+        """Validate metadata and keys."""
         causes = super().validate(object_, old) + [
             invalid_value(f"{field}[{key}]", key, problem)
             for field in ("data", "binaryData")
@@ -105,7 +105,7 @@ def _key_problems(key: str) -> list[str]:
 
 
 def _thawed(new: Json, old: Json) -> list[StatusCause]:
-    """Causes for changes of an immutable config map or secret."""
+    """Return causes for changes of an immutable config map or secret."""
     causes: list[StatusCause] = []
     if not new.get("immutable"):
         causes.append(forbidden_field("immutable", "field is immutable when `immutable` is set"))
@@ -118,10 +118,10 @@ def _thawed(new: Json, old: Json) -> list[StatusCause]:
 
 
 class SecretStrategy(ConfigMapStrategy):
-    """Secrets take data as plain text, too."""
+    """Secrets, which also accept data as plain text."""
 
     def default(self, object_: Json) -> None:
-        """Encode plain text; secrets have a type."""
+        """Encode plain text, and fill in the type."""
         plain = object_.pop("stringData", {})
         encoded = {key: base64.b64encode(plain[key].encode()).decode() for key in plain}
         if encoded:
@@ -133,12 +133,12 @@ class ClaimStrategy(ReturnsDeletedWithStatus):
     """Persistent volume claims."""
 
     def prepare_create(self, object_: Json) -> None:
-        """A new claim is pending."""
+        """Set the phase Pending."""
         object_["status"] = {"phase": "Pending"}
         object_["metadata"].setdefault("finalizers", ["kubernetes.io/pvc-protection"])
 
     def default(self, object_: Json) -> None:
-        """Claims are for file systems."""
+        """Default to a file system."""
         object_.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
@@ -146,7 +146,7 @@ class NetworkPolicyStrategy(WithGeneration):
     """Network policies."""
 
     def default(self, object_: Json) -> None:
-        """Ingress always, egress if there are rules."""
+        """Default to ingress always, and egress if there are rules."""
         spec: Json = object_.setdefault("spec", {})
         types = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
         spec.setdefault("policyTypes", types)
@@ -156,7 +156,7 @@ class EndpointSliceStrategy(WithGeneration):
     """Endpoint slices."""
 
     def default(self, object_: Json) -> None:
-        """Ports are TCP."""
+        """Default ports to TCP."""
         for port in entries(object_, "ports"):
             port.setdefault("name", "")
             port.setdefault("protocol", "TCP")
@@ -168,7 +168,7 @@ class PodTemplateStrategy(WithGeneration):
     returns_deleted = True
 
     def default(self, object_: Json) -> None:
-        """Defaults of the pod."""
+        """Fill in the defaults of the pod."""
         default_pod_spec(object_.setdefault("template", {}).setdefault("spec", {}))
 
 
@@ -176,7 +176,7 @@ class ControllerRevisionStrategy(Plain):
     """Controller revisions, whose data never change."""
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
-        """Metadata, data and number."""
+        """Validate metadata, data and number."""
         causes = super().validate(object_, old)
         data, revision = object_.get("data"), object_.get("revision", 0)
         if not isinstance(data, dict):
@@ -189,10 +189,10 @@ class ControllerRevisionStrategy(Plain):
 
 
 class CronJobStrategy(WithGenerationAndStatus):
-    """Stored only: no controller runs them."""
+    """Cron jobs, which are only stored: no controller runs them."""
 
     def default(self, object_: Json) -> None:
-        """Defaults of the type."""
+        """Fill in the defaults of the type."""
         spec: Json = object_.setdefault("spec", {})
         spec.setdefault("concurrencyPolicy", "Allow")
         spec.setdefault("suspend", False)

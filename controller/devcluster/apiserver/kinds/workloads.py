@@ -25,7 +25,7 @@ class WorkloadStrategy(Strategy):
         self._defaults = defaults
 
     def default(self, object_: Json) -> None:
-        """Defaults of the type and of its pod template."""
+        """Fill in the defaults of the type and of its pod template."""
         spec: Json = object_.setdefault("spec", {})
         for name, value in self._defaults.items():
             if spec.get(name) in (None, {}):
@@ -33,7 +33,7 @@ class WorkloadStrategy(Strategy):
         default_pod_spec(spec.setdefault("template", {}).setdefault("spec", {}))
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
-        """Metadata, selector and pod template."""
+        """Validate metadata, selector and pod template."""
         spec: Json = object_["spec"]
         causes = super().validate(object_, old)
         if not spec.get("selector"):

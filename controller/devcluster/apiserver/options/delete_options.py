@@ -31,9 +31,9 @@ class DeleteOptions:
     Attributes:
         grace: seconds, None for the kind's default.
         propagation: `Background`, `Foreground`, `Orphan`, or empty for the kind's default.
-        uid: the object must have this uid.
-        resource_version: the object must have this revision.
-        dry_run: whether nothing shall be stored.
+        uid: uid that the object must have.
+        resource_version: revision that the object must have.
+        dry_run: whether to store nothing.
     """
 
     grace: int | None = None

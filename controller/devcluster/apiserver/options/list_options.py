@@ -31,9 +31,9 @@ class ListOptions:
         since: `resourceVersion` as it came, empty for unset.
         match: `resourceVersionMatch`, empty for unset.
         limit: page size, 0 for none.
-        continue_token: where the next page starts.
-        watch: whether a stream is asked for.
-        bookmarks: whether the stream shall have bookmarks.
+        continue_token: token of the next page.
+        watch: whether a stream is requested.
+        bookmarks: whether the stream has bookmarks.
         initial_events: `sendInitialEvents`, None for unset.
         timeout: seconds after which a watch ends, None for the server's choice.
     """
@@ -49,9 +49,9 @@ class ListOptions:
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> ListOptions:
-        """Read the parameters and refuse combinations that make no sense.
+        """Read the parameters and refuse contradictory combinations.
 
-        Selectors are only checked: what can be selected by depends on the resource.
+        Selectors are only checked, because the selectable fields depend on the resource.
 
         Raises:
             ApiError: 400 or 422.

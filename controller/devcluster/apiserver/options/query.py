@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool | None:
-    """A boolean parameter; None if absent."""
+    """Return a boolean parameter; None if absent."""
     value = query.get(name)
     if value is None:
         return None
@@ -25,10 +25,10 @@ def flag(query: Mapping[str, str], name: str) -> bool | None:
 
 
 def number(query: Mapping[str, str], name: str) -> int | None:
-    """An integer parameter; None if absent.
+    """Return an integer parameter; None if absent.
 
     Raises:
-        ApiError: 400, it is no integer.
+        ApiError: 400, it is not an integer.
     """
     value = query.get(name)
     if value is None:
@@ -40,10 +40,10 @@ def number(query: Mapping[str, str], name: str) -> int | None:
 
 
 def revision(query: Mapping[str, str]) -> int | None:
-    """`resourceVersion` as a number; None if absent or empty.
+    """Return `resourceVersion` as a number; None if absent or empty.
 
     Raises:
-        ApiError: 400, it is no revision.
+        ApiError: 400, it is not a revision.
     """
     value = query.get("resourceVersion", "")
     if not value:

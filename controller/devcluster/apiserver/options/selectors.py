@@ -29,7 +29,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """True if labels satisfy this term. A missing key satisfies only `notin` and `absent`."""
+        """Return whether labels satisfy it; a missing key satisfies only `notin` and `absent`."""
         value = labels.get(self.key)
         if self.operator == "in":
             return value in self.values
@@ -96,7 +96,7 @@ class _LabelParser:
         return _UnexpectedError(f"found '{self._peek()}', expected: {expected}")
 
     def whole(self) -> tuple[Requirement, ...]:
-        """All terms.
+        """Parse all terms.
 
         Raises:
             ApiError: 400.
@@ -181,7 +181,7 @@ class FieldRequirement:
 
 
 def split_field_selector(text: str) -> list[tuple[str, str, str]]:
-    """Terms as label, operator and value.
+    """Split a field selector into terms of label, operator and value.
 
     Raises:
         ApiError: 400, bad syntax.
@@ -202,8 +202,8 @@ def parse_field_selector(
 
     Args:
         text: `status.phase!=Failed,spec.nodeName=a`.
-        fields: the fields that this resource can be selected by.
-        unsupported: makes the error for another field.
+        fields: the selectable fields of this resource.
+        unsupported: returns the error for another field.
 
     Raises:
         ApiError: 400, bad syntax or unsupported field.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.resource import ApiResource
 
     Admission: TypeAlias = Callable[[ApiResource, Json, Json | None], None]
-    """Refuses an object that is to be stored instead of another, or of none."""
+    """Refuses an object to be stored, in place of another or as a new one."""
 
 
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
@@ -30,12 +30,12 @@ class WriteOptions:
     """Parameters of create, update and patch.
 
     Attributes:
-        dry_run: whether nothing shall be stored.
+        dry_run: whether to store nothing.
         field_validation: `Strict`, `Warn` or `Ignore`.
-        field_manager: who writes, for managedFields.
-        manager_given: whether the client itself said who writes.
+        field_manager: manager for managedFields.
+        manager_given: whether the client itself named the manager.
         force: whether server-side apply takes over what others own.
-        admit: checks what is stored instead of what; None allows everything.
+        admit: checks the new object against the old one; None allows everything.
         warnings: sentences for the `Warning` header, added while the request is worked on.
     """
 

@@ -1,4 +1,4 @@
-"""JSON merge patch, JSON Patch and strategic merge patch."""
+"""Applies JSON merge patches, JSON patches and strategic merge patches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 def check_patch_type(resource: ApiResource, media_type: str) -> None:
-    """Refuse types of patches that a resource does not know.
+    """Refuse types of patches that a resource does not support.
 
     Raises:
         ApiError: 415.
@@ -43,7 +43,7 @@ def check_patch_type(resource: ApiResource, media_type: str) -> None:
 
 
 def patcher(resource: ApiResource, media_type: str, body: bytes | None) -> Callable[[Json], Json]:
-    """A function that applies a patch of a checked type; the patch is decoded when it is applied.
+    """Return a function that decodes and applies a patch of a checked type.
 
     The returned function raises ApiError: 400 if the patch cannot be decoded, 422 if it does not
     fit.

@@ -25,7 +25,7 @@ def strategic_merge_patch(type_: str, target: Json, patch: Json) -> Json:
 
     Args:
         type_: the target's type in the table: a kind, or the type of a field.
-        target: what is patched.
+        target: the value to patch.
         patch: the patch.
     """
     directive = patch.get("$patch")

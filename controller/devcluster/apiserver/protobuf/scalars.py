@@ -30,7 +30,7 @@ _AN_INTEGER, _A_STRING = 0, 1
 
 
 def bytes_of(value: int | bytes) -> bytes:
-    """The value of a field that must have a length.
+    """Return the value of a field that must have a length.
 
     Raises:
         ProtobufError: it is a number.
@@ -41,7 +41,7 @@ def bytes_of(value: int | bytes) -> bytes:
 
 
 def text_of(value: int | bytes) -> str:
-    """The value of a string field.
+    """Return the value of a string field.
 
     Raises:
         ProtobufError: it is a number, or not UTF-8.
@@ -59,7 +59,7 @@ def _integer_of(value: int | bytes) -> int:
 
 
 def _read_moment(value: int | bytes) -> datetime | None:
-    """The moment in a Timestamp; None if it is zero."""
+    """Return the moment in a Timestamp; None if it is zero."""
     found = {number: _integer_of(item) for number, item in read_fields(bytes_of(value))}
     seconds, nanoseconds = found.get(1, 0), found.get(2, 0)
     if not seconds and not nanoseconds:
@@ -128,7 +128,7 @@ READERS: dict[str, Callable[[int | bytes], Any]] = {
     "string": text_of,
     "time": _read_time,
 }
-"""By type: the JSON value of a field's value on the wire; None stands for JSON's null."""
+"""Functions by type that return the JSON value of a wire value; None is JSON's null."""
 
 WRITERS: dict[str, Callable[[int, Any], bytes]] = {
     "any": lambda number, value: bytes_field(number, bytes_field(1, encode(value))),
@@ -143,4 +143,4 @@ WRITERS: dict[str, Callable[[int, Any], bytes]] = {
     "string": lambda number, value: bytes_field(number, value.encode()),
     "time": lambda number, value: bytes_field(number, _write_time(value)),
 }
-"""By type: the field on the wire of a number and a JSON value."""
+"""Functions by type that return the wire form of a field's number and JSON value."""

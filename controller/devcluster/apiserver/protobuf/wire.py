@@ -22,7 +22,7 @@ class ProtobufError(ValueError):
 
 
 def read_fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The number and value of each field, in the order of the message.
+    """Yield number and value of each field, in the order of the message.
 
     Raises:
         ProtobufError: the message is malformed.
@@ -48,7 +48,7 @@ def read_fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def read_varints(body: bytes) -> list[int]:
-    """The numbers of a packed list.
+    """Return the numbers of a packed list.
 
     Raises:
         ProtobufError: the list is malformed.
@@ -75,27 +75,27 @@ def _read_varint(body: bytes, position: int) -> tuple[int, int]:
 
 
 def signed(number: int) -> int:
-    """A number as a 64-bit integer with sign."""
+    """Return a number as a 64-bit integer with sign."""
     return number - (1 << 64) if number >> 63 else number
 
 
 def varint_field(number: int, value: int) -> bytes:
-    """A field with an integer, which may be negative, or a boolean."""
+    """Encode a field with an integer, which may be negative, or a boolean."""
     return _varint(number << 3 | VARINT) + _varint(value & _UINT64)
 
 
 def bytes_field(number: int, value: bytes) -> bytes:
-    """A field with a string, bytes or a message."""
+    """Encode a field with a string, bytes or a message."""
     return _varint(number << 3 | BYTES) + _varint(len(value)) + value
 
 
 def double_field(number: int, value: float) -> bytes:
-    """A field with a floating-point number."""
+    """Encode a field with a floating-point number."""
     return _varint(number << 3 | FIXED64) + struct.pack("<d", value)
 
 
 def read_double(value: bytes) -> float:
-    """A floating-point number.
+    """Decode a floating-point number.
 
     Raises:
         ProtobufError: the field has another wire type.

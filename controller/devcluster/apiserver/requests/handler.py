@@ -116,7 +116,7 @@ class ResourceHandler:
         return reads.get(verb, self._writes.delete)(call)
 
     def _admission(self, verb: str, call: ResourceCall) -> Admission:
-        """Checks what is stored: a verb that creates an object on the way takes `create` too."""
+        """Return a check of what is stored; creating an object on the way needs `create` too."""
         rbac, request, where = self._audit.authorizer, call.request, call.where
         escalation = None
         if isinstance(rbac, Rbac):

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.storage.watch import Clock
 
 MIN_WATCH = 1800.0
-"""Seconds that a watch without `timeoutSeconds` lives at least; at most twice that."""
+"""Minimum seconds that a watch without `timeoutSeconds` lives; at most twice as long."""
 
 
 class Reads:
     """Answers requests that read.
 
     Args:
-        store: to read from.
-        clock: for the ends of watches.
-        rng: for the lives of watches.
+        store: store to read from.
+        clock: measures the lives of watches.
+        rng: varies the lives of watches.
     """
 
     def __init__(self, store: ObjectStore, *, clock: Clock, rng: random.Random) -> None:
@@ -45,10 +45,10 @@ class Reads:
             table.wake()
 
     def get(self, call: ResourceCall) -> ApiResponse:
-        """One object.
+        """Return one object.
 
         Raises:
-            ApiError: there is none, or it cannot be shown so.
+            ApiError: there is none, or it has no such representation.
         """
         representation = call.representation()
         try:
@@ -64,7 +64,7 @@ class Reads:
         return bytes_response(200, representation.one(stored))
 
     def list(self, call: ResourceCall) -> ApiResponse:
-        """A page of objects.
+        """Return a page of objects.
 
         Raises:
             ApiError: the query is unusable.
@@ -81,7 +81,7 @@ class Reads:
         return bytes_response(200, representation.many(items, metadata))
 
     def watch(self, call: ResourceCall) -> ApiResponse:
-        """A stream of events.
+        """Return a stream of events.
 
         Raises:
             ApiError: the query is unusable.

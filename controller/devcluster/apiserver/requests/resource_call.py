@@ -1,4 +1,4 @@
-"""A request about a resource, and what it asks to see."""
+"""A request about a resource, and the requested representation."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class ResourceCall(NamedTuple):
     """A request and the resource that its path names.
 
     Attributes:
-        request: as it came.
-        where: its path.
-        resource: what the path names.
-        wall: the time of day, for tables.
+        request: the request.
+        where: parsed path.
+        resource: the resource that the path names.
+        wall: returns the time of day, for tables.
     """
 
     request: ApiRequest
@@ -68,7 +68,7 @@ class ResourceCall(NamedTuple):
         return decode_object(self.request.body, self.media_type)
 
     def representation(self) -> Representation:
-        """The form in which the client wants to see objects.
+        """Return the representation that the client asks for.
 
         Raises:
             ApiError: 406.
@@ -86,7 +86,7 @@ class ResourceCall(NamedTuple):
         return WholeObjects(self.resource)
 
     def answer(self, status: int, stored: Stored) -> ApiResponse:
-        """An answer with one object.
+        """Return an answer with one object.
 
         Raises:
             ApiError: 406.
@@ -94,7 +94,7 @@ class ResourceCall(NamedTuple):
         return bytes_response(status, self.representation().one(stored))
 
     def selection(self) -> Selection:
-        """The objects that the request selects.
+        """Return the objects that the request selects.
 
         Raises:
             ApiError: 400.

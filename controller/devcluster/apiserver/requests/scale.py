@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.writing.object_writer import ObjectWriter
 
 _UNSET: Final = -(2**31)
-"""The value that a patch finds in place of a number that the object has not."""
+"""Value that a patch finds in place of a number that the object lacks."""
 
 _VERBS: Final = {"PUT": "update", "PATCH": "patch"}
 
@@ -93,7 +93,7 @@ def _patch(call: ResourceCall) -> Callable[[Json], Json]:
 def _scaled(
     call: ResourceCall, current: Json, paths: ScalePaths, change: Callable[[Json], Json]
 ) -> Json:
-    """The object with the number of the changed scale."""
+    """Return the object with the number of the changed scale."""
     scale = paths.scale(current)
     scale["spec"].setdefault("replicas", _UNSET)
     new = change(scale)
@@ -121,5 +121,5 @@ def _scaled(
 
 
 def _answer(scale: Json) -> ApiResponse:
-    """As Go prints it: a wanted number of 0 is left out."""
+    """Return the scale as Go prints it: a desired number of 0 is left out."""
     return json_response(200, scale if scale["spec"].get("replicas") else scale | {"spec": {}})

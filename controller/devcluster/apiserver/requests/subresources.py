@@ -201,7 +201,7 @@ class Subresources:
 
 
 def _options(call: ResourceCall, verb: str) -> WriteOptions:
-    """The options of a request that is a create or update to Kubernetes.
+    """Return the options of a request that Kubernetes treats as a create or update.
 
     Raises:
         ApiError: 422, an unknown value.
@@ -218,7 +218,7 @@ def _no_connections(subresource: str) -> ApiError:
 
 
 def _proxied(name: str) -> str:
-    """The name in `[https:]name[:port]`."""
+    """Return the name in `[https:]name[:port]`."""
     parts = name.split(":")
     return parts[1] if len(parts) == 3 else parts[0]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TableRows:
-    """`as=Table`."""
+    """The representation `as=Table`."""
 
     def __init__(
         self, resource: ApiResource, wall: Callable[[], datetime], include: str = ""
@@ -56,15 +56,15 @@ class TableRows:
         )
 
     def one(self, stored: Stored, *, first: bool = True) -> bytes:
-        """A table with one row; in a stream only the first has column definitions."""
+        """Return a table with one row; in a stream only the first has column definitions."""
         metadata = {"resourceVersion": stored.object["metadata"].get("resourceVersion", "")}
         return self._table([self._row(stored)], metadata, definitions=first)
 
     def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
-        """A table with a row for each object."""
+        """Return a table with a row for each object."""
         return self._table([self._row(stored) for stored in items], metadata)
 
     def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:
-        """A table without rows, at the revision; it has no place for annotations."""
+        """Return a table without rows, at the revision; it cannot have annotations."""
         at = {"resourceVersion": metadata["resourceVersion"]}
         return self._table([], at, definitions=first)

@@ -16,7 +16,7 @@ WRITES: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
 def verb_of(request: ApiRequest, where: ResourcePath, *, custom: bool) -> str:
-    """The verb of a request; as upstream, custom resources may be created at odd paths.
+    """Return the verb of a request; as upstream, odd paths may create custom resources.
 
     Raises:
         ApiError: 400 or 405.

@@ -37,7 +37,7 @@ class Writes:
     """Answers requests that write.
 
     Args:
-        store: to find what is there.
+        store: store with the present objects.
         writer: creates and updates.
         deleter: deletes.
     """

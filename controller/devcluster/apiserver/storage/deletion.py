@@ -59,7 +59,7 @@ class Deleter:
         return self._store.remove(resource.table, key, new), True
 
     def _mark(self, resource: ApiResource, object_: Json, options: DeleteOptions) -> bool:
-        """Mark an object as terminating; whether this deletion changes anything."""
+        """Mark an object as terminating; return whether this deletion changes anything."""
         metadata: Json = object_["metadata"]
         asked = resource.strategy.grace_period(object_, options.grace)
         if not _first_deletion(object_):
@@ -104,7 +104,7 @@ def _first_deletion(object_: Json) -> bool:
 
 
 def _shorten(metadata: Json, asked: int | None) -> bool:
-    """The grace period of a terminating object can only be shortened."""
+    """Shorten the grace period of a terminating object, which can never become longer."""
     period = metadata.get("deletionGracePeriodSeconds") or 0
     if asked is None or asked >= period:
         return not metadata.get("finalizers") and not period

@@ -39,7 +39,7 @@ class ContinueToken(msgspec.Struct, frozen=True):
     v: str = "meta.k8s.io/v1"
 
     def __str__(self) -> str:
-        """The token as sent to clients."""
+        """Return the token for clients."""
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
     @classmethod
@@ -47,7 +47,7 @@ class ContinueToken(msgspec.Struct, frozen=True):
         """Read a token.
 
         Raises:
-            ApiError: 400, it is not one of ours.
+            ApiError: 400, this server did not issue it.
         """
         try:
             padded = text + "=" * (-len(text) % 4)
@@ -61,7 +61,7 @@ class ContinueToken(msgspec.Struct, frozen=True):
 def list_page(
     store: ObjectStore, table: Table, namespace: str, selection: Selection, options: ListOptions
 ) -> tuple[list[Stored], Json]:
-    """One page, or the whole list, with its list metadata.
+    """Return one page, or the whole list, with its list metadata.
 
     Raises:
         ApiError: 400 for a bad combination, 410 for a compacted revision, 504 for one in the

@@ -22,15 +22,15 @@ class Representation(Protocol):
     """One form, chosen by the request's Accept header."""
 
     def one(self, stored: Stored, *, first: bool = True) -> bytes:
-        """A single object; `first` says whether it is the first of a stream."""
+        """Return a single object; `first` is whether it is the first of a stream."""
         ...
 
     def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
-        """A list with its metadata."""
+        """Return a list with its metadata."""
         ...
 
     def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:
-        """The object of a BOOKMARK event; `first` says whether it is the first of a stream."""
+        """Return the object of a BOOKMARK event; `first` is whether it begins a stream."""
         ...
 
 
@@ -39,7 +39,7 @@ def _body(object_: Json) -> Json:
 
 
 class WholeObjects:
-    """`application/json`: objects as they are."""
+    """The representation `application/json`: whole objects."""
 
     def __init__(self, resource: ApiResource) -> None:
         self._resource = resource
@@ -52,11 +52,11 @@ class WholeObjects:
         return stored.encoded(self._resource.api_version, lambda object_: _body(convert(object_)))
 
     def one(self, stored: Stored, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
-        """The object with its kind in front."""
+        """Return the object with its kind in front."""
         return _join(self._head, self._item(stored))
 
     def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
-        """Items of built-in kinds do not repeat their kind, as upstream has it."""
+        """Return a list; items of built-in kinds do not repeat their kind, as upstream."""
         each = self._item
         if self._resource.custom:
             each = self.one
@@ -65,29 +65,29 @@ class WholeObjects:
         return _list(head, metadata, [each(stored) for stored in items])
 
     def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
-        """An empty object with the revision."""
+        """Return an empty object with the revision."""
         return _join(self._head, encode({"metadata": metadata} | self._resource.blank))
 
 
 class MetadataOnly:
-    """`as=PartialObjectMetadata`."""
+    """The representation `as=PartialObjectMetadata`."""
 
     def __init__(self) -> None:
         self._head = _head("PartialObjectMetadata", "meta.k8s.io/v1")
 
     def one(self, stored: Stored, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
-        """The object's metadata."""
+        """Return the object's metadata."""
         return _join(self._head, stored.encoded("metadata", _only_metadata))
 
     def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
-        """A `PartialObjectMetadataList`."""
+        """Return a `PartialObjectMetadataList`."""
         head = _head("PartialObjectMetadataList", "meta.k8s.io/v1")
         if not items:
             return head + b'"metadata":' + encode(metadata) + b',"items":null}'
         return _list(head, metadata, [self.one(stored) for stored in items])
 
     def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
-        """An empty object with the revision."""
+        """Return an empty object with the revision."""
         return self._head + b'"metadata":' + encode(metadata) + b"}"
 
 

@@ -1,7 +1,7 @@
 """A multi-version store: one revision counter, and a table and a bounded log for each resource.
 
-Objects are plain JSON data and never change once stored; every write makes a new version. What
-the log still holds can be watched and listed as of an older revision.
+Objects are plain JSON data and never change once stored; every write makes a new version. Revisions
+that the log still holds can be watched and listed.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class Stored:
         self._encodings: dict[str, bytes] = {}
 
     def encoded(self, form: str, make: Callable[[Json], Json]) -> bytes:
-        """The encoding of one form of this version, made on first use."""
+        """Return the encoding of one form of this version, computed on first use."""
         body = self._encodings.get(form)
         if body is None:
             body = self._encodings[form] = msgspec.json.encode(make(self.object))
         return body
 
     def fresh(self) -> Json:
-        """A deep copy that may be changed."""
+        """Return a deep copy that may be changed."""
         return msgspec.json.decode(self.encoded("stored", _same))
 
     def read_again(self, read: Callable[[Json], None]) -> Stored:
-        """This version as `read`, which changes it in place, makes it from what was written."""
+        """Return this version as `read`, which works in place, makes it from what was written."""
         written = self._written or self
         object_ = written.fresh()
         read(object_)
@@ -67,12 +67,12 @@ class StoredEvent:
     """One transition of the store.
 
     Attributes:
-        type: what happened.
-        table: which resource: `pods`, `rayclusters.ray.io`.
+        type: type of the transition.
+        table: name of the resource: `pods`, `rayclusters.ray.io`.
         key: `namespace/name`, or `name` of cluster-scoped objects.
         revision: the revision of this transition.
         current: the new version; for deletions the last state at the deletion's revision.
-        previous: the version before, None for additions.
+        previous: the previous version, None for additions.
     """
 
     type: EventType
@@ -110,7 +110,7 @@ class Table:
         return self._start
 
     def position_after(self, revision: int) -> int:
-        """Position of the first log entry newer than a revision."""
+        """Return the position of the first log entry newer than a revision."""
         position = self.end
         for event in reversed(self._log):
             if event.revision <= revision:
@@ -119,22 +119,22 @@ class Table:
         return position
 
     def events_from(self, position: int) -> Iterator[StoredEvent]:
-        """The log from a position on."""
+        """Yield the log from a position on."""
         return islice(self._log, position - self._start, None)
 
     def keys(self, namespace: str = "") -> list[str]:
-        """Keys in order, of one namespace or of all."""
+        """Return the keys in order, of one namespace or of all."""
         if not namespace:
             return list(self._keys)
         first = bisect_left(self._keys, f"{namespace}/")
         return self._keys[first : bisect_left(self._keys, f"{namespace}0", first)]
 
     def now(self, namespace: str = "") -> list[tuple[str, Stored]]:
-        """Current objects in key order."""
+        """Return the current objects in key order."""
         return [(key, self.items[key]) for key in self.keys(namespace)]
 
     def at(self, revision: int, namespace: str = "") -> list[tuple[str, Stored]]:
-        """Objects as of a revision, which must not be older than `compacted`."""
+        """Return the objects as of a revision, which must not be older than `compacted`."""
         if not self._log or self._log[-1].revision <= revision:
             return self.now(namespace)
         items = dict(self.items)
@@ -195,7 +195,7 @@ class Table:
                 future.set_result(None)
 
     def next_change(self) -> asyncio.Future[None]:
-        """A future that is done at the next change of the table."""
+        """Return a future that is done at the next change of the table."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[future] = None
         future.add_done_callback(lambda done: self._waiting.pop(done, None))
@@ -207,7 +207,7 @@ class ObjectStore:
     """Tables by name under one revision counter.
 
     Attributes:
-        history: how many transitions each table's log keeps.
+        history: number of transitions that each table's log keeps.
         revision: the newest revision.
         on_write: called synchronously after each transition.
     """
@@ -221,7 +221,7 @@ class ObjectStore:
     _undelivered: deque[StoredEvent] = field(default_factory=deque["StoredEvent"])
 
     def table(self, name: str) -> Table:
-        """The table of a resource; it is made when first asked for."""
+        """Return the table of a resource; create it on first use."""
         table = self.tables.get(name)
         if table is None:
             table = self.tables[name] = Table(name, self.history)

@@ -28,7 +28,7 @@ BOOKMARK_PERIOD = 60.0
 LAST_BOOKMARK = 2.0
 """Seconds before its end at which a watch gets a last bookmark."""
 BATCH = 256
-"""Events that go out in one chunk at most."""
+"""Maximum events in one chunk."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -36,7 +36,7 @@ class Clock(Protocol):
     """The time of an event loop."""
 
     def time(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
         ...
 
     def call_at(
@@ -51,16 +51,16 @@ class Watch:
     """One watch request.
 
     Attributes:
-        store: where the revision comes from.
-        table: what is watched.
+        store: store with the revision.
+        table: the watched table.
         namespace: one namespace, or empty for all.
-        selection: what the client wants to see.
-        representation: how it wants to see it.
+        selection: the selected objects.
+        representation: their representation.
         options: bookmarks, initial events.
         since: revision to start from, None for now.
         lifetime: seconds until the stream ends.
-        clock: for the end and for bookmarks.
-        stopping: says whether the server shuts down.
+        clock: measures the lifetime and the bookmarks.
+        stopping: returns whether the server shuts down.
     """
 
     store: ObjectStore
@@ -78,7 +78,7 @@ class Watch:
     _sent: bool = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The stream; it ends with its lifetime, a lost revision, or the schema that it shows."""
+        """Yield the stream; it ends with its lifetime, a lost revision, or a changed schema."""
         readings = self.table.readings
         deadline = self.clock.time() + self.lifetime
         next_bookmark = _next_bookmark(self.clock.time(), deadline)
@@ -116,7 +116,7 @@ class Watch:
             timer.cancel()
 
     def _opening(self) -> Iterator[bytes]:
-        """The initial events: existing objects and the bookmark after them."""
+        """Yield the initial events: existing objects and the bookmark after them."""
         start = self.since
         wanted = self.options.initial_events
         if start and not wanted:
@@ -138,7 +138,7 @@ class Watch:
             yield b"".join(lines[first : first + BATCH])
 
     def _pending(self) -> bytes:
-        """The next batch of the log that this watch wants to see."""
+        """Return the next batch of the log that this watch selects."""
         lines: list[bytes] = []
         seen = 0
         for event in self.table.events_from(self._position):
@@ -151,7 +151,7 @@ class Watch:
         return b"".join(lines)
 
     def _seen(self, event: StoredEvent) -> bytes | None:
-        """The line for an event; an object that leaves the selection is reported as deleted."""
+        """Return the line for an event; an object that leaves the selection counts as deleted."""
         if self.namespace and not event.key.startswith(f"{self.namespace}/"):
             return None
         if not self.selection:
@@ -188,13 +188,13 @@ def _error(error: ApiError) -> bytes:
 
 
 def _next_bookmark(now: float, deadline: float) -> float:
-    """A period from now, or shortly before the end if that comes first and is still ahead."""
+    """Return the time in a period, or shortly before the end if that comes first."""
     regular, last = now + BOOKMARK_PERIOD, deadline - LAST_BOOKMARK
     return last if now < last < regular else regular
 
 
 def _left(event: StoredEvent) -> Stored:
-    """The last selected state of an object, at the revision at which it left the selection."""
+    """Return the last selected state of an object, at the revision at which it left."""
     assert event.previous is not None
     last = event.previous.fresh()
     last["metadata"]["resourceVersion"] = str(event.revision)

@@ -22,7 +22,7 @@ class Channels(Protocol):
     """The client's end of a connection."""
 
     async def receive(self) -> tuple[int, bytes] | None:
-        """The next message and its channel; empty data means that the channel ends.
+        """Return the next message and its channel; empty data ends the channel.
 
         None when the client has gone, unless the session is cancelled then.
         """
@@ -37,7 +37,7 @@ class ByteStream(Protocol):
     """The client's end of a connection of bytes."""
 
     async def receive(self) -> bytes | None:
-        """The next bytes; None when the client has gone."""
+        """Return the next bytes; None when the client has gone."""
         ...
 
     async def send(self, data: bytes) -> None:
@@ -47,7 +47,7 @@ class ByteStream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRequest:
-    """The pod and command that a client wants to be connected to.
+    """The pod and command to which a client wants to be connected.
 
     Attributes:
         where: names the pod and the subresource.
@@ -75,12 +75,12 @@ class Session(Protocol):
     """Serves one connection to its end."""
 
     def __call__(self, channels: Channels) -> Awaitable[None]:
-        """Serve it."""
+        """Serve the connection."""
         ...
 
 
 class ConnectionHook(Protocol):
-    """The kubelet's part."""
+    """The kubelet's part in a connection."""
 
     def __call__(self, request: ConnectionRequest) -> Session:
         """Prepare a session.

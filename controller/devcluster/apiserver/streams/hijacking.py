@@ -17,7 +17,7 @@ _CHUNK = 64 * 1024
 async def hijack(request: web.Request, headers: Mapping[str, str]) -> HijackedConnection:
     """Take the connection of a request and answer 101 Switching Protocols.
 
-    The request's handler is cancelled when the client has gone, as ever.
+    The request's handler is cancelled when the client has gone, as usual.
 
     Args:
         request: its handler must answer with `response` at the end.
@@ -39,10 +39,10 @@ async def hijack(request: web.Request, headers: Mapping[str, str]) -> HijackedCo
 
 
 class HijackedConnection:
-    """See `ByteStream`.
+    """Implements `ByteStream`.
 
     Attributes:
-        response: what the handler must answer.
+        response: response that the handler must return.
     """
 
     def __init__(
@@ -56,20 +56,20 @@ class HijackedConnection:
         self._writer = writer
 
     async def receive(self) -> bytes | None:
-        """See `ByteStream`."""
+        """Implement `ByteStream.receive`."""
         with suppress(OSError):
             return await self._reader.read(_CHUNK) or None
         return None
 
     async def send(self, data: bytes) -> None:
-        """See `ByteStream`."""
+        """Implement `ByteStream.send`."""
         if not self._writer.is_closing():
             with suppress(OSError):
                 self._writer.write(data)
                 await self._writer.drain()
 
     def close(self) -> None:
-        """End it when all is sent."""
+        """Close it after all data is sent."""
         self._writer.close()
 
 

@@ -1,6 +1,6 @@
 """`kubectl port-forward`: pairs of SPDY streams become connections to a pod.
 
-Each connection has a stream for data and one for an error, which names why there is none.
+Each connection has a stream for data and one for an error, which says why there is no connection.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class PortForward:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def __call__(self, pipe: ByteStream) -> None:
-        """Serve it until it has gone; then all its connections are cut.
+        """Serve the client until it has gone; then cut all its connections.
 
         Raises:
-            SpdyError: it does not speak SPDY/3.1.
+            SpdyError: the client does not speak SPDY/3.1.
         """
         try:
             await SpdyConnection(pipe, self._accept).serve()

@@ -34,7 +34,7 @@ _LINE = 1024  # bytes of a size of a terminal
 
 
 def wanted_channels(query: Mapping[str, str]) -> frozenset[int]:
-    """The channels that a client opens by what it asks for, as the kubelet expects them."""
+    """Return the channels that a client opens according to its parameters."""
     asked = {name for name in ("stdin", "stdout", "stderr", "tty") if asks_for(query, name)}
     if "tty" in asked:
         asked = asked - {"stderr"} | {"resize"}
@@ -42,11 +42,11 @@ def wanted_channels(query: Mapping[str, str]) -> frozenset[int]:
 
 
 class SpdyChannels:
-    """See `Channels`.
+    """Implements `Channels`.
 
     Args:
         pipe: the client's end.
-        wanted: channels for which the client opens a stream; what is sent on others is dropped.
+        wanted: channels for which the client opens a stream; data on others is dropped.
     """
 
     def __init__(self, pipe: ByteStream, wanted: frozenset[int]) -> None:
@@ -77,11 +77,11 @@ class SpdyChannels:
             await asyncio.gather(reading, working, return_exceptions=True)
 
     async def receive(self) -> tuple[int, bytes] | None:
-        """See `Channels`."""
+        """Implement `Channels.receive`."""
         return await self._messages.get()
 
     async def send(self, channel: int, data: bytes) -> None:
-        """See `Channels`."""
+        """Implement `Channels.send`."""
         if stream := self._streams.get(channel):
             await stream.send(data)
 
@@ -120,7 +120,7 @@ class SpdyChannels:
         await self._messages.put((STDIN, b""))
 
     async def _pass_sizes(self, stream: SpdyStream) -> None:
-        """Cut the stream into lines, which is how clients separate sizes."""
+        """Cut the stream into lines, by which clients separate sizes."""
         rest = b""
         while data := await stream.receive():
             *lines, rest = (rest + data).split(b"\n")

@@ -1,4 +1,4 @@
-"""Connections to pods over SPDY, as clients before kubectl 1.31 and client-go's SPDY executor ask.
+"""Connections to pods over SPDY, for clients before kubectl 1.31 and client-go's SPDY executor.
 
 For commands, each channel is a stream whose header `streamType` names it; the subprotocol is
 `v4.channel.k8s.io`. For ports, see `PortForward`.

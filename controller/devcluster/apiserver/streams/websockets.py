@@ -54,7 +54,7 @@ async def serve_session(request: web.Request, session: Session | PortForward) ->
 
 
 class _Pipe:
-    """See `ByteStream`."""
+    """Implements `ByteStream`."""
 
     def __init__(self, socket: web.WebSocketResponse) -> None:
         self._socket = socket
@@ -76,7 +76,7 @@ class _Pipe:
 
 
 class _Channels:
-    """See `Channels`."""
+    """Implements `Channels`."""
 
     def __init__(self, socket: web.WebSocketResponse) -> None:
         self._pipe = _Pipe(socket)

@@ -1,1 +1,1 @@
-"""Makes the object that a create or an update stores."""
+"""Builds the object that a create or an update stores."""

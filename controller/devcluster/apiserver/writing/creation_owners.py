@@ -1,4 +1,4 @@
-"""Records in `managedFields` who has created an object."""
+"""Records the creator of an object in `managedFields`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CreationOwners:
 
     Args:
         wall: the time of day.
-        tracks_all_writers: whether those are recorded too that do not name themselves.
+        tracks_all_writers: whether to record creators that do not name themselves too.
     """
 
     def __init__(self, wall: Callable[[], datetime], *, tracks_all_writers: bool) -> None:
@@ -33,7 +33,7 @@ class CreationOwners:
     def owner(
         self, resource: ApiResource, options: WriteOptions, operation: str, subresource: str
     ) -> FieldOwner:
-        """The field manager of a write with these options; it owns no field yet."""
+        """Return the field manager of a write with these options; it owns no field yet."""
         return FieldOwner(
             options.field_manager,
             operation,
@@ -43,7 +43,7 @@ class CreationOwners:
         )
 
     def sent(self, resource: ApiResource, object_: Json, options: WriteOptions) -> Collection[Path]:
-        """Fields that the creator of an object has set, if they matter for ownership."""
+        """Return the fields that the creator has set, if they matter for ownership."""
         if not resource.strategy.server_defaulted:
             return ()
         if not (self._tracks_all_writers or options.manager_given):

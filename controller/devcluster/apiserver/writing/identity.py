@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def undecodable(resource: ApiResource, object_: Json, why: str, *, patched: bool) -> ApiError:
-    """400, or 422 after a patch: the object cannot be decoded as its kind."""
+    """Return 400, or 422 after a patch: the object cannot be decoded as its kind."""
     if not patched:
         return bad_request(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a '
@@ -38,7 +38,7 @@ def undecodable(resource: ApiResource, object_: Json, why: str, *, patched: bool
 def uid_precondition_failed(
     resource: ApiResource, key: str, uid: str, options: WriteOptions
 ) -> ApiError:
-    """409: the object to replace does not exist; `key` is its storage key upstream."""
+    """Return 409: the object to replace does not exist; `key` is upstream's storage key."""
     prefix = "/" if options.dry_run else "/registry/"
     return conflict(
         resource.name,
@@ -50,14 +50,14 @@ def uid_precondition_failed(
 
 
 def wrong_name(found: str, expected: str) -> ApiError:
-    """400: the object's name differs from the path's."""
+    """Return 400: the object's name differs from the path's."""
     return bad_request(
         f"the name of the object ({found}) does not match the name on the URL ({expected})"
     )
 
 
 def no_name(expected: str) -> ApiError:
-    """400: an object that is applied and does not exist has no name of its own."""
+    """Return 400: an applied object that does not exist has no name of its own."""
     return bad_request(
         f"the name of the object ({expected} based on URL) was undeterminable: "
         "name must be provided"

@@ -1,4 +1,4 @@
-"""Checks that the namespace of a new object exists and stays."""
+"""Checks that the namespace of a new object exists and is not terminating."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def require_living_namespace(
     store: ObjectStore, resource: ApiResource, namespace: str, object_: Json
 ) -> None:
-    """Refuse to create in a namespace that does not exist or is going away.
+    """Refuse to create in a namespace that does not exist or is terminating.
 
     Raises:
         ApiError: 404 or 403.

@@ -136,10 +136,10 @@ class ObjectWriter:
         """Store a changed object, or remove it if the change lets its deletion finish.
 
         Args:
-            resource: what is written.
+            resource: resource of the object.
             namespace: its namespace.
             name: its name.
-            change: makes the wanted object from a copy of the current one.
+            change: returns the new object from a copy of the current one.
             options: dry run, field validation.
             subresource: `status`, or empty for the object itself.
             patched: whether `change` applies a patch: errors are then about the patch.
@@ -219,7 +219,7 @@ class ObjectWriter:
         *,
         patched: bool,
     ) -> Json:
-        """Return what a change makes of the version that is shown, as it is to be stored."""
+        """Return the result of a change to the shown version, in its stored form."""
         shown = stored.fresh()
         if resource.from_stored:
             shown = resource.from_stored(shown)

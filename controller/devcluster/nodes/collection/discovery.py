@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def discover(client: Client, *, verbs: AbstractSet[str]) -> list[Resource[Any]]:
-    """Every resource that has all of `verbs`, each in the version that its group prefers.
+    """Return every resource that has all of `verbs`, in the version that its group prefers.
 
     Raises:
         controller.kube.errors.KubeError: a discovery document could not be read.
@@ -36,7 +36,7 @@ async def discover(client: Client, *, verbs: AbstractSet[str]) -> list[Resource[
 
 
 async def _versions(client: Client) -> list[tuple[str, str]]:
-    """All group versions, the preferred one of each group first."""
+    """Return all group versions, the preferred one of each group first."""
     versions = [("", "v1")]
     for group in (await client.request_json("GET", "/apis"))["groups"]:
         preferred = group["preferredVersion"]["version"]

@@ -27,7 +27,7 @@ FOREGROUND = "foregroundDeletion"
 """Finalizer of an owner that is removed only after the dependents that block it."""
 
 ORPHAN = "orphan"
-"""Finalizer of an owner whose dependents are to be orphaned."""
+"""Finalizer of an owner whose dependents become orphans."""
 
 _VERBS = frozenset({"list", "watch", "patch", "delete"})
 _UNTIL_SYNCED = 1.0  # seconds until an owner is checked again while a cache is being filled
@@ -56,7 +56,7 @@ class _Owners:
         solid: references to owners that exist.
         waiting: references to owners that wait for their dependents to be deleted.
         absent: references to owners that do not exist.
-        unseen: whether a cache lacks an owner that exists; it may go without an event.
+        unseen: whether a cache lacks an existing owner, which may be deleted without an event.
     """
 
     solid: tuple[OwnerReference, ...]
@@ -165,7 +165,7 @@ class GarbageCollector:
     async def _collect(
         self, item: ObjectId, resource: Resource[Any], meta: ObjectMeta
     ) -> float | None:
-        """Collect one object; returns the seconds until it must be looked at again."""
+        """Collect one object; return the seconds until it must be checked again."""
         if not meta.owner_references:
             return None
         owners = await self._classify(meta)
@@ -180,7 +180,7 @@ class GarbageCollector:
         return _UNTIL_SEEN if owners.unseen else None
 
     async def _classify(self, meta: ObjectMeta) -> _Owners | None:
-        """The owners by state; None if one is of a kind that is not served."""
+        """Return the owners by state; None if one is of a kind that is not served."""
         solid: list[OwnerReference] = []
         waiting: list[OwnerReference] = []
         absent: list[OwnerReference] = []

@@ -46,7 +46,7 @@ class NamespaceLifecycle(LoopComponent[str]):
         return None
 
     async def _empty(self, resource: Resource[Any], namespace: str) -> int:
-        """Delete the objects of `resource`; returns how many there were."""
+        """Delete the objects of `resource`; return their number."""
         found = await self._client.list(resource, namespace)
         for item in found.items:
             meta = item.metadata

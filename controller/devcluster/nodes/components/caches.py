@@ -42,7 +42,7 @@ class NodeCaches:
         self._started: set[str] = set()
 
     def informer(self, resource: Resource[T]) -> SharedInformer[T]:
-        """The informer of `resource` in all namespaces; the first call determines its view."""
+        """Return the informer of `resource` in all namespaces; the first call sets its view."""
         name = str(resource)
         if name not in self._informers:
             informer = SharedInformer(

@@ -27,9 +27,9 @@ class ComponentContext:
         client: access to the API server.
         caches: the informers.
         settings: delays and sizes.
-        clock: what timers run by.
-        wall: the time in UTC, for timestamps.
-        rng: for the jitter of back-off.
+        clock: clock of timers.
+        wall: returns the time in UTC, for timestamps.
+        rng: source of the jitter of back-off.
     """
 
     client: Client
@@ -42,7 +42,7 @@ class ComponentContext:
     def control_loop(
         self, name: str, sync: Callable[[K], Awaitable[float | None]]
     ) -> ControlLoop[K]:
-        """A loop around `sync` with as many workers as the settings say."""
+        """Return a loop around `sync` with as many workers as the settings demand."""
         return ControlLoop(
             name, sync, clock=self.clock, rng=self.rng, workers=self.settings.workers
         )
@@ -53,7 +53,7 @@ class LoopComponent(ABC, Generic[K]):
 
     Args:
         name: name of the component, for the log.
-        context: see there.
+        context: dependencies of the component.
     """
 
     def __init__(self, name: str, context: ComponentContext) -> None:
@@ -64,7 +64,7 @@ class LoopComponent(ABC, Generic[K]):
         """Reconcile one object; see `ControlLoop`."""
 
     async def start(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     async def run(self) -> None:
         """Work until cancelled."""

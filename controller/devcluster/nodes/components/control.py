@@ -29,9 +29,9 @@ class ControlLoop(Generic[K]):
 
     Args:
         name: name of the component, for the log.
-        sync: reconciles one object. It may return the seconds after which it wants
-            the key again. A `KubeError` is retried with back-off.
-        workers: how many keys are processed at once.
+        sync: reconciles one object. It may return the seconds until the key's next turn. A
+            `KubeError` is retried with back-off.
+        workers: number of keys processed at once.
     """
 
     def __init__(

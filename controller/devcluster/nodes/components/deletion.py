@@ -22,7 +22,7 @@ async def delete_seen(
         client: access to the API server.
         resource: resource of the object.
         seen: the object.
-        grace_seconds: that a pod gets; None for its own.
+        grace_seconds: grace period of a pod in seconds; None for its own.
 
     Raises:
         controller.kube.errors.KubeError: the request failed.

@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 
 def timestamp(moment: datetime) -> str:
-    """`2026-08-20T10:00:00Z`."""
+    """Return `2026-08-20T10:00:00Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds_since(text: str | None, now: datetime) -> float:
-    """Seconds from the timestamp `text` to `now`, negative if it lies ahead; 0 if there is none.
+    """Return the seconds from the timestamp `text` to `now`; 0 if there is no timestamp.
 
     Raises:
-        ValueError: `text` is no timestamp with an offset.
+        ValueError: `text` is not a timestamp with an offset.
     """
     if not text:
         return 0.0

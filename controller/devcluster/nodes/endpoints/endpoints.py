@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Service, ServicePort
 
 MOST_ENDPOINTS = 1000
-"""In one slice: what the API allows."""
+"""Maximum endpoints in one slice, as the API allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ def selects(selector: Mapping[str, str], labels: Mapping[str, str] | None) -> bo
 
 
 def slices_of(service: Service, pods: Iterable[KubeletPod]) -> list[Slice]:
-    """The slices of `service`: pods with the same port numbers together, in the order of names.
+    """Return the slices of `service`: one for pods with the same port numbers, sorted by name.
 
-    A service whose pods are not there has one empty slice, as upstream.
+    A service without pods has one empty slice, as upstream.
     """
     by_ports: dict[str, Slice] = {}
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):
@@ -55,7 +55,7 @@ def slices_of(service: Service, pods: Iterable[KubeletPod]) -> list[Slice]:
 
 
 def _port(port: ServicePort, pod: KubeletPod) -> dict[str, Any] | None:
-    """One port of the slice; None if the pod has no port of that name."""
+    """Return one port of the slice; None if the pod has no port of that name."""
     target = port.target_port or port.port
     number = target if isinstance(target, int) else _named_port(target, port.protocol, pod)
     if number is None:

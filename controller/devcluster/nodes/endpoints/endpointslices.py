@@ -130,7 +130,7 @@ def _label_pairs(pod: KubeletPod) -> list[str]:
 
 
 def _longest_pair(service: Service) -> list[str]:
-    """The selector's term with the longest value, which probably selects the fewest pods."""
+    """Return the selector's term with the longest value, which probably selects the fewest pods."""
     selector = service.spec.selector or {}
     if not selector:
         return []

@@ -10,7 +10,7 @@ _FIRST_NODE = int(IPv4Address("172.18.0.2"))
 
 
 def node_address(number: int) -> str:
-    """Address of the node with that number, from 0."""
+    """Return the address of the node with that number, from 0."""
     return str(IPv4Address(_FIRST_NODE + number))
 
 
@@ -18,7 +18,7 @@ class PodAddresses:
     """Assigns each pod a unique address.
 
     Args:
-        size: how many addresses there are, from 10.244.0.1 on.
+        size: number of addresses, from 10.244.0.1 on.
     """
 
     def __init__(self, size: int = _POD_ADDRESSES) -> None:
@@ -34,7 +34,7 @@ class PodAddresses:
         self._taken.add(address)
 
     def of(self, uid: str) -> str:
-        """The pod's address, the same at every call until it is released.
+        """Return the pod's address, the same at every call until it is released.
 
         Raises:
             RuntimeError: all addresses are taken.
@@ -46,7 +46,7 @@ class PodAddresses:
         return address
 
     def release(self, uid: str) -> None:
-        """The pod is gone."""
+        """Release the address of a pod that is gone."""
         address = self._by_uid.pop(uid, None)
         if address is not None:
             self._taken.discard(address)

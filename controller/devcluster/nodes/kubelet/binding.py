@@ -1,4 +1,4 @@
-"""Scheduling: binds pods to nodes, or reports why they are not scheduled."""
+"""Schedules pods: binds them to nodes, or reports why they are not scheduled."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def bind(client: Client, pod: KubeletPod, names: Sequence[str]) -> None:
 async def report_unscheduled(
     client: Client, pod: KubeletPod, now: datetime, *, reason: str, message: str
 ) -> None:
-    """Report on `pod` why it is not scheduled, unless that is reported.
+    """Report on `pod` why it is not scheduled, unless that was already reported.
 
     Raises:
         controller.kube.errors.KubeError: the status could not be written.

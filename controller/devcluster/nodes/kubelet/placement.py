@@ -1,7 +1,7 @@
 """Placement of pods: the nodes that have the labels which a pod requires.
 
-This is off unless the settings ask for it, because most examples name labels of clouds. Neither
-requests nor taints are looked at.
+This is off unless the settings enable it, because most examples name labels of clouds. Requests and
+taints are ignored.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ NO_NODE: Final = {
     "reason": "Unschedulable",
     "message": "0 nodes are available: none has the labels that the pod requires.",
 }
-"""The report of a pod that has no candidates."""
+"""Report about a pod without candidates."""
 
 
 class Placement:
     """Finds nodes for pods.
 
     Args:
-        context: its settings say whether labels are looked at, and name the kubelet's own nodes.
+        context: has the settings, which enable labels and name the kubelet's own nodes.
     """
 
     def __init__(self, context: ComponentContext) -> None:
@@ -35,11 +35,11 @@ class Placement:
         self._nodes = context.caches.informer(NODES).lister
 
     def serves(self, node: str) -> bool:
-        """Return whether the kubelet runs the pods of that node: its own, or with labels all."""
+        """Return whether the kubelet runs the pods of that node: its own, or all with labels."""
         return self._settings.node_labels or node in self._settings.node_names
 
     def candidates(self, pod: KubeletPod) -> list[str]:
-        """Names of the nodes on which the pod may be; one that requires nothing is on our own."""
+        """Return names of nodes for the pod; the kubelet's own for one without requirements."""
         if not self._settings.node_labels or not pod.spec.requires_labels:
             return list(self._settings.node_names)
         found = ((node.metadata.name, node.metadata.labels or {}) for node in self._nodes.list())

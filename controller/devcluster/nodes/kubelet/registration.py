@@ -30,7 +30,7 @@ class NodeInfo:
 
     Attributes:
         name: scheme of `containerRuntimeVersion`.
-        ready: why the node is Ready, a sentence.
+        ready: a sentence about why the node is Ready.
         os_image: name of the operating system.
         kernel: version of the kernel.
         address: address of the node; empty for a simulated one.
@@ -81,7 +81,7 @@ class Registration:
         await self._loop.run()
 
     def number(self, name: str) -> int | None:
-        """Index of the node `name` among ours, None for other nodes."""
+        """Return the index of the node `name` among ours, None for other nodes."""
         return self._numbers.get(name)
 
     def is_lost(self, name: str) -> bool:

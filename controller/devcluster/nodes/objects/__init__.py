@@ -1,1 +1,1 @@
-"""Objects as node components read and write them."""
+"""Views of objects that node components read and write."""

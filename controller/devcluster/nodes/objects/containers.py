@@ -26,7 +26,7 @@ _LONGEST_MESSAGE = 4096
 
 
 def waiting(container: KubeletContainer, reason: str) -> ReportedContainerStatus:
-    """Of a container that has never run."""
+    """Return the status of a container that has never run."""
     return ReportedContainerStatus(
         name=container.name,
         image=container.image,
@@ -35,7 +35,7 @@ def waiting(container: KubeletContainer, reason: str) -> ReportedContainerStatus
 
 
 def without_image(status: ReportedContainerStatus, reason: str) -> ReportedContainerStatus:
-    """Of a container whose image cannot be pulled; `reason` is one of the two image reasons."""
+    """Return that of a container whose image cannot be pulled, for an image `reason`."""
     message = f'Back-off pulling image "{status.image}"'
     if reason == IMAGE_ERROR:
         message = f'failed to pull and unpack image "{status.image}": not found'
@@ -45,7 +45,7 @@ def without_image(status: ReportedContainerStatus, reason: str) -> ReportedConta
 
 
 def started(status: ReportedContainerStatus, pod_uid: str, now: str) -> ReportedContainerStatus:
-    """Of a container that has just started."""
+    """Return the status of a container that has just started."""
     return replace(
         status,
         container_id=f"sim://{digest(pod_uid, status.name, str(status.restart_count))}",
@@ -57,13 +57,13 @@ def started(status: ReportedContainerStatus, pod_uid: str, now: str) -> Reported
 
 
 def restarted(status: ReportedContainerStatus, pod_uid: str, now: str) -> ReportedContainerStatus:
-    """Of a container that has just started again."""
+    """Return the status of a container that has just started again."""
     again = replace(status, restart_count=status.restart_count + 1)
     return started(again, pod_uid, now)
 
 
 def completed(status: ReportedContainerStatus, now: str) -> ReportedContainerStatus:
-    """Of an init container that has completed."""
+    """Return the status of an init container that has completed."""
     return replace(terminated(status, 0, now), ready=True)
 
 
@@ -75,7 +75,7 @@ def terminated(
     reason: str = "",
     message: str = "",
 ) -> ReportedContainerStatus:
-    """Of a container that has ended and is not restarted.
+    """Return the status of a container that has ended and is not restarted.
 
     `exit_code` is 128 + n after signal n, as container runtimes have it. The end of a long
     `message` is kept.
@@ -85,7 +85,7 @@ def terminated(
 
 
 def crashed(status: ReportedContainerStatus, exit_code: int, now: str) -> ReportedContainerStatus:
-    """Of a container that has ended and waits for its restart."""
+    """Return the status of a container that has ended and waits for its restart."""
     again = Waiting(
         reason=CRASH_LOOP, message=f"back-off restarting failed container={status.name}"
     )
@@ -113,5 +113,5 @@ def _end(
 
 
 def digest(*parts: str) -> str:
-    """A hexadecimal identifier that follows from `parts`."""
+    """Return a hexadecimal identifier that follows from `parts`."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Pods as the kubelet reads and writes them.
+"""Pods in the views that the kubelet reads and writes.
 
 Unlike the views of `controller.kube.objects` these are encoded too: the kubelet writes a pod's
 status. Conditions that others write there (readiness gates) are kept.
@@ -115,7 +115,7 @@ class ReportedPodStatus(StatusPart, frozen=True):
         )
 
     def condition(self, kind: str) -> ReportedCondition | None:
-        """The condition of that type, if there is one."""
+        """Return the condition of that type, if there is one."""
         return next((c for c in self.conditions if c.type == kind), None)
 
     def is_true(self, kind: str) -> bool:

@@ -42,7 +42,7 @@ class ConditionUpdate:
 def with_conditions(
     conditions: tuple[ReportedCondition, ...], verdicts: Iterable[ConditionUpdate], now: str
 ) -> tuple[ReportedCondition, ...]:
-    """`conditions` with `verdicts` in them; transition times move only when a status changes."""
+    """Return `conditions` with these verdicts; times move only with a status."""
     merged = {condition.type: condition for condition in conditions}
     for verdict in verdicts:
         status = "True" if verdict.is_true else "False"
@@ -59,7 +59,7 @@ def with_conditions(
 
 
 def status_patch(old: StatusPart, new: StatusPart) -> dict[str, Any]:
-    """The JSON merge patch of `status` that leads from `old` to `new`; empty if they are equal."""
+    """Return the merge patch of `status` from `old` to `new`; empty if they are equal."""
     before: dict[str, Any] = msgspec.to_builtins(old)
     after: dict[str, Any] = msgspec.to_builtins(new)
     changed = {name: value for name, value in after.items() if before.get(name) != value}

@@ -48,7 +48,7 @@ class ReportedJobStatus(StatusPart, frozen=True):
     conditions: tuple[ReportedCondition, ...] = ()
 
     def condition(self, kind: str) -> ReportedCondition | None:
-        """The condition of that type if it is there and True."""
+        """Return the condition of that type if it is there and True."""
         return next((c for c in self.conditions if (c.type, c.status) == (kind, "True")), None)
 
 

@@ -1,7 +1,7 @@
 """The simulated behaviour of a pod, read from its annotations.
 
-`sim.manta.dev/outcome` names an outcome, the other annotations say when. They may be set on a
-running pod: that is how a test makes it fail.
+`sim.manta.dev/outcome` names an outcome, the other annotations its times. They may be set on a
+running pod, for example by a test that makes it fail.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Behaviour:
 
     Attributes:
         outcome: the ending.
-        start_delay: from being bound to the start of the first container.
-        ready_delay: from the start of the containers to Ready.
-        exit_after: from the start of the containers to their exit, None if they do not exit.
+        start_delay: time from being bound to the start of the first container.
+        ready_delay: time from the start of the containers to Ready.
+        exit_after: time from the start of the containers to their exit, None if they do not exit.
         exit_code: exit code of the containers, when they exit.
     """
 
@@ -65,7 +65,7 @@ class Behaviour:
         *,
         usual: Outcome = Outcome.RUN,
     ) -> Behaviour:
-        """The behaviour that `annotations` ask for; invalid values are ignored.
+        """Return the behaviour that `annotations` define; invalid values are ignored.
 
         `usual` is the outcome of a pod whose annotations name none.
         """

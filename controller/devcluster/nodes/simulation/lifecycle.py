@@ -91,7 +91,7 @@ class Timer:
 
 
 def timer(pod: KubeletPod, *, node_lost: bool = False) -> Timer:
-    """The current wait of `pod`."""
+    """Return the current wait of `pod`."""
     meta, status = pod.metadata, pod.status
     if node_lost:
         return Timer("lost")
@@ -113,7 +113,7 @@ def timer(pod: KubeletPod, *, node_lost: bool = False) -> Timer:
 def next_step(
     pod: KubeletPod, behaviour: Behaviour, settings: NodeSettings, here: StepContext
 ) -> Step:
-    """The next step for `pod`.
+    """Return the next step for `pod`.
 
     A wait with zero delay ends as soon as it begins: the following step is reported in the same
     status write. `_MOST_AT_ONCE` bounds this for a pod that crashes without any delay.
@@ -263,7 +263,7 @@ def _backing_off(pod: KubeletPod, settings: NodeSettings, here: StepContext) -> 
 
 
 def _due(delay: float, here: StepContext) -> Wait | None:
-    """None when `delay` has passed, else the rest of it."""
+    """Return None when `delay` has passed, else the rest of it."""
     remaining = delay - here.elapsed
     return Wait(remaining) if remaining > _INSTANT else None
 

@@ -54,7 +54,7 @@ class SimulatedKubelet(Kubelet):
     # Called by the informer handlers.
 
     def pod_appeared(self, pod: KubeletPod, *, initial: bool) -> None:
-        """Handle a new pod; for an `initial` one only its timestamps tell when the wait began."""
+        """Handle a new pod; the wait of an `initial` one is timed by its timestamps."""
         if pod.status.pod_ip and not pod.spec.host_network:
             self._addresses.hold(pod.metadata.uid, pod.status.pod_ip)
         if not initial:

@@ -20,7 +20,7 @@ class Time(Protocol):
     """The clock of an event loop."""
 
     def time(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
         ...
 
 
@@ -38,11 +38,11 @@ class Stopwatches:
             self._running[uid] = (timer, self._clock.time())
 
     def elapsed(self, uid: str, timer: Timer, now: datetime) -> float:
-        """Seconds since `timer` began, or since its timestamp if its start was not seen."""
+        """Return the seconds since `timer` began, by its timestamp if its start was not seen."""
         past = max(0.0, seconds_since(timer.start, now) + timer.head_start)
         running, began = self._running.setdefault(uid, (timer, self._clock.time() - past))
         return self._clock.time() - began if running == timer else past
 
     def forget(self, uid: str) -> None:
-        """The pod is gone."""
+        """Drop the stopwatch of a pod that is gone."""
         self._running.pop(uid, None)

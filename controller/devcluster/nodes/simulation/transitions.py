@@ -33,7 +33,7 @@ class StepContext:
     Attributes:
         now: the present moment.
         elapsed: seconds since the present wait began.
-        pod_ip: address that the pod has or is to get.
+        pod_ip: present or future address of the pod.
         host_ip: address of its node.
         node_lost: whether the pod's node is out of reach.
     """
@@ -46,14 +46,14 @@ class StepContext:
 
     @property
     def timestamp(self) -> str:
-        """`now` as it is written."""
+        """`now` as a timestamp."""
         return timestamp(self.now)
 
 
 def unscheduled(
     pod: KubeletPod, here: StepContext, *, reason: str, message: str
 ) -> ReportedPodStatus:
-    """No node was found, and why."""
+    """Return the status of a pod for which no node was found, with the reason."""
     verdict = ConditionUpdate(
         PodConditionType.SCHEDULED, is_true=False, reason=reason, message=message
     )
@@ -61,7 +61,7 @@ def unscheduled(
 
 
 def accepted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
-    """The kubelet has seen the pod: images are pulled, nothing runs yet."""
+    """Return the status of a pod that the kubelet has seen: images are pulled, nothing runs yet."""
     spec = pod.spec
     reason = containers.INITIALIZING if spec.init_containers else containers.CREATING
     status = _with_conditions(
@@ -83,13 +83,13 @@ def accepted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
 
 
 def image_missing(pod: KubeletPod, reason: str) -> ReportedPodStatus:
-    """The image of the first container cannot be pulled; `reason` is one of the image reasons."""
+    """Return the status of a pod without the first image, for an image `reason`."""
     first = pod.status.in_order[0]
     return _with_container(pod.status, containers.without_image(first, reason))
 
 
 def next_started(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
-    """The init container that runs has ended, and the next one or the containers have started."""
+    """Return the status after an init container has ended and the next containers have started."""
     uid, now = pod.metadata.uid, here.timestamp
     status = replace(pod.status, pod_ip=here.pod_ip, pod_ips=(PodIP(ip=here.pod_ip),))
     for container, present in zip(
@@ -114,7 +114,7 @@ def next_started(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
 
 
 def ready(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
-    """All readiness probes have succeeded."""
+    """Return the status after all readiness probes have succeeded."""
     verdicts = (
         ConditionUpdate(PodConditionType.CONTAINERS_READY, is_true=True),
         ConditionUpdate(PodConditionType.READY, is_true=True),
@@ -126,7 +126,7 @@ def ready(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
 
 
 def crashed(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodStatus:
-    """All containers have exited and will run again: the first time at once, then after a pause."""
+    """Return the status after all containers have exited and before they run again."""
     status = replace(
         _with_conditions(pod.status, here, *_unready(pod)),
         container_statuses=tuple(
@@ -139,12 +139,12 @@ def crashed(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPo
 
 
 def restarted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
-    """The pause after a crash is over."""
+    """Return the status after the pause that follows a crash."""
     return _restarted(pod.status, pod, here)
 
 
 def ended(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodStatus:
-    """All containers have exited and none of them will run again."""
+    """Return the status after all containers have exited for good."""
     statuses = _all_ended(pod.status.container_statuses, exit_code, here)
     succeeded = all(c.state.terminated and c.state.terminated.exit_code == 0 for c in statuses)
     reason = "PodCompleted" if succeeded else "PodFailed"
@@ -162,7 +162,7 @@ def ended(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodS
 
 
 def out_of_reach(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
-    """The pod's node is lost."""
+    """Return the status of a pod whose node is lost."""
     return _with_conditions(
         pod.status, here, ConditionUpdate(PodConditionType.READY, is_true=False)
     )
@@ -193,7 +193,7 @@ def _with_conditions(
     *verdicts: ConditionUpdate,
     phase: str | None = None,
 ) -> ReportedPodStatus:
-    """`status` with these conditions, and with this phase if one is given."""
+    """Return `status` with these conditions, and with this phase if one is given."""
     conditions = with_conditions(status.conditions, verdicts, here.timestamp)
     return replace(status, conditions=conditions, phase=phase or status.phase)
 
@@ -201,7 +201,7 @@ def _with_conditions(
 def _with_container(
     status: ReportedPodStatus, changed: ReportedContainerStatus
 ) -> ReportedPodStatus:
-    """`status` with the container of that name replaced."""
+    """Return `status` with the container of that name replaced."""
 
     def substitute(
         statuses: tuple[ReportedContainerStatus, ...],

@@ -43,7 +43,7 @@ class JobPlan:
 
     Attributes:
         status: the desired status.
-        creates: how many pods to create.
+        creates: number of pods to create.
         deletes: pods to delete.
         requeue_after: seconds until the next reconcile, None if only a change matters.
         expired: whether the Job itself must be deleted.
@@ -77,14 +77,14 @@ class _Pods:
 
     @property
     def restarts(self) -> int:
-        """Of containers in living pods: what counts against the limit under OnFailure."""
+        """Restarts of containers in living pods, which the limit counts under OnFailure."""
         return sum(c.restart_count for pod in self.active for c in pod.status.in_order)
 
 
 def plan_job(
     job: ControlledJob, pods: Sequence[KubeletPod], settings: NodeSettings, now: datetime
 ) -> JobPlan:
-    """The plan for `job` at this time."""
+    """Return the plan for `job` at this time."""
     if job.status.condition(COMPLETE) or job.status.condition(FAILED_JOB):
         return _plan_finished(job, now)
     sorted_pods = _Pods.sort(pods)
@@ -142,7 +142,7 @@ def _resumed(status: ReportedJobStatus, now: datetime) -> ReportedJobStatus:
 def _outcome(
     spec: ControlledJobSpec, status: ReportedJobStatus, pods: _Pods, now: datetime
 ) -> ConditionUpdate | None:
-    """The outcome of the Job, if any; an outcome that was written is final."""
+    """Return the outcome of the Job, None if there is none; a written outcome is final."""
     for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET):
         given = status.condition(kind)
         if given:
@@ -231,7 +231,7 @@ def _most_expendable(pods: tuple[KubeletPod, ...]) -> tuple[KubeletPod, ...]:
 
 
 def _pause_after_failure(pods: _Pods, settings: NodeSettings, now: datetime) -> float:
-    """Seconds until a failed pod may be replaced."""
+    """Return the seconds until a failed pod may be replaced."""
     if not pods.failed:
         return 0.0
     exponent = min(len(pods.failed) - 1, 32)

@@ -45,7 +45,7 @@ class JobController(WorkloadController[ControlledJob]):
         return plan.requeue_after
 
     def _free_names(self, job: ControlledJob, count: int) -> Iterator[str]:
-        """The first free pod names; the same state yields the same names."""
+        """Yield the free pod names in order; the same state yields the same names."""
         meta, number = job.metadata, 0
         while count > 0:
             tail = f"-{suffix(meta.uid, str(number))}"

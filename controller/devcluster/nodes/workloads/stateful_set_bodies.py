@@ -17,7 +17,7 @@ _POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
 def claim_bodies(stateful_set: ControlledStatefulSet, number: int) -> dict[str, dict[str, Any]]:
-    """The claims of the pod of that number, by the names of their volumes. They outlive the set."""
+    """Return the claims of the pod of that number, by volume; they outlive the set."""
     meta = stateful_set.metadata
     return {
         volume: {
@@ -36,7 +36,7 @@ def claim_bodies(stateful_set: ControlledStatefulSet, number: int) -> dict[str, 
 
 
 def numbered_pod(stateful_set: ControlledStatefulSet, number: int) -> dict[str, Any]:
-    """The pod of that number."""
+    """Return the pod of that number."""
     name = f"{stateful_set.metadata.name}-{number}"
     return pod_body(
         STATEFUL_SETS,

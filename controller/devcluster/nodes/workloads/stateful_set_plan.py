@@ -44,7 +44,7 @@ class StatefulSetPlan:
 
 
 def revision(stateful_set: ControlledStatefulSet) -> str:
-    """The name of the revision of its pods; the same template always has the same."""
+    """Return the name of the revision of its pods, always the same for a template."""
     template = json.dumps(stateful_set.spec.template, sort_keys=True)
     return f"{stateful_set.metadata.name}-{suffix(template)}"
 
@@ -52,7 +52,7 @@ def revision(stateful_set: ControlledStatefulSet) -> str:
 def plan_stateful_set(
     stateful_set: ControlledStatefulSet, pods: Sequence[KubeletPod]
 ) -> StatefulSetPlan:
-    """The plan for the set with these pods, which are all its own."""
+    """Return the plan for the set with its pods."""
     spec = stateful_set.spec
     count = 1 if spec.replicas is None else spec.replicas
     numbered = dict(sorted(_numbered(stateful_set, pods)))
@@ -84,7 +84,7 @@ def _numbered(
 def _outdated(
     stateful_set: ControlledStatefulSet, numbered: Mapping[int, KubeletPod]
 ) -> Iterator[KubeletPod]:
-    """Pods of another revision, the last first; none while another pod is not ready."""
+    """Yield pods of another revision, the last first; none while another pod is not ready."""
     wanted = revision(stateful_set)
     for number in sorted(numbered, reverse=True):
         others = (pod for other, pod in numbered.items() if other != number)

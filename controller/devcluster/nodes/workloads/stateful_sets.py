@@ -38,7 +38,7 @@ class StatefulSetController(WorkloadController[ControlledStatefulSet]):
         await self._report(stateful_set, plan.status)
 
     async def _create(self, stateful_set: ControlledStatefulSet, number: int) -> None:
-        """Create a pod and its claims; one that exists already is seen soon."""
+        """Create a pod and its claims; an existing one will be seen soon."""
         namespace = stateful_set.metadata.namespace
         for claim in claim_bodies(stateful_set, number).values():
             with suppress(AlreadyExists):

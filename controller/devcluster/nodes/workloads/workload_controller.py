@@ -48,7 +48,7 @@ class WorkloadController(LoopComponent[str], Generic[W]):
 
     @abstractmethod
     async def _reconcile(self, workload: W, pods: Sequence[KubeletPod], /) -> float | None:
-        """Create and delete pods, and report; returns the seconds after which to do it again.
+        """Create and delete pods, and report; return the seconds until the next turn.
 
         Raises:
             NotFound, Conflict: the cache is behind; the next event enqueues the workload again.
@@ -96,7 +96,7 @@ def pod_body(
     labels: Mapping[str, str],
     spec: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """A pod of the workload: metadata of its template, with `labels` over those of the template."""
+    """Return a pod of the workload: metadata of its template, overlaid with `labels`."""
     meta = workload.metadata
     template_meta: dict[str, Any] = workload.spec.template.get("metadata") or {}
     return {

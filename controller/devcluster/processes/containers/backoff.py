@@ -17,7 +17,7 @@ class RestartBackoff:
     Attributes:
         first: the pause before the second restart.
         longest: the longest pause.
-        crashes: how often the container has ended since the last reset.
+        crashes: number of ends of the container since the last reset.
     """
 
     first: float
@@ -25,7 +25,7 @@ class RestartBackoff:
     crashes: int = 0
 
     def after_run(self, seconds: float) -> RestartBackoff:
-        """The back-off after one more run of that many seconds."""
+        """Return the back-off after one more run of that many seconds."""
         forgiven = seconds > _FORGIVEN_AFTER * self.longest
         return RestartBackoff(self.first, self.longest, 1 if forgiven else self.crashes + 1)
 

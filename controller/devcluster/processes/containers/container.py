@@ -57,7 +57,7 @@ class ContainerRuns:
     """All runs of one container.
 
     Args:
-        context: what the containers of the pod share.
+        context: shared dependencies of the pod's containers.
         container: its specification.
         status: its last known status.
 
@@ -95,7 +95,7 @@ class ContainerRuns:
         return self._run, self._output
 
     async def supervise(self, restarts: Callable[[int], bool], *, resumes: bool = False) -> int:
-        """Run it until it ends with a code for which it is not restarted; returns that code.
+        """Run it until an end after which it is not restarted; return that exit code.
 
         With `resumes`, an exit under an earlier kubelet counts.
         """
@@ -122,7 +122,7 @@ class ContainerRuns:
     # Start.
 
     async def _start(self) -> ContainerProcess:
-        """Start it; waits until that is possible."""
+        """Start it as soon as possible."""
         wanted = env_sources(self.container)
         runtime, namespace = self._context.runtime, self._context.pod.metadata.namespace
         image = await self._image()
@@ -154,7 +154,7 @@ class ContainerRuns:
                     await asyncio.sleep(max(self._backoff.pause, _READ_AGAIN))
 
     async def _image(self) -> Image:
-        """The environment for its image; never returns if there is none."""
+        """Return the environment for its image; wait for ever if there is none."""
         try:
             return self._context.runtime.images.find(self.container.image)
         except UnknownImage as error:
@@ -169,7 +169,7 @@ class ContainerRuns:
             raise
 
     async def _take_slot(self) -> None:
-        """Wait for its turn. Init containers and sidecars have none: others wait for them."""
+        """Wait for its turn. Init containers and sidecars need none: others wait for them."""
         if self.container not in self._context.pod.spec.init_containers:
             self._slot = await self._context.runtime.start_slots.take()
 
@@ -245,7 +245,7 @@ class ContainerRuns:
         return code
 
     async def _check(self, run: ContainerProcess) -> tuple[str, float]:
-        """Run hook and probes; returns why it must be stopped, and the grace period in seconds."""
+        """Run hook and probes; return why to stop it, and the grace period in seconds."""
         grace = self._context.pod.spec.termination_grace_period_seconds
         hook = self.container.lifecycle.post_start
         if hook:
@@ -331,7 +331,7 @@ class ContainerRuns:
         return code
 
     def _termination_message(self, code: int) -> str:
-        """The termination message."""
+        """Return the termination message."""
         text = b""
         with suppress(OSError):
             if self._message:

@@ -40,13 +40,13 @@ class ActionResult:
 
 
 class ContainerProcess:
-    """A running container. Made by `start`.
+    """A running container, created by `start`.
 
     Attributes:
         input_ends_with_client: whether its standard input is closed after the first `attach -i`.
         exited: gives the exit code, 128 + n after signal n, when the process has ended and its
             output is complete.
-        was_killed: whether it was killed by us.
+        was_killed: whether the kubelet killed it.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ContainerProcess:
                 await self._process.stdin.drain()
 
     def end_input(self) -> None:
-        """A client that has fed it is gone: close its standard input, if nobody is to follow."""
+        """Close its standard input after a client has gone, if no other is to follow."""
         if self._process.stdin is not None and self.input_ends_with_client:
             self._process.stdin.close()
 
@@ -196,7 +196,7 @@ async def _kill(process: Process, kill_signal: signal.Signals | int) -> None:
 
 
 async def _read(process: Process) -> str:
-    """The first part of the process's output; the rest is read and dropped."""
+    """Return the first part of the process's output; the rest is read and dropped."""
     stream = process.stdout
     assert stream is not None
     kept = b""

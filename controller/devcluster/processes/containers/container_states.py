@@ -20,7 +20,7 @@ KILLED_CODE = 137
 
 
 def waiting(status: ReportedContainerStatus, reason: str, message: str) -> ReportedContainerStatus:
-    """Of a container that cannot start, and why; a previous exit moves to `lastState`."""
+    """Return the status of a container that cannot start; an exit moves to `lastState`."""
     last = ReportedContainerState(terminated=status.state.terminated)
     return replace(
         status,
@@ -34,7 +34,7 @@ def waiting(status: ReportedContainerStatus, reason: str, message: str) -> Repor
 def running(
     status: ReportedContainerStatus, pod_uid: str, image_id: str, restarts: int, now: str
 ) -> ReportedContainerStatus:
-    """Of a container that has just been started, after `restarts` restarts."""
+    """Return the status of a container that has just been started, after `restarts` restarts."""
     last = ReportedContainerState(terminated=status.state.terminated)
     return replace(
         status,
@@ -51,21 +51,21 @@ def running(
 def probed(
     status: ReportedContainerStatus, *, started: bool, ready: bool
 ) -> ReportedContainerStatus:
-    """Of a running container, after a probe result."""
+    """Return the status of a running container after a probe result."""
     return replace(status, started=started, ready=ready)
 
 
 def initialized(status: ReportedContainerStatus) -> ReportedContainerStatus:
-    """Of an init container that has completed."""
+    """Return the status of an init container that has completed."""
     return replace(status, ready=True)
 
 
 def lost(status: ReportedContainerStatus, now: str) -> ReportedContainerStatus:
-    """Of a container that ran under an earlier kubelet."""
+    """Return the status of a container that ran under an earlier kubelet."""
     message = "The container could not be located when the pod was deleted or the kubelet started."
     return containers.terminated(status, KILLED_CODE, now, reason=LOST, message=message)
 
 
 def exit_code(status: ReportedContainerStatus) -> int | None:
-    """The exit code of the container, None if it has not ended."""
+    """Return the exit code of the container, None if it has not ended."""
     return status.state.terminated.exit_code if status.state.terminated else None

@@ -21,7 +21,7 @@ class GracePeriod:
     """A deadline that may be shortened.
 
     Args:
-        seconds: from now.
+        seconds: seconds from now.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -31,7 +31,7 @@ class GracePeriod:
 
     @property
     def remaining(self) -> float:
-        """Seconds, 0 if it is over."""
+        """Remaining seconds, 0 if it is over."""
         return max(0.0, self._end - self._loop.time())
 
     def shorten(self, seconds: float) -> None:
@@ -42,7 +42,7 @@ class GracePeriod:
             self._shortened.set()
 
     async def passes_before(self, awaited: asyncio.Future[Any], *, least: float = 0.0) -> bool:
-        """Wait for `awaited` or the end; returns whether the end came first.
+        """Wait for `awaited` or the end; return whether the end came first.
 
         `least` seconds are waited for in any case, unless the time is shortened.
         """

@@ -14,7 +14,7 @@ class ProbeThreshold:
         failures: consecutive failures needed.
         verdict: the current state, None while unknown.
         last: the last result.
-        run: how many results in a row equal the last.
+        run: number of consecutive results equal to the last.
     """
 
     successes: int
@@ -24,7 +24,7 @@ class ProbeThreshold:
     run: int = 0
 
     def after(self, result: bool) -> ProbeThreshold:
-        """After one more result."""
+        """Return the state after one more result."""
         run = self.run + 1 if result == self.last else 1
         decided = run >= (self.successes if result else self.failures)
         return replace(

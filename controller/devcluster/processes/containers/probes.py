@@ -43,8 +43,8 @@ class ContainerProbes:
 
     Args:
         container: its specification.
-        run: the run.
-        pod_ip: where requests and connections go.
+        run: run of the container.
+        pod_ip: address for requests and connections.
         probed: receives results.
         unhealthy: receives each failure: which probe, and why.
         pace: factor of initial delays and periods.
@@ -107,7 +107,7 @@ class ContainerProbes:
     async def _verdicts(
         self, name: str, probe: ProbeSpecification, began: float
     ) -> AsyncGenerator[bool | None, None]:
-        """The state after each result; the initial delay counts from the start of the container."""
+        """Yield the state after each result; the initial delay begins at the start."""
         probe = self._expanded(probe)
         threshold = ProbeThreshold(probe.success_threshold, probe.failure_threshold)
         loop = asyncio.get_running_loop()
@@ -125,7 +125,7 @@ class ContainerProbes:
             await asyncio.sleep(max(0.0, next_time - loop.time()))
 
     def _expanded(self, probe: ProbeSpecification) -> ProbeSpecification:
-        """Expand the variables in a probe's command whose values are in the pod."""
+        """Expand variables with known values in a probe's command."""
         if probe.exec is None:
             return probe
         variables = {v.name: v.value for v in self._container.env if v.value_from is None}

@@ -26,7 +26,7 @@ _ALL = ipaddress.IPv4Network("10.88.0.0/13")
 _PREFIX = 20
 _RULES = 10_000  # routing rules are between that number and its double
 _CLUSTERS = 16
-"""The number of clusters that can run at once: each tries every sixteenth of the networks."""
+"""Maximum clusters that run at once: each tries every sixteenth of the networks."""
 
 
 class IpFailed(OSError):  # noqa: N818 - what OSErrors are called
@@ -102,7 +102,7 @@ class Bridge:
         await self._keep_others_out()
 
     async def _keep_others_out(self) -> None:
-        """Have other users of this machine find no route to pods.
+        """Give other users of this machine no route to pods.
 
         Raises:
             IpFailed: `ip` refused.
@@ -114,7 +114,7 @@ class Bridge:
             await ip(f"rule add {rule}")
 
     def assign(self) -> str:
-        """An address for a pod: the one that has been free for longest.
+        """Return an address for a pod: the one that has been free for longest.
 
         Raises:
             OSError: all are in use.
@@ -128,7 +128,7 @@ class Bridge:
         self._free.append(address)
 
     async def connect(self, pod: int) -> None:
-        """Make a link from the bridge to `eth0` in the network namespace of process `pod`.
+        """Create a link from the bridge to `eth0` in the network namespace of process `pod`.
 
         Raises:
             IpFailed: `ip` refused.
@@ -149,7 +149,7 @@ class Bridge:
                 await ip(f"link delete {link}")
 
     def commands_inside(self, address: str) -> list[str]:
-        """The `ip` commands to run in the pod's namespace."""
+        """Return the `ip` commands to run in the pod's namespace."""
         return [
             "link set lo up",
             f"addr add {address}/{_PREFIX} dev eth0",

@@ -37,7 +37,7 @@ class SandboxConfig:
         network: folder with the pod's hosts and resolv.conf.
         namespaced: whether containers have namespaces.
         hostname: host name for namespaced containers of a pod without namespaces.
-        env: what is added to every container's environment.
+        env: variables added to every container's environment.
     """
 
     root: Path
@@ -63,11 +63,11 @@ class ProcessContainerDir:
         self.translate: Callable[[str], str] = str
 
     def command(self, argv: Sequence[str]) -> Launch:
-        """The container's main command."""
+        """Return the launch of the container's main command."""
         return self._launch("run", argv)
 
     def exec(self, argv: Sequence[str]) -> Launch:
-        """Another command beside the main one."""
+        """Return the launch of another command beside the main one."""
         return self._launch("exec", argv)
 
     def _launch(self, verb: str, argv: Sequence[str]) -> Launch:
@@ -76,7 +76,7 @@ class ProcessContainerDir:
         return Launch(command, {TAG_VARIABLE: f"{self.root}/"}, self.root, KILL)
 
     def start_error(self) -> str:
-        """The reason why the command could not be started; empty if it could."""
+        """Return why the command could not be started; empty if it could."""
         try:
             return (self.root / "error").read_text()
         except FileNotFoundError:
@@ -124,7 +124,7 @@ def create_container_dir(
 
 
 def _joined(given: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
-    """Variables of the mode; its path lists come before those of the container."""
+    """Return the variables of the mode, whose path lists come before the container's."""
     return {
         name: f"{value}:{env[name]}" if name in _LISTS and env.get(name) else value
         for name, value in given.items()

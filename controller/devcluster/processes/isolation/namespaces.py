@@ -1,7 +1,7 @@
 """Mode "namespaces": each pod has its own network, host name and processes. Needs root.
 
-One process holds the namespaces of each pod. When it ends, by us or
-because this process has died, the kernel ends the pod's other processes and removes its link.
+One process holds the namespaces of each pod. When it ends, because it is stopped or this process
+has died, the kernel ends the pod's other processes and removes its link.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class NamespaceSandbox(ProcessSandbox):
-    """A pod's sandbox: see `PodSandbox`.
+    """Implements `PodSandbox`.
 
     Attributes:
         holder: the process that holds the namespaces.
@@ -43,7 +43,7 @@ class NamespaceSandbox(ProcessSandbox):
 
 
 class NamespaceIsolation(ProcessIsolation[NamespaceSandbox]):
-    """See `Isolation`."""
+    """Implements `Isolation`."""
 
     mode: Mode = "namespaces"
 
@@ -55,7 +55,7 @@ class NamespaceIsolation(ProcessIsolation[NamespaceSandbox]):
 
     @property
     def description(self) -> str:
-        """For people."""
+        """Description for users."""
         return (
             f"each pod has network, process and mount namespaces of its own, and an address of "
             f"{self.bridge.network} on the bridge {self.bridge.name}; pods do not reach the "
@@ -102,7 +102,7 @@ class NamespaceIsolation(ProcessIsolation[NamespaceSandbox]):
     async def _hold(
         self, root: Path, name: str, hostname: str, ip: str, *, host_network: bool
     ) -> tuple[asyncio.subprocess.Process, int]:
-        """Start the process that holds the namespaces; returns it and its first child's pid."""
+        """Start the process that holds the namespaces; return it and its first child's pid."""
         holder = await asyncio.create_subprocess_exec(
             *supervisor_command(
                 "hold", hostname, str(self._cluster_dir.lifeline), "host" if host_network else "pod"
@@ -140,7 +140,7 @@ class NamespaceIsolation(ProcessIsolation[NamespaceSandbox]):
         await asyncio.to_thread(shutil.rmtree, sandbox.root, ignore_errors=True)
 
     async def hold(self, addresses: AbstractSet[str]) -> dict[str, str]:
-        """Assign exactly these service addresses to the bridge.
+        """Assign exactly these service addresses to the bridge; return them.
 
         Raises:
             OSError: the machine refuses.
@@ -163,7 +163,7 @@ async def open_namespaces(cluster_dir: ClusterDir) -> NamespaceIsolation:
 
 
 async def _read_reply(holder: asyncio.subprocess.Process, word: str) -> str:
-    """The rest of the holder's reply after `word`.
+    """Return the rest of the holder's reply after `word`.
 
     Raises:
         OSError: the reply is another one, or the holder has ended.

@@ -14,16 +14,16 @@ _OPTIONS = ("-shared", "-fPIC", "-O2")
 
 
 def cache_folder() -> Path:
-    """The cache directory of compiled libraries."""
+    """Return the cache directory of compiled libraries."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(cache) / "manta"
 
 
 async def build_library(cache: Path | None = None) -> Path:
-    """Path of the library; compiled if it does not exist.
+    """Return the path of the library, which is compiled if it does not exist.
 
     Args:
-        cache: `cache_folder` unless told otherwise.
+        cache: folder; by default `cache_folder`.
 
     Raises:
         OSError: there is no C compiler, or it fails; the message says so.

@@ -18,7 +18,7 @@ S = TypeVar("S", bound=ProcessSandbox)
 
 
 class ProcessIsolation(ABC, Generic[S]):
-    """The sandboxes by uid of their pod, and the names that they know services by."""
+    """The sandboxes by uid of their pod, and the names of services in them."""
 
     def __init__(self, cluster_dir: ClusterDir) -> None:
         self._cluster_dir = cluster_dir

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PRIVATE = (Path("/tmp"), Path("/run"), Path("/dev"))  # noqa: S108 - a container has its own
 RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
-"""There is no name server there, so names outside the hosts file fail at once."""
+"""Resolver configuration without a name server, so that unknown names fail at once."""
 
 
 @dataclass(slots=True)
@@ -35,8 +35,8 @@ class ProcessSandbox:
         ip: the pod's address.
         root: the pod's private directory.
         network: directory with the pod's hosts file and `resolv.conf`.
-        setting: what the pod's containers have in common.
-        numbers: numbers the runs of containers.
+        setting: shared configuration of the pod's containers.
+        numbers: numbers of the runs of containers.
     """
 
     uid: str
@@ -58,14 +58,14 @@ class ProcessSandbox:
     async def create_container_dir(
         self, container: str, config: ContainerConfig
     ) -> ProcessContainerDir:
-        """A new directory for the next run of `container`."""
+        """Return a new directory for the next run of `container`."""
         del container  # its processes share nothing but the pod's network with other runs
         visible = replace(config, mounts=[*path_mounts(config.env), *config.mounts])
         return create_container_dir(self.setting, next(self.numbers), visible)
 
 
 def path_mounts(env: Mapping[str, str]) -> list[Mount]:
-    """Mounts for environments on PATH below directories that containers have for themselves."""
+    """Return mounts of environments on PATH below directories private to containers."""
     found: list[Mount] = []
     for entry in env.get("PATH", "").split(":"):
         folder = Path(entry)

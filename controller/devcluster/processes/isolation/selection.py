@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.machine.pod_sandbox import Isolation, Mode
 
 IsolationOption = Literal["auto", "namespaces", "shim", "shared"]
-"""A mode, or the best that this machine permits."""
+"""An isolation mode, or `auto` for the best that this machine permits."""
 
 
 OPENERS: dict[Mode, Callable[[ClusterDir], Awaitable[Isolation]]] = {
@@ -43,8 +43,8 @@ class SelectedIsolation:
     Attributes:
         isolation: ready; close it at the end, which removes the folder too.
         cluster_dir: the folder.
-        refused: why each better mode was rejected.
-        leftovers: what dead clusters had left behind; it is removed.
+        refused: reasons why better modes were rejected.
+        leftovers: remains of dead clusters, which were removed.
     """
 
     isolation: Isolation
@@ -53,7 +53,7 @@ class SelectedIsolation:
     leftovers: list[Leftover]
 
     def sentences(self) -> list[str]:
-        """Sentences to print at start."""
+        """Return sentences to print at start."""
         lines = [
             f"removed what a cluster of process {leftover.pid} had left behind"
             for leftover in self.leftovers
@@ -67,7 +67,7 @@ class SelectedIsolation:
 async def select_isolation(
     wanted: IsolationOption = "auto", *, base: Path | None = None
 ) -> SelectedIsolation:
-    """Clean up what dead clusters left behind, and open the requested isolation.
+    """Clean up the remains of dead clusters, and open the requested isolation.
 
     Args:
         wanted: the mode.

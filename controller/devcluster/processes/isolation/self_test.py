@@ -35,7 +35,7 @@ else:
 
 
 async def self_test(isolation: Isolation, python: str) -> None:
-    """Run a server in one pod and a client in another, and connect to it from here too.
+    """Run a server in one pod and a client in another, and connect to it from this machine too.
 
     Args:
         isolation: open, without pods.

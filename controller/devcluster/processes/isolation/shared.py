@@ -20,7 +20,7 @@ _HOOK = Path(__file__).with_name("manta_ray_start.py")
 
 
 class SharedIsolation(ShimIsolation):
-    """See `Isolation`."""
+    """Implements `Isolation`."""
 
     mode: Mode = "shared"
 
@@ -30,7 +30,7 @@ class SharedIsolation(ShimIsolation):
 
     @property
     def description(self) -> str:
-        """For people."""
+        """Description for users."""
         return (
             "all pods share this machine's network, so run one Ray cluster at a time; a worker's "
             "metrics and agent ports are not those of its pod, and other users of this machine "
@@ -51,7 +51,7 @@ class SharedIsolation(ShimIsolation):
         }
 
     def translate(self, text: str) -> str:
-        """`text` with names of services replaced by addresses, as there is no name resolution.
+        """Return `text` with names of services replaced by addresses.
 
         Raises:
             OSError: a service has no ready pod yet.

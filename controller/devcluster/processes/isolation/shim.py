@@ -44,7 +44,7 @@ INSIDE = "/.network"
 
 @dataclass(slots=True)
 class ShimSandbox(ProcessSandbox):
-    """A pod's sandbox: see `PodSandbox`.
+    """Implements `PodSandbox`.
 
     Attributes:
         translate: replaces names in commands and variables where pods share this machine's files.
@@ -55,7 +55,7 @@ class ShimSandbox(ProcessSandbox):
     async def create_container_dir(
         self, container: str, config: ContainerConfig
     ) -> ProcessContainerDir:
-        """A new directory for the next run of `container`."""
+        """Return a new directory for the next run of `container`."""
         if self.setting.namespaced:
             return await ProcessSandbox.create_container_dir(self, container, config)
         number = next(self.numbers)
@@ -80,7 +80,7 @@ class ShimSandbox(ProcessSandbox):
 
 
 class ShimIsolation(ProcessIsolation[ShimSandbox]):
-    """See `Isolation`."""
+    """Implements `Isolation`."""
 
     mode: Mode = "shim"
 
@@ -89,7 +89,7 @@ class ShimIsolation(ProcessIsolation[ShimSandbox]):
 
         Args:
             cluster_dir: folder of the cluster.
-            given: a file copied into every pod: the library.
+            given: the library, which is copied into every pod.
             namespaces: whether containers have their own files.
         """
         super().__init__(cluster_dir)
@@ -102,7 +102,7 @@ class ShimIsolation(ProcessIsolation[ShimSandbox]):
 
     @property
     def description(self) -> str:
-        """For people."""
+        """Description for users."""
         return (
             f"each pod has an address 127.{_PODS + self._cluster_dir.number}.x.y through a library "
             "that is preloaded into its processes; statically linked programs are not isolated; "
@@ -167,7 +167,7 @@ class ShimIsolation(ProcessIsolation[ShimSandbox]):
         return sandbox
 
     def _variables(self, seen: str, ip: str, hostname: str) -> dict[str, str]:
-        """Variables of every process of a pod; the pod's files are at path `seen`."""
+        """Return variables of every process of a pod; the pod's files are at path `seen`."""
         return {
             "LD_PRELOAD": f"{seen}/{self._given.name}",
             "RAY_LD_PRELOAD_ON_WORKERS": "1",
@@ -195,12 +195,12 @@ class ShimIsolation(ProcessIsolation[ShimSandbox]):
 
 
 def _folder(path: str) -> str:
-    """The path if it is a directory of this machine, else empty."""
+    """Return the path if it is a directory of this machine, else empty."""
     return path if path and Path(path).is_dir() else ""
 
 
 def _substituted(text: str, paths: Mapping[str, str]) -> str:
-    """`text` with the paths of volumes replaced by folders of this machine, longest first."""
+    """Return `text` with the paths of volumes replaced by folders of this machine."""
     for target in sorted(paths, key=len, reverse=True):
         if target:
             text = text.replace(target, paths[target])

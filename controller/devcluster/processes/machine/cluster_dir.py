@@ -32,7 +32,7 @@ _OWNER = "owner"
 _LINKS = "links"
 _RULES = "rules"
 _NUMBERS = 16
-"""The number of clusters that can run at once on one machine."""
+"""Maximum clusters that run at once on one machine."""
 
 
 class ClusterDir:
@@ -40,7 +40,7 @@ class ClusterDir:
 
     Attributes:
         id: short name, unique on this machine; part of the names of links.
-        root: the folder. Its path is short, for Ray puts sockets below it.
+        root: the folder. Its path is short, because Ray puts sockets below it.
         memory: a directory in memory if the machine has one, else below `root`.
         number: from 0 to 15, unique among running clusters; selects its networks.
         lifeline: a named pipe that reports end of file when this process has died.
@@ -123,7 +123,7 @@ class Leftover:
 
 
 def clusters_dir() -> Path:
-    """The directory of all clusters of this user.
+    """Return the directory of all clusters of this user.
 
     Raises:
         PermissionError: another user owns a directory of that name.
@@ -138,13 +138,13 @@ def clusters_dir() -> Path:
 
 
 def clean_up(base: Path) -> list[Leftover]:
-    """Remove what dead clusters left behind."""
+    """Remove the remains of dead clusters."""
     found = [clean_up_one(root) for root in sorted(base.iterdir())]
     return [leftover for leftover in found if leftover is not None]
 
 
 def clean_up_one(root: Path) -> Leftover | None:
-    """Remove what a cluster left behind if it is dead and no other process does so."""
+    """Remove the remains of a cluster if it is dead and no other process does so."""
     try:
         file = (root / _OWNER).open("r+")
     except OSError:
@@ -196,10 +196,10 @@ def _ip(*words: str) -> None:
 
 
 def kill_tagged(prefix: str, *, patience: float = 5.0) -> int:
-    """Kill every process whose tag begins with `prefix`, and those that start meanwhile.
+    """Kill every process whose tag begins with `prefix`, including those that start meanwhile.
 
-    Returns how many there were. Blocks for at most `patience` seconds: a killed process may take
-    a moment to go.
+    Returns their number. Blocks for at most `patience` seconds: a killed process may take a moment
+    to end.
     """
     killed: set[tuple[int, int]] = set()
     deadline = time.monotonic() + patience
@@ -229,7 +229,7 @@ def _free_id(base: Path) -> str:
 
 
 def _claim_number() -> tuple[socket.socket, int]:
-    """An abstract socket name is visible in this network namespace and ends with this process."""
+    """Claim a number by an abstract socket name, which ends with this process."""
     for number in range(_NUMBERS):
         claim = socket.socket(socket.AF_UNIX)
         try:

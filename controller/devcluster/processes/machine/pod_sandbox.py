@@ -1,4 +1,4 @@
-"""Pod sandboxes and container directories: what the process kubelet needs of the machine.
+"""Pod sandboxes and container directories: the process kubelet's interface to the machine.
 
 A sandbox holds a pod's network address and host name, as in the container runtime interface. A
 `ContainerDir` in it belongs to one run of one container and has its own file system where the
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Mode = Literal["namespaces", "shim", "shared"]
-"""Network namespaces as root; a preloaded library of ours; the machine's network for all pods."""
+"""Network namespaces as root; a preloaded library; or the machine's network for all pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class ContainerConfig:
     """The files and limits that the processes of a container see.
 
     Attributes:
-        cwd: working directory in the container, made if it is missing; "" means the root.
-        env: the container's whole environment; the mode may add to it what it needs.
+        cwd: working directory in the container, created if it is missing; "" means the root.
+        env: the container's whole environment; the mode may add variables.
         mounts: volumes, any order.
     """
 
@@ -62,7 +62,7 @@ class Launch:
     Attributes:
         argv: program and arguments.
         env: the whole environment of the supervisor.
-        cwd: where the supervisor starts.
+        cwd: working directory of the supervisor.
         kill_signal: makes the supervisor kill all processes of the container at once. Use it
             instead of SIGKILL, which need not reach the command's descendants.
     """
@@ -74,7 +74,7 @@ class Launch:
 
 
 class ContainerDir(Protocol):
-    """One run of one container: made anew for every start, with an empty /tmp."""
+    """One run of one container, with a new directory and an empty /tmp."""
 
     @property
     def root(self) -> Path:
@@ -82,11 +82,11 @@ class ContainerDir(Protocol):
         ...
 
     def command(self, argv: Sequence[str]) -> Launch:
-        """The container's main command. To be started once."""
+        """Return the launch of the container's main command. To be started once."""
         ...
 
     def exec(self, argv: Sequence[str]) -> Launch:
-        """Another command beside the main one, as exec probes and hooks need it.
+        """Return the launch of another command beside the main one, for exec probes and hooks.
 
         It has the same environment, working directory and files. Once the main command has ended
         it exits with 126.
@@ -94,7 +94,7 @@ class ContainerDir(Protocol):
         ...
 
     def start_error(self) -> str:
-        """The reason why the command could not be started; empty if it could."""
+        """Return why the command could not be started; empty if it could."""
         ...
 
     async def close(self) -> None:
@@ -116,11 +116,11 @@ class PodSandbox(Protocol):
         ...
 
     async def create_container_dir(self, container: str, config: ContainerConfig) -> ContainerDir:
-        """A new directory for the next run of `container`.
+        """Return a new directory for the next run of `container`.
 
         Args:
-            container: its name.
-            config: what it is to see.
+            container: name of the container.
+            config: its files and limits.
 
         Raises:
             OSError: it cannot be made; the text says why.
@@ -138,7 +138,7 @@ class Isolation(Protocol):
 
     @property
     def description(self) -> str:
-        """For people: what was chosen, why, and what it lacks."""
+        """Description for users: the chosen mode, the reason, and what it lacks."""
         ...
 
     @property
@@ -172,7 +172,7 @@ class Isolation(Protocol):
         ...
 
     async def hold(self, addresses: AbstractSet[str]) -> Mapping[str, str]:
-        """Have exactly these addresses of services on this machine.
+        """Make this machine have exactly these addresses of services.
 
         Returns the address to listen on, and to publish, for each.
 
@@ -182,7 +182,7 @@ class Isolation(Protocol):
         ...
 
     def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
-        """Have pods know services by these names, those that are there and those to come.
+        """Make services known to present and future pods by these names.
 
         Args:
             names: addresses by namespace and service.

@@ -1,7 +1,7 @@
 """Process tags: an environment variable that identifies a pod's processes.
 
-It names the folder of the container that a process belongs to, and is inherited by all that the
-process starts, whatever session or parent that has.
+It names the folder of the process's container. Descendants inherit it, whatever their session or
+parent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TAG_VARIABLE = "MANTA_CONTAINER_DIR"
 
 
 def tagged_processes(prefix: str) -> Iterator[tuple[int, int]]:
-    """Process ids and start times of the processes whose tag begins with `prefix`."""
+    """Yield process ids and start times of the processes whose tag begins with `prefix`."""
     wanted = f"{TAG_VARIABLE}={prefix}".encode()
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -32,7 +32,7 @@ def tagged_processes(prefix: str) -> Iterator[tuple[int, int]]:
 
 
 def started_at(pid: int) -> int:
-    """The start of the process, in ticks since boot; 0 if there is none or it is a zombie."""
+    """Return the start of the process, in ticks since boot; 0 if it is gone or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

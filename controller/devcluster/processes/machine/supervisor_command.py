@@ -9,5 +9,5 @@ _START = str(Path(__file__).parents[1] / "supervisor" / "start.py")
 
 
 def supervisor_command(*arguments: str) -> tuple[str, ...]:
-    """The command of a supervisor, isolated and without site packages."""
+    """Return the command of a supervisor, isolated and without site packages."""
     return (sys.executable, "-I", "-S", _START, *arguments)

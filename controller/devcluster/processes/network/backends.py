@@ -23,7 +23,7 @@ class Backend:
 
 
 def backends(port: ServicePort, slices: Iterable[RawEndpointSlice]) -> tuple[Backend, ...]:
-    """The ready pods behind one port of a service, in order."""
+    """Return the ready pods behind one port of a service, in order."""
     found = {
         Backend(address, entry["port"])
         for item in slices
@@ -35,7 +35,7 @@ def backends(port: ServicePort, slices: Iterable[RawEndpointSlice]) -> tuple[Bac
 
 
 def addresses(service: Service, slices: Iterable[RawEndpointSlice]) -> tuple[str, ...]:
-    """The addresses of the service's name: its own, or those of ready pods if it is headless."""
+    """Return the addresses of the service's name: its own, or those of ready pods if headless."""
     if service.spec.cluster_ip != HEADLESS:
         return (service.spec.cluster_ip,) if service.spec.cluster_ip else ()
     return tuple(sorted({address for item in slices for address in _ready(item)}))

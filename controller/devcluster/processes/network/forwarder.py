@@ -25,7 +25,7 @@ class Forwarder:
     """Forwards each new connection to the next of its current backends.
 
     Args:
-        backends: where to.
+        backends: targets of the connections.
         admits: whether a connection from a peer to an address here is forwarded; None forwards
             all. Each is an address and a port.
 
@@ -45,7 +45,7 @@ class Forwarder:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def listen(self, address: str, port: int) -> None:
-        """Begin.
+        """Begin to listen.
 
         Raises:
             OSError: the address cannot be listened on.
@@ -85,7 +85,7 @@ class Forwarder:
         return peer is not None and self._admits(peer, here)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """A connection to the next backend that accepts one."""
+        """Return a connection to the next backend that accepts one."""
         backends = self.backends
         for _ in backends:
             self._next += 1

@@ -17,7 +17,7 @@ def hosts_file(
     hostname: str,
     ip: str,
 ) -> str:
-    """Text of the hosts file of one pod.
+    """Return the text of the hosts file of one pod.
 
     Args:
         names: addresses by namespace and service.

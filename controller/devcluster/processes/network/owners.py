@@ -1,4 +1,4 @@
-"""The users of this machine who may reach pods: whoever reaches Ray runs programs as its user."""
+"""The users of this machine who may reach pods: whoever reaches Ray acts as the user of Ray."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LAST_UID = 4_294_967_294
 
 
 def permitted_users(environment: Mapping[str, str] = os.environ) -> frozenset[int]:
-    """User ids: of this process, and of the user behind `sudo`."""
+    """Return the user ids of this process and of the user behind `sudo`."""
     behind = environment.get("SUDO_UID", "")
     return frozenset({os.getuid(), *([int(behind)] if behind.isdecimal() else [])})
 
 
 def ranges_of_others(permitted: Collection[int]) -> list[str]:
-    """All other user ids, in ranges as `ip rule` takes them."""
+    """Return all other user ids, in ranges as `ip rule` takes them."""
     found: list[str] = []
     first = 0
     for uid in (*sorted(permitted), _LAST_UID + 1):
@@ -33,7 +33,7 @@ def ranges_of_others(permitted: Collection[int]) -> list[str]:
 
 
 def owner(peer: tuple[str, int], here: tuple[str, int]) -> int | None:
-    """The user at the other end of a connection within this machine's own network.
+    """Return the user at the other end of a connection within this machine's own network.
 
     Args:
         peer: address and port of that end.

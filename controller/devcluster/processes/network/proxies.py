@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.network.services import ServiceNetwork
 
 _MOST = 256
-"""Concurrent requests; further ones wait."""
+"""Maximum concurrent requests; further ones wait."""
 _CONNECT, _FIRST_BYTE = 5.0, 60.0  # seconds
 _NOT_PASSED_ON = HOP_BY_HOP | {"authorization", "content-length", "host"}
 
@@ -37,7 +37,7 @@ class Proxies:
     """The hooks `pod_proxy` and `service_proxy` of the API server.
 
     Args:
-        network: knows services, pods and backends.
+        network: has services, pods and backends.
         rng: chooses among several ready pods.
     """
 
@@ -47,7 +47,7 @@ class Proxies:
         self._session: aiohttp.ClientSession | None = None
 
     async def aclose(self) -> None:
-        """Cut open connections."""
+        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -125,7 +125,7 @@ class Proxies:
 
 
 def _target(name: str) -> tuple[str, str, str]:
-    """Scheme, name and port in `[scheme:]name[:port]`."""
+    """Return scheme, name and port in `[scheme:]name[:port]`."""
     parts = name.split(":")
     if len(parts) == 3:
         return parts[0] or "http", parts[1], parts[2]

@@ -40,7 +40,7 @@ class ServiceNetwork:
 
     Args:
         context: client, caches and time.
-        isolation: where addresses are held and names are published.
+        isolation: holds addresses and publishes names.
         api_server: host and port of the API server's plain HTTP, which pods reach at the name
             of service `kubernetes` and at the isolation's `host_ip`, at the same port.
     """
@@ -68,7 +68,7 @@ class ServiceNetwork:
         self._held: Mapping[str, str] = {}
 
     async def start(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -80,7 +80,7 @@ class ServiceNetwork:
                 await forwarder.aclose()
 
     def backends(self, service: Service, port: str) -> tuple[Backend, ...]:
-        """The ready pods behind the port of that name."""
+        """Return the ready pods behind the port of that name."""
         slices = self._slices_of(service)
         for one in service.spec.ports:
             if one.name == port:
@@ -88,7 +88,7 @@ class ServiceNetwork:
         return ()
 
     def endpoints(self, key: str, port: int) -> list[tuple[str, int]]:
-        """Addresses and ports of the ready pods behind a port of the service `namespace/name`."""
+        """Return addresses and ports of the ready pods behind a port of a service, by its key."""
         service = self._services.get(key)
         if service is None:
             return []
@@ -97,15 +97,15 @@ class ServiceNetwork:
         return [(each.ip, each.port) for one in ports for each in backends(one, slices)]
 
     def service(self, namespace: str, name: str) -> Service | None:
-        """The service in the cache."""
+        """Return the service in the cache."""
         return self._services.get(f"{namespace}/{name}")
 
     def pod(self, namespace: str, name: str) -> KubeletPod | None:
-        """The pod in the cache."""
+        """Return the pod in the cache."""
         return self._pods.get(f"{namespace}/{name}")
 
     def address(self, namespace: str, name: str) -> str:
-        """The address of a service on this machine; empty if there is none."""
+        """Return the address of a service on this machine; empty if there is none."""
         service = self.service(namespace, name)
         return self._held.get(service.spec.cluster_ip, "") if service else ""
 
@@ -137,7 +137,7 @@ class ServiceNetwork:
         return _AGAIN if self._refused else None
 
     async def _forward(self, wanted: Mapping[tuple[str, int], tuple[Backend, ...]]) -> None:
-        """Listen at the addresses and ports wanted, and at no others."""
+        """Listen at the desired addresses and ports, and at no others."""
         for endpoint in self._forwarders.keys() - wanted.keys():
             await self._forwarders.pop(endpoint).aclose()
         self._refused &= wanted.keys()
@@ -167,14 +167,14 @@ class ServiceNetwork:
 
 
 def service_of_slice(item: RawEndpointSlice) -> list[str]:
-    """Key of the service that a slice belongs to."""
+    """Return the key of the service that a slice belongs to."""
     labels = item.metadata.labels or {}
     name = labels.get(_SERVICE_LABEL)
     return [f"{item.metadata.namespace}/{name}"] if name else []
 
 
 def _cluster_addresses(services: Iterable[Service]) -> set[str]:
-    """Addresses of services without the API server's, which all clusters on a machine share."""
+    """Return services' addresses, without the API server's, which all clusters share."""
     return {
         service.spec.cluster_ip
         for service in services

@@ -30,10 +30,10 @@ class LogOptions:
     """Options of a request for logs.
 
     Attributes:
-        tail: how many of the last lines, None for all.
-        since: only lines from then on.
-        limit: bytes at most, None for any number.
-        follow: whether to go on as long as the container runs.
+        tail: number of last lines, None for all.
+        since: time of the first line.
+        limit: maximum bytes, None for no limit.
+        follow: whether to continue while the container runs.
         timestamps: whether each line begins with its time.
         stream: `stdout` or `stderr`, empty for both.
     """
@@ -50,7 +50,7 @@ class LogOptions:
         """Parse the parameters of a request.
 
         Raises:
-            ApiError: 400, one of them makes no sense.
+            ApiError: 400, one of them is invalid.
         """
         seconds = _number(query, "sinceSeconds")
         since = query.get("sinceTime", "")
@@ -71,9 +71,9 @@ class ProcessLogs:
     """Answers requests for the log of a pod: `server.hooks.pod_log`.
 
     Args:
-        server: knows the pods.
-        outputs: the output of containers.
-        wall: the time in UTC.
+        server: server with the pods.
+        outputs: output of containers.
+        wall: returns the time in UTC.
     """
 
     def __init__(self, server: ApiServer, outputs: Outputs, wall: Callable[[], datetime]) -> None:
@@ -82,7 +82,7 @@ class ProcessLogs:
         self._wall = wall
 
     async def __call__(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
-        """The log of one container; with `follow` it goes on until the container ends.
+        """Return the log of one container; `follow` continues it until the container ends.
 
         Raises:
             ApiError: 400, there is no such container, or it has not started yet.
@@ -101,7 +101,7 @@ class ProcessLogs:
 
 
 async def read(output: Output, wanted: LogOptions) -> AsyncGenerator[bytes, None]:
-    """The requested part of an output, in pieces."""
+    """Yield the requested part of an output, in pieces."""
     left = wanted.limit
     position = Position(output, wanted.tail)
     while True:
@@ -133,8 +133,8 @@ class Position:
     """The position of a reader in an output.
 
     Args:
-        output: what is read.
-        tail: from how many lines before its end on, None for all that is kept.
+        output: output to read.
+        tail: number of lines before its end, None for all kept lines.
     """
 
     def __init__(self, output: Output, tail: int | None = None) -> None:
@@ -157,7 +157,7 @@ class Position:
         return self._output.is_removed or here == (self._output.generation, self._output.size)
 
     def take(self) -> Iterator[bytes]:
-        """The whole lines from here to the current end."""
+        """Yield the whole lines from here to the current end."""
         while True:
             path = self._output.file(self._generation)
             if path is not None:
@@ -173,7 +173,7 @@ class Position:
 
 
 def _start_of_tail(path: Path | None, lines: int) -> tuple[int, int]:
-    """The offset of the last `lines` lines of a file, and how many lines fewer it has."""
+    """Return the offset of the last `lines` lines of a file, and how many lines it lacks."""
     if path is None:
         return 0, lines
     with path.open("rb") as file:
@@ -194,7 +194,7 @@ def _start_of_tail(path: Path | None, lines: int) -> tuple[int, int]:
 
 
 def _shown(line: bytes, wanted: LogOptions) -> bytes:
-    """A line as the client sees it, empty if it is filtered out."""
+    """Return a line for the client, empty if it is filtered out."""
     moment, stream, kind, text = line.split(b" ", 3)
     if moment.decode() < wanted.since or (wanted.stream and stream.decode() != wanted.stream):
         return b""
@@ -213,7 +213,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
 
 
 def _moment(text: str) -> str:
-    """A time as the files have it."""
+    """Return a time in the files' format."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:

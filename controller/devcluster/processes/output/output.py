@@ -29,8 +29,8 @@ class Output:
     """The output of one run of a container: written here, read by `ProcessLogs`.
 
     Attributes:
-        generation: how many files there were before the current one.
-        size: bytes of the current file.
+        generation: number of files before the current one.
+        size: size of the current file in bytes.
         is_closed: whether it is complete.
         is_removed: whether its files are deleted.
     """
@@ -72,7 +72,7 @@ class Output:
             await self._changed.wait()
 
     def file(self, generation: int) -> Path | None:
-        """Path of a generation's lines, None if they are deleted."""
+        """Return the path of a generation's lines, None if they are deleted."""
         if self.is_removed:
             return None
         if generation == self.generation:
@@ -80,7 +80,7 @@ class Output:
         return self._before if generation == self.generation - 1 else None
 
     def last_bytes(self, count: int) -> bytes:
-        """The end of the output, without times."""
+        """Return the end of the output, without times."""
         with self._path.open("rb") as file:
             file.seek(max(0, self.size - 2 * count))
             lines = file.read().splitlines()
@@ -148,7 +148,7 @@ class Pipe:
         self._read()
 
     def _read(self) -> bool:
-        """Take one chunk; whether there was one."""
+        """Take one chunk; return whether there was one."""
         try:
             chunk = os.read(self._reader, _CHUNK)
         except BlockingIOError:
@@ -192,7 +192,7 @@ class Outputs:
 
     Args:
         root: folder for them, made if it is missing.
-        wall: the time in UTC.
+        wall: returns the time in UTC.
     """
 
     def __init__(self, root: Path, wall: Callable[[], datetime]) -> None:
@@ -202,7 +202,7 @@ class Outputs:
         self._numbers = itertools.count()
 
     def begin(self, pod_uid: str, container: str) -> Output:
-        """The output of a new run.
+        """Return the output of a new run.
 
         Raises:
             OSError: its file cannot be made.
@@ -221,7 +221,7 @@ class Outputs:
         self._runs[pod_uid, container].pop().remove()
 
     def find(self, pod_uid: str, container: str, *, previous: bool = False) -> Output | None:
-        """The output of the last run, or of the one before it."""
+        """Return the output of the last run, or of the one before it."""
         runs = self._runs.get((pod_uid, container), [])
         position = 2 if previous else 1
         return runs[-position] if len(runs) >= position else None

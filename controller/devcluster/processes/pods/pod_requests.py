@@ -1,4 +1,4 @@
-"""Reads a pod from the API server and removes it, as often as it takes."""
+"""Reads a pod from the API server and removes it, with retries."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
 
 API_RETRY: Final = 2.0
-"""Seconds after a failure of the API server."""
+"""Seconds to wait after a failure of the API server."""
 
 _log = structlog.get_logger(__name__)
 
 
 async def read_pod(client: Client, meta: ObjectMeta) -> SpecifiedPod | None:
-    """The whole pod; None if it was removed."""
+    """Return the whole pod; None if it was removed."""
     while True:
         try:
             pod = await client.get(PODS, meta.namespace, meta.name)

@@ -19,15 +19,15 @@ READY_TO_START = "PodReadyToStartContainers"
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """The kubelet's knowledge of a pod that it runs.
+    """The kubelet's facts about a pod that it runs.
 
     Attributes:
-        start_time: when it accepted the pod.
+        start_time: time when it accepted the pod.
         host_ip: address of the node.
         pod_ip: address of the pod, empty as long as it has no sandbox.
         is_over: whether all containers have ended and none will run again.
         has_sandbox: whether containers can be started.
-        reason: why the whole pod was stopped, empty if it was not.
+        reason: reason why the whole pod was stopped, empty if it was not.
         message: the same as a sentence.
         init: statuses of the init containers.
         main: statuses of the containers.
@@ -47,12 +47,12 @@ class PodFacts:
 def pod_status(
     pod: SpecifiedPod, present: ReportedPodStatus, facts: PodFacts, now: str
 ) -> ReportedPodStatus:
-    """The status to report.
+    """Return the status to report.
 
     Args:
         pod: its specification.
         present: the stored status; its transition times and conditions of others are kept.
-        facts: what the kubelet knows.
+        facts: the kubelet's facts.
         now: a timestamp.
     """
     phase = _phase(pod, facts)
@@ -89,7 +89,7 @@ def _condition_update(kind: str, why_not: tuple[str, str] | None) -> ConditionUp
 
 
 def _phase(pod: SpecifiedPod, facts: PodFacts) -> str:
-    """The phase; it is not final while any container may run."""
+    """Return the phase; it is not final while any container may run."""
     if facts.is_over:
         ends = [*facts.main, *_one_time(pod, facts)]
         has_failed = facts.reason or any(_last_code(status) != 0 for status in ends)
@@ -131,7 +131,7 @@ def _initialised(pod: SpecifiedPod, facts: PodFacts, phase: str) -> ConditionUpd
 
 
 def _unready(pod: SpecifiedPod, facts: PodFacts, phase: str) -> tuple[str, str] | None:
-    """The reason why the containers are not ready, with its message; None if they are."""
+    """Return reason and message of containers that are not ready; None if they are."""
     if phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
         return "PodCompleted" if phase == PodPhase.SUCCEEDED else "PodFailed", ""
     sidecars = {c.name for c in pod.spec.init_containers if c.is_sidecar}
@@ -143,7 +143,7 @@ def _unready(pod: SpecifiedPod, facts: PodFacts, phase: str) -> tuple[str, str] 
 
 
 def _gated(gates: list[str], present: ReportedPodStatus) -> tuple[str, str] | None:
-    """The reason why a pod whose containers are ready is not; None if it is."""
+    """Return why a pod with ready containers is not ready; None if it is."""
     texts = [
         f'the status of pod readiness gate "{gate}" is not "True"'
         if present.condition(gate)

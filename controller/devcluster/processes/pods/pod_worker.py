@@ -1,6 +1,6 @@
 """Runs one pod from its start on this node to its removal from the API server.
 
-`_run_to_completion` is the pod's life as it was meant: sandbox, volumes, init containers,
+`_run_to_completion` is the undisturbed life of the pod: sandbox, volumes, init containers,
 containers. Deletion, a deadline or the end of the kubelet interrupt it; then containers are stopped
 in order.
 """
@@ -82,7 +82,7 @@ class PodWorker:
     # Called by the kubelet.
 
     def running(self, container: str) -> tuple[ContainerProcess, Output] | None:
-        """The process of a container and its output; None while it does not run."""
+        """Return the process of a container and its output; None while it does not run."""
         found = (runs for runs in (*self._main, *self._init) if runs.container.name == container)
         return next((runs.running for runs in found), None)
 
@@ -99,7 +99,7 @@ class PodWorker:
             self._leaves.set()
 
     def vanished(self) -> None:
-        """The pod was removed from the API server."""
+        """Handle the removal of the pod from the API server."""
         self._reports.gone()
         self._vanished.set()
         self._leaves.set()
@@ -239,7 +239,7 @@ class PodWorker:
                 await asyncio.sleep(_SANDBOX_RETRY)
 
     async def _initialise(self, pod: SpecifiedPod) -> bool:
-        """Run the init containers in order; returns whether all have succeeded."""
+        """Run the init containers in order; return whether all have succeeded."""
         may_retry = pod.spec.restart_policy != "Never"
         for runs in self._init:
             if runs.container.is_sidecar:

@@ -52,12 +52,12 @@ class StatusManager:
             self._pod = pod
 
     def gone(self) -> None:
-        """The pod was removed: stop writing."""
+        """Stop writing, because the pod was removed."""
         self._is_gone = True
         self._settled.set()
 
     def changed(self) -> None:
-        """The status may have changed."""
+        """Handle a possible change of the status."""
         if not self._is_gone:
             self._settled.clear()
             self._due.set()

@@ -25,11 +25,11 @@ class VolumeManager:
     """Fills the volumes of one pod from objects and from its metadata.
 
     Args:
-        runtime: reads the objects, and says when they have changed.
-        pod: whose volumes.
+        runtime: reads the objects, and reports their changes.
+        pod: the pod.
         meta: its metadata in the cache.
         root: folder of the pod, for all that is on disk.
-        downward: what the pod may know of the node.
+        downward: values that the machine adds.
         record_event: called with type, reason and message.
 
     Attributes:
@@ -61,7 +61,7 @@ class VolumeManager:
         self._meta = meta
 
     async def mount(self) -> None:
-        """Create the volumes; waits until that is possible."""
+        """Create the volumes as soon as possible."""
         while True:
             with self._sources.watch(self._meta.namespace, self.volumes.sources) as changed:
                 try:

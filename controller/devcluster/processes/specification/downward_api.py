@@ -48,11 +48,11 @@ class DownwardValues:
 def field_value(
     reference: FieldReference, pod: SpecifiedPod, meta: ObjectMeta, downward: DownwardValues
 ) -> str:
-    """The value of a `fieldRef`.
+    """Return the value of a `fieldRef`.
 
     Args:
-        reference: which field.
-        pod: the pod as it was when it started.
+        reference: the reference.
+        pod: the pod in its state at the start.
         meta: its present metadata.
         downward: values that the machine adds.
 
@@ -87,7 +87,7 @@ def resource_value(
     container: ContainerSpecification | None,
     downward: DownwardValues,
 ) -> str:
-    """The value of a `resourceFieldRef`: a whole number of divisors, rounded up.
+    """Return the value of a `resourceFieldRef`: a whole number of divisors, rounded up.
 
     `container` is the one that refers to itself; volumes name one.
 
@@ -117,7 +117,7 @@ def resource_value(
 
 
 def _listed(entries: Mapping[str, str] | None) -> str:
-    """One `key="value"` a line, as the volume shows all labels."""
+    """Return one `key="value"` a line, as the volume shows all labels."""
     lines = (
         f"{key}={json.dumps(value, ensure_ascii=False)}"
         for key, value in sorted((entries or {}).items())

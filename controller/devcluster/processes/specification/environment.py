@@ -43,7 +43,7 @@ class SourceReference:
     name: str
 
     def __str__(self) -> str:
-        """`configmap "x"`, as messages have it."""
+        """Return `configmap "x"`, for messages."""
         return f'{self.kind} "{self.name}"'
 
 
@@ -58,7 +58,7 @@ class AccountToken(SourceReference):
     Attributes:
         pod: name of the pod.
         uid: uid of the pod.
-        audience: whom the token is for; empty for the API server.
+        audience: audience of the token; empty for the API server.
     """
 
     pod: str
@@ -67,7 +67,7 @@ class AccountToken(SourceReference):
 
 
 def env_sources(container: ContainerSpecification) -> frozenset[SourceReference]:
-    """The objects that `invocation` needs."""
+    """Return the objects that `invocation` needs."""
     found: set[SourceReference] = set()
     for group in container.env_from:
         if group.config_map_ref:
@@ -110,7 +110,7 @@ def invocation(
     """Compute how `container` is started.
 
     Args:
-        pod: whose container it is.
+        pod: pod of the container.
         container: its specification.
         image: its environment.
         downward: values that the machine adds.
@@ -161,7 +161,7 @@ def _value(
     downward: DownwardValues,
     sources: Mapping[SourceReference, Mapping[str, bytes] | None],
 ) -> str | None:
-    """The value of one variable, None if it is optional and missing."""
+    """Return the value of one variable, None if it is optional and missing."""
     origin = variable.value_from
     if origin is None:
         return expand(variable.value, declared)

@@ -1,4 +1,4 @@
-"""Expansion of `$(NAME)` in commands, arguments and values of variables, as Kubernetes has it."""
+"""Expands `$(NAME)` in commands, arguments and values of variables, as Kubernetes does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """`text` with its references replaced; `$$` is a dollar, unknown names stay as they are."""
+    """Return `text` with its references replaced; `$$` is a dollar, unknown names stay."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]

@@ -24,7 +24,7 @@ class Image:
     Attributes:
         path: folder of the environment; programs are in its `bin`.
         env: default variables of containers.
-        entrypoint: what runs when a container has no command.
+        entrypoint: command of a container that has none.
         command: its arguments when a container has neither command nor arguments.
     """
 
@@ -62,11 +62,11 @@ class Images:
         self._known = dict(known)
 
     def add(self, name: str, image: Image) -> None:
-        """Have an environment stand for an image, unless one does already."""
+        """Make an environment stand for an image, unless one does already."""
         self._known.setdefault(name, image)
 
     def find(self, image: str) -> Image:
-        """The environment for `image`.
+        """Return the environment for `image`.
 
         Raises:
             UnknownImage: there is none.
@@ -82,7 +82,7 @@ class Images:
 
 
 def _names(image: str) -> list[str]:
-    """All names of `image`, the most exact one first."""
+    """Return all names of `image`, the most exact one first."""
     bare = image.partition("@")[0]
     head, slash, last = bare.rpartition("/")
     repository = head + slash + last.partition(":")[0]

@@ -178,7 +178,7 @@ class ContainerSpecification(KubeletContainer, frozen=True):
     termination_message_policy: str = "File"
 
     def port(self, wanted: int | str) -> int | None:
-        """The number of a port that is given by number or by name; None if there is none."""
+        """Return the number of a port given by number or name; None if there is none."""
         if isinstance(wanted, str) and not wanted.isdecimal():
             return next((p.container_port for p in self.ports if p.name == wanted), None)
         return int(wanted)
@@ -314,7 +314,7 @@ class PodSpecification(KubeletPodSpec, frozen=True):
 
     @property
     def all_containers(self) -> tuple[ContainerSpecification, ...]:
-        """In the order in which they start."""
+        """All containers in the order in which they start."""
         return self.init_containers + self.containers
 
 

@@ -1,4 +1,4 @@
-"""A container's directory as its supervisor sees it: configuration, first process, start error."""
+"""A container's directory as its supervisor uses it: configuration, first process, start error."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ HANDLED = {*PASSED_ON, KILL, signal.SIGCHLD}
 NO_COMMAND, NO_CONTAINER = 127, 126
 """Exit statuses: the command cannot be run; there is nothing to run it in."""
 ENDED = "ended"
-"""The word in a container's file `first` in place of a process number."""
+"""Word in a container's file `first` in place of a process number after its end."""
 
 
 def exit_status_of(status: int) -> int:
-    """The exit status as container runtimes report it."""
+    """Return the exit status as container runtimes report it."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
@@ -59,7 +59,7 @@ def error_file(container: Mapping[str, Any]) -> int:
 
 
 def refuse(error: int, why: str, status: int) -> int:
-    """Report why there is no command; returns `status`, the exit status."""
+    """Report why there is no command; return `status`, the exit status."""
     os.write(error, why.encode())
     os.write(2, f"{why}\n".encode())
     return status

@@ -99,7 +99,7 @@ def _layers(folder: str, root: str) -> None:
 
 
 def _own_folders(folder: str, root: str) -> None:
-    """Mount the directories that every container has for itself."""
+    """Mount the directories that each container has to itself."""
     try:
         mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     except OSError:  # in a container that hides parts of it
@@ -132,7 +132,7 @@ def _overlay(lower: str, point: str, layer: str) -> None:
 
 
 def _mounted() -> list[tuple[str, str]]:
-    """Mount points and file system types, in the order in which they were mounted."""
+    """Return mount points and file system types, in the order in which they were mounted."""
     found: dict[str, str] = {}
     for line in read("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")

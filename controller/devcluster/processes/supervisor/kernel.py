@@ -23,7 +23,7 @@ def _check(result: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """New namespaces for this process."""
+    """Move this process to new namespaces."""
     _check(_libc.unshare(flags), "unshare")
 
 
@@ -54,7 +54,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends."""
+    """Make the kernel kill this process when its parent ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
 
 
@@ -74,5 +74,5 @@ def change_root(root: str, old: str) -> None:
 
 
 def detach(point: str) -> None:
-    """Detach a mount and all below it."""
+    """Detach a mount and everything below it."""
     _check(_libc.umount2(point.encode(), _MNT_DETACH), "umount2")

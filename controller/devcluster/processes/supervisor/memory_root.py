@@ -1,8 +1,8 @@
 """The root of a container where no overlay is possible: assembled in memory, folder by folder.
 
-The root is in memory and has this machine's folders bound into it. Where something new must be
-made in one of them (a mount point, the hosts file), that folder too is replaced by one in memory
-that has the entries of the old one bound into it; so nothing is ever made on the machine itself.
+The root is in memory and has this machine's folders bound into it. Where a folder needs a new entry
+(a mount point, the hosts file), it is replaced by one in memory with the old entries bound into it,
+so that nothing is ever created on the machine itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MemoryRoot:
 
         Args:
             folder: the folder.
-            without: names in it that are to be made anew.
+            without: names in it to create anew.
         """
         if os.stat(folder).st_dev not in self._memory:
             old = f"/.host{folder}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; returns its exit status.
+    """Run one command; return its exit status.
 
     The commands are `hold HOSTNAME LIFELINE pod|host`, `reap FOLDER`, `run FOLDER COMMAND...`,
     `exec FOLDER COMMAND...` and `try FOLDER`.

@@ -10,7 +10,7 @@ from controller.devcluster.processes.supervisor.lifeline import open_lifeline, w
 
 
 def reap(folder: str) -> int:
-    """Wait for the end of the cluster of `folder`, and remove what it left behind."""
+    """Wait for the end of the cluster of `folder`, and remove its remains."""
     for number in PASSED_ON:
         signal.signal(number, signal.SIG_IGN)
     try:

@@ -81,7 +81,7 @@ def run_namespaced(container: Mapping[str, Any], argv: Sequence[str]) -> int:
 def _start_first(
     container: Mapping[str, Any], argv: Sequence[str], tell: socket.socket, error: int
 ) -> int:
-    """Create the container's namespaces, below the pod's if it has some."""
+    """Create the container's namespaces, below the pod's if it has any."""
     try:
         if not container["pod"]:
             if os.geteuid():
@@ -106,7 +106,7 @@ def _start_first(
 
 
 def _first(ours: socket.socket) -> int:
-    """Process id of the container's first process in this namespace; 0 if it did not start."""
+    """Return the pid of the container's first process in this namespace; 0 if it did not start."""
     data, ancillary, _, _ = ours.recvmsg(16, socket.CMSG_SPACE(12))
     if not data or not ancillary:
         return 0
@@ -130,7 +130,7 @@ def exec_namespaced(container: Mapping[str, Any], argv: Sequence[str]) -> int:
 
 
 def try_namespaces(container: Mapping[str, Any]) -> int:
-    """Make a container's namespaces and files without a pod that has some; an exit status."""
+    """Create a container's namespaces and files without a pod's; return an exit status."""
     os.makedirs(container["network"], exist_ok=True)
     ours, theirs = socket.socketpair()
     status = _start_first(container, ["/bin/true"], theirs, error_file(container))
@@ -139,7 +139,7 @@ def try_namespaces(container: Mapping[str, Any]) -> int:
 
 
 def _shared(container: Mapping[str, Any]) -> int:
-    """Flags of the namespaces that the containers of a pod share."""
+    """Return the flags of the namespaces that the containers of a pod share."""
     own_network = container["pod"] and not container["host_network"]
     return NEWUTS | NEWIPC | (NEWNET if own_network else 0)
 
@@ -156,7 +156,7 @@ def _enter(pid: int, kinds: int) -> None:
 
 
 def _forward_signals(child: int, target: int) -> int:
-    """Forward signals to `target` until `child` has ended; returns its exit status."""
+    """Forward signals to `target` until `child` has ended; return its exit status."""
     killed = False
     while True:
         done, status = os.waitpid(child, os.WNOHANG)

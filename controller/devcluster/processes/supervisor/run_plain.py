@@ -81,12 +81,12 @@ def watch(child: int, lifeline: int, target: int = 0) -> int:
 
 
 def _nothing(number: int, frame: object) -> None:
-    """Only wake the poller."""
+    """Do nothing; the signal itself wakes the poller."""
     del number, frame
 
 
 def _reap(child: int) -> int | None:
-    """Reap ended processes; returns the status of `child` if it is among them."""
+    """Reap ended processes; return the status of `child` if it is among them."""
     result: int | None = None
     while True:
         try:

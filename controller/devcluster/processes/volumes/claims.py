@@ -43,7 +43,7 @@ class Claims:
         await self._loop.run()
 
     def on_add(self, obj: PersistentVolumeClaim, *, initial: bool) -> None:
-        """A claim is there."""
+        """Handle a new claim."""
         del initial
         self._loop.add(obj.metadata.key)
 

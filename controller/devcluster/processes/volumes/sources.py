@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.components.component_context import ComponentContext
 
 _TOKEN_SECONDS = 365 * 24 * 3600
-"""As a pod does not outlive this process, its token is not renewed."""
+"""Seconds for which a token is valid; no pod lives as long, so none is renewed."""
 
 _WATCHED: Mapping[str, Resource[Any]] = {
     CLAIM: CLAIMS,
@@ -56,7 +56,7 @@ class Sources:
     async def read(
         self, namespace: str, wanted: Iterable[SourceReference]
     ) -> dict[SourceReference, Mapping[str, bytes] | None]:
-        """The present data of each, None if it does not exist.
+        """Return the present data of each, None if it does not exist.
 
         Raises:
             controller.kube.errors.KubeError: one could not be read.
@@ -64,7 +64,7 @@ class Sources:
         return {source: await self._read(namespace, source) for source in wanted}
 
     def watch(self, namespace: str, wanted: Iterable[SourceReference]) -> SourceSubscription:
-        """An event that is set whenever one of them has changed; close it after use."""
+        """Return an event that is set whenever one of them has changed; close it after use."""
         return SourceSubscription(self._waiting, [(namespace, source) for source in wanted])
 
     async def _read(self, namespace: str, source: SourceReference) -> Mapping[str, bytes] | None:

@@ -55,7 +55,7 @@ def is_made_of_objects(volume: Volume) -> bool:
 
 
 def volume_sources(volume: Volume, pod: SpecifiedPod) -> frozenset[SourceReference]:
-    """The objects that `volume` of a pod uses."""
+    """Return the objects that `volume` of a pod uses."""
     return frozenset(_sources(volume, pod))
 
 
@@ -78,11 +78,11 @@ def _sources(volume: Volume, pod: SpecifiedPod) -> Iterator[SourceReference]:
 def volume_files(
     volume: Volume, pod: SpecifiedPod, meta: ObjectMeta, downward: DownwardValues, sources: Sources
 ) -> dict[str, VolumeFile]:
-    """The files of a volume by relative path.
+    """Return the files of a volume by relative path.
 
     Args:
         volume: one for which `is_made_of_objects` holds.
-        pod: whose volume it is.
+        pod: pod of the volume.
         meta: the pod's present metadata.
         downward: values that the machine adds.
         sources: the data of all `volume_sources`, None for those that do not exist.
@@ -194,7 +194,7 @@ def _token(token: TokenSource, pod: SpecifiedPod) -> AccountToken:
 
 
 def _only(source: SourceReference, sources: Sources) -> bytes:
-    """The data of a source that has one key."""
+    """Return the data of a source that has one key."""
     data = sources[source]
     if data is None:
         raise InvalidConfiguration(f"{source} not found")

@@ -41,7 +41,7 @@ class Volumes:
     """The volumes of one pod.
 
     Args:
-        pod: whose volumes.
+        pod: the pod.
         root: folder of the pod, for all that is on disk.
         memory: folder of the pod for volumes in memory, made when one is needed.
         claims: folder that outlives pods, for claims.
@@ -97,10 +97,10 @@ class Volumes:
     def mounts(
         self, container: ContainerSpecification, variables: Mapping[str, str]
     ) -> list[Mount]:
-        """The mounts of `container`.
+        """Return the mounts of `container`.
 
         Args:
-            container: one of the pod's.
+            container: a container of the pod.
             variables: its environment, for `subPathExpr`.
 
         Raises:

@@ -1,4 +1,4 @@
-"""One SPDY connection as its server sees it: streams that the client opens."""
+"""One SPDY connection in the view of its server: streams that the client opens."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.streams.connections import ByteStream
 
 _WAITING = 1024 * 1024
-"""Bytes of a stream that wait for its reader; then the whole connection waits."""
+"""Maximum unread bytes of a stream; beyond it the whole connection waits."""
 _STREAMS = 4096
-"""Streams that may be open at once."""
+"""Maximum streams that may be open at once."""
 _REFUSED, _PROTOCOL_ERROR = 3, 1  # codes of RST_STREAM and GOAWAY
 _PING = 20.0  # seconds; a client that has gone is noticed by what cannot be sent to it
 
@@ -38,7 +38,7 @@ class SpdyStream:
     """A stream that the client has opened.
 
     Attributes:
-        headers: what it was opened with, names in lower case.
+        headers: headers of the stream, with lower-case names.
         has_ended: whether this side's half has ended, or the client has reset the stream.
     """
 
@@ -57,7 +57,7 @@ class SpdyStream:
         return self._is_complete and self.has_ended
 
     async def receive(self) -> bytes:
-        """The next data from the client; empty at the end."""
+        """Return the next data from the client; empty at the end."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._received or self._is_complete)
             data = bytes(self._received)
@@ -71,13 +71,13 @@ class SpdyStream:
             await self._connection.send(Frame(DATA, self._number, 0, data))
 
     async def end(self) -> None:
-        """End this side's half; what the client still sends is dropped."""
+        """End this side's half; further data of the client is dropped."""
         if not self.has_ended:
             await self.drop()
             await self._connection.send(Frame(DATA, self._number, FIN, b""))
 
     async def take(self, data: bytes) -> None:
-        """Called with what the client has sent; waits while too much is unread."""
+        """Take data that the client has sent; wait while too much is unread."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self._received) < _WAITING or self.has_ended)
             if not (self._is_complete or self.has_ended):
@@ -85,20 +85,20 @@ class SpdyStream:
                 self._changed.notify_all()
 
     async def complete(self) -> None:
-        """Called when the client's half has ended."""
+        """Record that the client's half has ended."""
         async with self._changed:
             self._is_complete = True
             self._changed.notify_all()
 
     async def drop(self) -> None:
-        """Called when nothing can be sent any more."""
+        """Record that nothing can be sent any more."""
         async with self._changed:
             self.has_ended = True
             self._changed.notify_all()
 
 
 class SpdyConnection:
-    """Answers frames.
+    """Answers the frames of a client.
 
     Args:
         pipe: the client's end.
@@ -115,7 +115,7 @@ class SpdyConnection:
         self._newest = 0
 
     async def serve(self) -> None:
-        """Take frames until the client has gone or says farewell.
+        """Take frames until the client has gone or ends the connection.
 
         Raises:
             SpdyError: they are not SPDY/3.1.

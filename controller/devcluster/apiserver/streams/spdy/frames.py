@@ -12,9 +12,9 @@ DATA, SYN_STREAM, SYN_REPLY, RST_STREAM, PING, GOAWAY, HEADERS = 0, 1, 2, 3, 6, 
 FIN = 1
 _CONTROL = 0x8003
 _LARGEST = 64 * 1024
-"""Bytes of a control frame, or of headers once inflated; a frame of data has up to 2^24 - 1."""
+"""Maximum bytes of a control frame, or of headers once inflated; data has up to 2^24 - 1."""
 _SIZES = {SYN_STREAM: 10, SYN_REPLY: 4, RST_STREAM: 8, PING: 4, GOAWAY: 8, HEADERS: 4}
-"""Least bytes of a control frame."""
+"""Minimum bytes of a control frame."""
 
 
 class SpdyError(Exception):
@@ -39,17 +39,17 @@ class Frame:
 
     @classmethod
     def ping(cls, number: int) -> Frame:
-        """Asks for the same frame as an answer; even numbers are the server's."""
+        """Return a frame that asks for the same frame in answer; the server's numbers are even."""
         return cls(PING, 0, 0, number.to_bytes(4, "big"))
 
     @classmethod
     def reset(cls, stream: int, code: int) -> Frame:
-        """Ends both halves of a stream."""
+        """Return a frame that ends both halves of a stream."""
         return cls(RST_STREAM, stream, 0, struct.pack(">II", stream, code))
 
     @classmethod
     def farewell(cls, newest: int, code: int) -> Frame:
-        """Ends the connection, whose newest stream is named."""
+        """Return a frame that ends the connection and names its newest stream."""
         return cls(GOAWAY, 0, 0, struct.pack(">II", newest, code))
 
     @property
@@ -58,7 +58,7 @@ class Frame:
         return bool(self.flags & FIN)
 
     def encode(self) -> bytes:
-        """Its bytes."""
+        """Return the bytes of the frame."""
         size = (self.flags << 24) | len(self.payload)
         if self.kind == DATA:
             return struct.pack(">II", self.stream, size) + self.payload
@@ -72,7 +72,7 @@ class FrameDecoder:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that are complete now.
+        """Return the frames that are complete now.
 
         Raises:
             SpdyError: a frame has the wrong length, or is of another version.
@@ -113,7 +113,7 @@ class HeaderDecoder:
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
 
     def headers(self, packed: bytes) -> dict[str, str]:
-        """The headers of a frame, names in lower case.
+        """Return the headers of a frame, with lower-case names.
 
         Raises:
             SpdyError: they cannot be read, or are too long.
@@ -146,6 +146,6 @@ class HeaderEncoder:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     def reply(self, stream: int) -> Frame:
-        """The answer to a `SYN_STREAM`: no headers."""
+        """Return the answer to a `SYN_STREAM`: no headers."""
         block = self._deflate.compress(bytes(4)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         return Frame(SYN_REPLY, stream, 0, stream.to_bytes(4, "big") + block)
