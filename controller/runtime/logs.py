@@ -1,7 +1,8 @@
 """Configures structlog: console format on a terminal, JSON lines elsewhere.
 
 Messages that libraries log through the standard library (asyncio, aiohttp, the informers) use the
-same renderer. The values of fields with the name of a secret are never printed.
+same renderer. Secrets are never printed: values of fields with the name of one, at any depth, and
+what looks like one in a text, a traceback included.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 import msgspec
 import structlog
+
+from controller.apimachinery.redaction import redact_fields
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -28,7 +31,6 @@ _LEVELS: Final[tuple[LogLevel, ...]] = ("debug", "info", "warning", "error")
 _NUMBERS: Final[dict[LogLevel, int]] = {
     each: logging.getLevelNamesMapping()[each.upper()] for each in _LEVELS
 }
-_SECRET = ("authorization", "token", "password", "secret", "client_key", "private_key")
 
 _log = structlog.stdlib.get_logger("manta.logs")
 
@@ -67,7 +69,6 @@ def configure_logging(
         processors=[
             structlog.stdlib.filter_by_level,
             *shared,
-            _hide_secrets,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         wrapper_class=structlog.stdlib.BoundLogger,
@@ -112,10 +113,12 @@ def shift_level(steps: int) -> None:
 
 def _formatter(shared: list[Processor], console: bool, *, colours: bool) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), _hide_secrets],
+        foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            *_renderers(console, colours=colours),
+            structlog.processors.format_exc_info,
+            _hide_secrets,
+            _renderer(console, colours=colours),
         ],
     )
 
@@ -124,15 +127,12 @@ def _is_console(format: str, out: TextIO) -> bool:  # noqa: A002  as above
     return format == "console" or (format == "auto" and out.isatty())
 
 
-def _renderers(console: bool, *, colours: bool) -> list[Processor]:
+def _renderer(console: bool, *, colours: bool) -> Processor:
     if console:
         # The default formatter prints local variables, secrets among them, and takes seconds.
         plain = structlog.dev.plain_traceback
-        return [structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain)]
-    return [
-        structlog.processors.format_exc_info,
-        structlog.processors.JSONRenderer(serializer=_json),
-    ]
+        return structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain)
+    return structlog.processors.JSONRenderer(serializer=_json)
 
 
 def _json(value: Any, **_options: Any) -> str:
@@ -142,7 +142,4 @@ def _json(value: Any, **_options: Any) -> str:
 def _hide_secrets(
     _logger: Any, _method: str, fields: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    for name in fields:
-        if any(word in name.lower() for word in _SECRET):
-            fields[name] = "***"
-    return fields
+    return redact_fields(msgspec.to_builtins(fields, enc_hook=str, str_keys=True))

@@ -45,7 +45,7 @@ def test_a_test_of_one_sub_package_lies_in_its_folder():
     ("imports", "expected"),
     [
         (("controller.ray.job.status.metrics", "controller.ray.api"), "status"),
-        (("controller.ray.job.status", "controller.ray.job.status.redaction"), "status"),
+        (("controller.ray.job.status", "controller.ray.job.status.messages"), "status"),
         (("controller.ray.job.status.metrics", "controller.ray.job.cleanup.cleanup"), None),
         (("controller.ray.job.status.metrics", "controller.ray.job"), None),
         (("controller.ray.job.plan",), None),

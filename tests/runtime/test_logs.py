@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import structlog
 
+from controller.apimachinery.redaction import HIDDEN
 from controller.runtime.logs import configure_logging, current_level, shift_level
 
 
@@ -36,7 +37,7 @@ def test_lines_are_json_for_machines_and_libraries_write_the_same():
     structlog.stdlib.get_logger("manta.test").error("it.failed", exc_info=ValueError("inner words"))
     ours, theirs, failed = [json.loads(line) for line in out.getvalue().splitlines()]
     assert (ours["event"], ours["level"], ours["name"]) == ("pod.created", "info", "a")
-    assert ours["token"] == "***"
+    assert ours["token"] == HIDDEN
     assert (theirs["event"], theirs["level"]) == ("closed early", "warning")
     assert theirs["logger"] == "aiohttp.client"
     assert "inner words" in failed["exception"]
@@ -133,10 +134,70 @@ def test_secrets_are_hidden_whoever_logs_them_and_however_they_are_written():
     structlog.stdlib.get_logger("manta.test").info("ours", **secrets, path=PurePosixPath("/a"))
     logging.getLogger("library").warning("theirs", extra={"password": "x"}, stack_info=True)
     ours, theirs = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert {ours[name] for name in secrets} == {"***"}
+    assert {ours[name] for name in secrets} == {HIDDEN}
     assert ours["path"] == "/a", "what is not JSON is written as text"
-    assert theirs["password"] == "***"
+    assert theirs["password"] == HIDDEN
     assert "test_logs.py" in theirs["stack"]
+
+
+SECRET = "s3cr3tValue0123456789"
+
+
+class RequestError(Exception):
+    """What a library raises with the request in its text."""
+
+
+def fail() -> None:
+    """Raise an error with a secret in its text, because of another one."""
+    try:
+        int(f"Authorization: Bearer {SECRET}")
+    except ValueError as error:
+        raise RequestError(f"no answer with token={SECRET}") from error
+
+
+@pytest.mark.usefixtures("restored_logging")
+@pytest.mark.parametrize("format_", ["json", "console"])
+@pytest.mark.parametrize("theirs", [True, False], ids=["library", "ours"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"headers": {"Authorization": f"Bearer {SECRET}"}},
+        {"items": [{"spec": ({"name": "DB_PASSWORD", "value": SECRET},)}]},
+        {"users": [{"user": {"client-key-data": SECRET, "token": SECRET}}]},
+        {"error": f"refused: Authorization: Bearer {SECRET}"},
+        {"error": RequestError(f"https://user:{SECRET}@example.com refused")},
+        {"kubeconfig": f"users:\n- user:\n    token: {SECRET}\n    client-key-data: {SECRET}\n"},
+        {"environment": {PurePosixPath("a"): {"HF_TOKEN": SECRET}}},
+    ],
+)
+def test_secrets_are_hidden_at_any_depth_and_in_texts(
+    fields: dict[str, Any], format_: Any, *, theirs: bool
+):
+    out = io.StringIO()
+    configure_logging(format=format_, stream=out)
+    if theirs:
+        logging.getLogger("library").warning("told", extra=fields)
+        logging.getLogger("library").warning("told %s", fields)
+    else:
+        structlog.stdlib.get_logger("manta.test").info("told", **fields)
+    assert "told" in out.getvalue()
+    assert HIDDEN in out.getvalue()
+    assert SECRET not in out.getvalue()
+
+
+@pytest.mark.usefixtures("restored_logging")
+@pytest.mark.parametrize("format_", ["json", "console"])
+def test_secrets_are_hidden_in_the_text_of_an_exception_and_of_its_cause(format_: Any):
+    out = io.StringIO()
+    configure_logging(format=format_, stream=out)
+    try:
+        fail()
+    except RequestError:
+        structlog.stdlib.get_logger("manta.test").exception("ours")
+        logging.getLogger("asyncio").exception("theirs")
+    assert out.getvalue().count("ValueError: invalid literal") == 2
+    assert out.getvalue().count("RequestError: no answer with token=") == 2
+    assert SECRET not in out.getvalue()
 
 
 @pytest.mark.usefixtures("restored_logging")

@@ -11,6 +11,7 @@ from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.patches.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.redaction import excerpt
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.job.attempt.cluster_changes import is_outdated
 from controller.ray.job.collect_facts import dashboard_outage, info_of
@@ -18,7 +19,6 @@ from controller.ray.job.states import State
 from controller.ray.job.status.conditions import JobConditions
 from controller.ray.job.status.messages import LONGEST_MESSAGE
 from controller.ray.job.status.readiness import job_readiness
-from controller.ray.job.status.redaction import excerpt
 from controller.runtime.plan import Event, StatusPatch
 from controller.runtime.reconcile.definitions.unknown_fields import (
     set_fields_known,

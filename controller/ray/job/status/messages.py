@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.redaction import excerpt
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.dashboard import CommandExpired, CommandRefused, JobStatus
 from controller.ray.job.collect_facts import (
@@ -15,7 +16,6 @@ from controller.ray.job.collect_facts import (
 )
 from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.status.readiness import job_readiness
-from controller.ray.job.status.redaction import excerpt
 
 if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation

@@ -13,6 +13,7 @@ from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.redaction import redact
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS
 from controller.ray.api.event_nouns import KUBERAY_NOUNS
@@ -28,7 +29,6 @@ from controller.ray.job.collect_facts import (
 from controller.ray.job.observation import CLUSTER_SCOPE
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.states import State
-from controller.ray.job.status.redaction import redact
 
 if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.redaction import last_lines
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
@@ -20,7 +21,6 @@ from controller.ray.job.status.conditions import JobConditions
 from controller.ray.job.status.current_status import cluster_status_copy, ray_fields
 from controller.ray.job.status.messages import failure_message
 from controller.ray.job.status.readiness import JobReadiness
-from controller.ray.job.status.redaction import last_lines
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.status.commit import status_commit
 

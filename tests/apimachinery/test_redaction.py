@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.ray.job.status.redaction import HIDDEN, excerpt, last_lines, redact
+from controller.apimachinery.redaction import HIDDEN, excerpt, last_lines, redact
 
 SECRET = "s3cr3tvalue0123456789"
 
@@ -35,6 +35,9 @@ SECRET = "s3cr3tvalue0123456789"
         "-----BEGIN PRIVATE KEY-----\nMIIEow",
         f"MY_TOKEN_2={SECRET}",
         f"--hf-token {SECRET}",
+        f"client-key-data: {SECRET}",
+        f'{{"name":"DB_PASSWORD","value":"{SECRET}"}}',
+        f"- name: HF_TOKEN\n  value: {SECRET}",
     ],
 )
 def test_what_looks_like_a_secret_is_hidden(line: str):

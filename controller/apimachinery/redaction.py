@@ -6,14 +6,15 @@ If in doubt it hides: the stored lines are for a first look, and the full log re
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final, cast
 
 HIDDEN: Final = "[redacted]"
 
 _WORDS: Final = (
-    r"passw(?:or)?d|passwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|"
+    r"passw(?:or)?d|passwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|client[_-]?key|"
     r"credential|authorization|\bauth\b|signature|session[_-]?id|connection[_-]?string"
 )
+_SECRET_NAME: Final = re.compile(_WORDS, re.IGNORECASE)
 _NAME: Final = rf"(?<![\w.-])(?=(?P<name>[\w.-]+))(?=[\w.-]*?(?:{_WORDS}))(?P=name)"
 """Matches a whole name that contains one of these words.
 
@@ -37,6 +38,13 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
         re.compile(rf"""(?i)({_NAME}["']?\s*[:=]\s*)("[^"\n]*"|'[^'\n]*'|[^\s,;&"']+)"""),
         rf"\1{HIDDEN}",
     ),
+    (
+        re.compile(
+            rf"""(?i)(\bname["']?\s*:\s*["']?{_NAME}["']?[\s,]+["']?value["']?\s*:\s*)"""
+            rf"""("[^"\n]*"|'[^'\n]*'|[^\s,;&"']+)"""
+        ),
+        rf"\1{HIDDEN}",
+    ),
     (re.compile(rf"(?i)((?=--){_NAME}\s+)(\S+)"), rf"\1{HIDDEN}"),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), HIDDEN),
     (re.compile(r"\b(?:gh[pousr]|github_pat|glpat|hf|xox[abprs])[_-][A-Za-z0-9_-]{10,}"), HIDDEN),
@@ -45,11 +53,58 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 )
 
 
+_SIGNS: Final = (
+    *(
+        "passw",
+        "secret",
+        "token",
+        "key",
+        "credential",
+        "auth",
+        "signature",
+        "session",
+        "connection",
+    ),
+    *("bearer", "basic", "://", "akia", "asia", "gh", "glpat", "hf", "xox", "sk-", "eyj"),
+)
+"""Each pattern needs one of them in lower case; most lines of a log have none."""
+
+
 def redact(text: str) -> str:
     """Return the text without passwords, tokens and keys in their usual notations."""
+    lowered = text.lower()
+    if not any(sign in lowered for sign in _SIGNS):
+        return text
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text
+
+
+def redact_fields(value: Any) -> Any:
+    """Return plain data without secrets in texts and in fields with the name of a secret."""
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            fields = cast("dict[str, Any]", value)
+            variable = is_secret(str(fields.get("name", "")))
+            return {
+                name: HIDDEN
+                if inner is not None
+                and not isinstance(inner, bool)
+                and (is_secret(name) or (variable and name == "value"))
+                else redact_fields(inner)
+                for name, inner in fields.items()
+            }
+        case list() | tuple():
+            return [redact_fields(each) for each in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a field or variable of this name may hold a secret."""
+    return _SECRET_NAME.search(name) is not None
 
 
 def excerpt(text: str, *, characters: int) -> str:
