@@ -6,6 +6,7 @@ If in doubt it hides: the stored lines are for a first look, and the full log re
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, Final, cast
 
 HIDDEN: Final = "[redacted]"
@@ -102,6 +103,7 @@ def redact_fields(value: Any) -> Any:
             return value
 
 
+@lru_cache(maxsize=1024)
 def is_secret(name: str) -> bool:
     """Return whether a field or variable of this name may hold a secret."""
     return _SECRET_NAME.search(name) is not None
