@@ -155,7 +155,7 @@ def error_from_status(
 
 
 def _names_too_large(message: str, causes: Iterable[tuple[str, str]]) -> bool:
-    """Newer servers set a cause, older ones only a message (INF-3)."""
+    """Return whether the cause, or the message of older servers, names the limit (INF-3)."""
     return _TOO_LARGE in message or any(
         kind == "ResourceVersionTooLarge" or _TOO_LARGE in text for kind, text in causes
     )

@@ -39,7 +39,7 @@ class WatchSelection:
     field_selector: str = ""
 
     def __str__(self) -> str:
-        """`pods/default (ray.io/cluster)`."""
+        """Return `pods/default (ray.io/cluster)`."""
         where = f"{self.resource}/{self.namespace}" if self.namespace else self.resource
         selectors = ", ".join(text for text in (self.label_selector, self.field_selector) if text)
         return f"{where} ({selectors})" if selectors else where

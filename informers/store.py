@@ -60,7 +60,7 @@ class Store(Generic[T]):
         return self._revision
 
     def __len__(self) -> int:
-        """Number of objects."""
+        """Return the number of objects."""
         return len(self._objects)
 
     def get(self, key: str) -> T | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def connected(
     user_agent: str, *, kubeconfig: str | None, context: str | None
 ) -> AsyncGenerator[tuple[Client, str]]:
-    """A client, and the namespace of the kubeconfig's context, empty if it has none.
+    """Yield a client, and the namespace of the kubeconfig's context, empty if it has none.
 
     Raises:
         ConfigurationError: no usable credentials.

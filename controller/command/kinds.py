@@ -92,7 +92,7 @@ def kinds_of(
     dashboards: DashboardActors | None,
     lookups: WorkspaceLookups | None = None,
 ) -> list[Kind[Any]]:
-    """Every kind; those that are not always served if their feature gates are on.
+    """Return every kind, those with a feature gate only if it is on.
 
     Args:
         settings: settings of the kinds.
@@ -115,7 +115,7 @@ def kinds_of(
 
 
 def kinds_to_plan(settings: KindSettings) -> list[Kind[Any]]:
-    """Every kind as `manta plan` needs it: Ray is not asked, but assumed to work."""
+    """Return every kind for `manta plan`: Ray is not asked, but assumed to work."""
     service = RayServiceKind(settings=settings.service, assumes_serve=True)
     cluster = RayClusterKind(settings.without_batches().cluster, assumes_ray=True)
     assuming = {service.name: service, cluster.name: cluster}

@@ -63,7 +63,7 @@ async def operator_for(
     lease_in: str = "",
     registry: CollectorRegistry | None = None,
 ) -> AsyncGenerator[Operator]:
-    """The operator with every kind that Manta serves; its connections end with the context.
+    """Yield the operator with every kind that Manta serves; its connections end on exit.
 
     Args:
         credentials: credentials of the API server.

@@ -150,7 +150,7 @@ class OtherOperators:
                 _log.info("operator.alone", other=kind)
 
     async def _signs(self) -> AsyncIterator[tuple[str, str]]:
-        """Each sign as the kind of operator and a sentence; what may not be read is left out."""
+        """Yield each sign as the kind of operator and a sentence, leaving out unreadable ones."""
         for namespace in self._namespaces:
             for look in self._looks(namespace):
                 try:

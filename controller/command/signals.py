@@ -29,7 +29,7 @@ def stop_on_signals() -> asyncio.Event:
 
 
 def shift_level_on_signals() -> None:
-    """SIGUSR1 makes the log more verbose, SIGUSR2 less."""
+    """Let SIGUSR1 make the log more verbose, and SIGUSR2 less."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, shift_level, 1)
     loop.add_signal_handler(signal.SIGUSR2, shift_level, -1)

@@ -174,7 +174,7 @@ class CacheReader(Protocol):
         ...
 
     def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Scopes with a write of unknown outcome: create and delete nothing there for now.
+        """Return scopes with a write of unknown outcome: create and delete nothing there.
 
         The runtime resolves the outcome and then enqueues the key.
         """
@@ -185,7 +185,7 @@ class CacheReader(Protocol):
         ...
 
     def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        """Names under which a create of this owner met an object of another owner."""
+        """Return the names under which a create of this owner met an object of another owner."""
         ...
 
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
@@ -205,7 +205,7 @@ class CacheReader(Protocol):
         ...
 
     def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
-        """Replicas that this process is creating, with the number of members created so far."""
+        """Return replicas that this process is creating, with their numbers of members."""
         ...
 
     def memory(self, owner_uid: str) -> Any:
@@ -213,11 +213,11 @@ class CacheReader(Protocol):
         ...
 
     def created(self, resource: Resource[T], owner_uid: str) -> tuple[T, ...]:
-        """Objects that this process created since that plan was made; some may be gone."""
+        """Return objects that this process created since that plan; some may be gone."""
         ...
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, Unreadable]:
-        """Objects that exist but cannot be decoded, by name.
+        """Return objects that exist but cannot be decoded, by name.
 
         All other methods omit them: a caller that counts must not take them for absent.
         """
@@ -232,7 +232,7 @@ class CacheReader(Protocol):
         ...
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        """Sentences for a condition about objects that differ from what was written."""
+        """Return sentences about objects that differ from what was written."""
         ...
 
 
@@ -281,7 +281,7 @@ class Kind(Protocol[Observation]):
         ...
 
     def observe(self, key: str, reads: CacheReader) -> Observation | None:
-        """Everything that the plan depends on, None if the object does not exist. No I/O."""
+        """Return what the plan depends on, None if the object does not exist. No I/O."""
         ...
 
     def problem(self, observation: Observation) -> Problem | None:

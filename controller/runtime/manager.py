@@ -214,7 +214,7 @@ class Manager:
         _log.info("manager.stopped", writers_ended=writers_ended)
 
     async def _abandon(self) -> None:
-        """After our own cancellation: cancel all tasks and wait until they have ended."""
+        """Cancel all tasks and wait until they have ended, after the manager's own cancellation."""
         self._stopping = True
         tasks = [running.task for group in Group for running in self._running[group]]
         if tasks:

@@ -58,7 +58,7 @@ class RuntimeMetrics:
         build.info({"version": version, "python": sys.version.split()[0]})
 
     def _register_reconciles(self, registry: CollectorRegistry) -> None:
-        """Reconciles by result, their duration, and the workers that are in use."""
+        """Register reconciles by result, their duration, and busy workers."""
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         histogram = partial(Histogram, registry=registry)
         self._reconciles = counter(
@@ -109,7 +109,7 @@ class RuntimeMetrics:
         )
 
     def _register_plans(self, registry: CollectorRegistry) -> None:
-        """Plans, the writes that follow from them, and the phases that these bring about."""
+        """Register plans, their writes, and the phases that these bring about."""
         counter = partial(Counter, registry=registry)
         histogram = partial(Histogram, registry=registry)
         self._planning = histogram(
@@ -143,7 +143,7 @@ class RuntimeMetrics:
         )
 
     def _register_loop(self, registry: CollectorRegistry) -> None:
-        """Delays of everything that runs in the process."""
+        """Register delays of everything that runs in the process."""
         histogram = partial(Histogram, registry=registry)
         self.loop_lag = histogram(
             "manta_event_loop_lag_seconds",
@@ -158,7 +158,7 @@ class RuntimeMetrics:
         )
 
     def controller(self, name: str, workers: int) -> ControllerMetrics:
-        """Metrics of one controller; its series exist from now on, at 0."""
+        """Return metrics of one controller; its series exist from now on, at 0."""
         self._workers.labels(name).set(workers)
         for result in RESULTS:
             self._reconciles.labels(name, result)
@@ -255,7 +255,7 @@ class ClientCollector(StateCollector["Client"]):
     """Collects what keeps the requests of a client waiting."""
 
     def metrics(self, current: Client, /) -> Iterable[Metric]:
-        """Slots, and paused lanes; a pause of all requests has the label `all` twice."""
+        """Yield slots and paused lanes; a pause of all requests has the label `all` twice."""
         limiter = current.limiter
         requests = GaugeMetricFamily(
             "manta_client_requests",

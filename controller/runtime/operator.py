@@ -311,7 +311,7 @@ class Operator:
         return "the operator is stopping" if self._manager.stopping else None
 
     def _servers(self) -> list[MonitoringServer]:
-        """One server for both addresses if they are the same."""
+        """Return the monitoring servers: one if both addresses are the same."""
         health = parse_address(self._settings.health_address)
         metrics = parse_address(self._settings.metrics_address)
         if health is not None and health == metrics:

@@ -120,7 +120,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def parse_address(text: str) -> tuple[str, int] | None:
-    """Host (empty for all) and port of `host:port`; None if turned off.
+    """Return host (empty for all) and port of `host:port`; None if turned off.
 
     Raises:
         ValueError: not of that form.

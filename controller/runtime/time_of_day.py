@@ -50,5 +50,5 @@ class TimeOfDay:
         return now
 
     def _offset_of(self, now: datetime) -> float:
-        """Seconds between the time of day and the monotonic clock."""
+        """Return the seconds between the time of day and the monotonic clock."""
         return now.timestamp() - self._clock.time()

@@ -196,7 +196,7 @@ def _changed(before: T | None, after: T, proves: bool) -> bool:
 
 
 def _change(old: T | None, new: T, *, initial: bool) -> Notification[T]:
-    """Another uid under the same key is an addition, after a deletion (INF-37)."""
+    """Return the notification; another uid under a key is an addition after a deletion (INF-37)."""
     if old is None or not _same_object(old, new):
         return Added(new, initial)
     return Updated(old, new)

@@ -189,7 +189,7 @@ def _table(
 
 
 def _seconds(seconds: float | None) -> str:
-    """`12 ms`, `3.2 s`, `5.0 m`; `-` for never."""
+    """Return `12 ms`, `3.2 s`, `5.0 m`; `-` for never."""
     if seconds is None:
         return "-"
     if seconds < 1:

@@ -18,7 +18,7 @@ RAY_IMAGE = "rayproject/ray"
 
 
 def parse_images(options: Sequence[str]) -> dict[str, Image]:
-    """Environments by the name of the image that each replaces.
+    """Return environments by the name of the image that each replaces.
 
     Args:
         options: what was given with `--image`, each `NAME=PATH`.
@@ -52,7 +52,7 @@ def _environment(option: str, path: str) -> Path:
 
 
 async def images_for(options: Sequence[str], *, ray: bool) -> Images:
-    """Environments for the given images; with `ray`, always one for Ray's image.
+    """Return environments for the given images; with `ray`, always one for Ray's image.
 
     Raises:
         ConfigurationError: one of them is not available; the message says why and names a remedy.
@@ -64,7 +64,7 @@ async def images_for(options: Sequence[str], *, ray: bool) -> Images:
 
 
 def ray_program(images: Images) -> str:
-    """Path of the `ray` program in the environment for Ray's image; `ray` if there is none."""
+    """Return the path of `ray` in the environment for Ray's image; `ray` if there is none."""
     try:
         program = images.find(RAY_IMAGE).path / "bin" / "ray"
     except UnknownImage:

@@ -149,7 +149,7 @@ class KubeconfigFile:
 
 @contextmanager
 def opened(path: Path, *, patience: float = 5.0) -> Generator[KubeconfigFile]:
-    """The file, locked as `kubectl config` does, by a file beside it.
+    """Yield the file, locked as `kubectl config` does, by a file beside it.
 
     Args:
         path: path of the kubeconfig, which need not exist.

@@ -63,7 +63,7 @@ class ProcessNode:
         self._images.add(name, image)
 
     def environment_of(self, name: str) -> dict[str, str]:
-        """Environment of a process of that name, which is to end when this process does."""
+        """Return the environment of a process of that name, which ends with this one."""
         return {TAG_VARIABLE: f"{self.folder}/{name}"}
 
     def service_address(self, namespace: str, name: str) -> str:
@@ -126,14 +126,14 @@ class ProcessNode:
         await self._chosen.isolation.aclose()
 
     def left_behind(self) -> list[str]:
-        """Directories that still exist; to be called after `aclose`."""
+        """Return directories that still exist; to be called after `aclose`."""
         host = self._chosen.cluster_dir
         return [str(path) for path in (host.root, host.memory) if path.exists()]
 
 
 @asynccontextmanager
 async def process_node(images: Images, isolation: IsolationOption) -> AsyncGenerator[ProcessNode]:
-    """This machine as a node; its processes and files are removed on exit.
+    """Yield this machine as a node; its processes and files are removed on exit.
 
     Raises:
         ConfigurationError: the isolation mode is not available; the message names a remedy.

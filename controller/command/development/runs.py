@@ -35,7 +35,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     kubeconfig: str = ""
 
     def text(self) -> str:
-        """For people."""
+        """Return a text for users."""
         where = f" at {self.url}, kubeconfig {self.kubeconfig}" if self.url else ", starting"
         return f"`manta dev --name {self.name}` runs already (process {self.pid}){where}"
 

@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 
 def cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
-    """Manta's cache directory: `manta` in `XDG_CACHE_HOME` or in `~/.cache`."""
+    """Return Manta's cache directory: `manta` in `XDG_CACHE_HOME` or in `~/.cache`."""
     cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(cache) / "manta"

@@ -97,7 +97,7 @@ def edits_of(old: Json | None, new: Json) -> tuple[Difference, ...]:
 
 
 def name_patterns(dry_run: DryRun, resources: Iterable[Resource[Any]]) -> Callable[[str], str]:
-    """Puts `*` for suffixes that depend on the moment, also where other names begin with them.
+    """Return a function that puts `*` for suffixes that depend on the moment of creation.
 
     Args:
         dry_run: after everything has settled.

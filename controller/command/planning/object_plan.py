@@ -100,5 +100,5 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return sum(item.count for item in self.items if item.action == action)
 
     def begins(self, action: Action) -> bool:
-        """True if this action happens to any object, and not because of what is under way."""
+        """Return whether this action happens to an object, and not because of earlier edits."""
         return any(item.action == action and not item.under_way for item in self.items)

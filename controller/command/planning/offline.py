@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def empty_cluster(user_agent: str, *, has_workspaces: bool = False) -> AsyncGenerator[Client]:
-    """A client of an API server in this process that holds nothing but definitions.
+    """Yield a client of an API server in this process that holds only definitions.
 
     Those of the Gateway API are there too, so that a plan shows what incremental upgrades need.
 

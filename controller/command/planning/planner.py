@@ -192,7 +192,7 @@ def _rolling_recorder(
 
 
 def _under_way(dry_run: DryRun, owner: Json) -> set[str]:
-    """Uids of what an upgrade of this object removes that has begun already."""
+    """Return the uids of objects that an upgrade in progress removes."""
     clusters = dry_run.before.get(RAYCLUSTERS, {})
     objects = (obj for found in dry_run.before.values() for obj in found.values())
     return replaced_objects(owner, clusters.values(), objects)

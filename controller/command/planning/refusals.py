@@ -81,7 +81,7 @@ def _same(target: Target, other: Target) -> bool:
 
 
 def _askable(dry_run: DryRun) -> Iterable[Write]:
-    """Creations, and changes and deletions of objects that exist already."""
+    """Yield creations, and changes and deletions of existing objects."""
     existing = {
         (str(resource), key) for resource, objects in dry_run.before.items() for key in objects
     }

@@ -124,7 +124,7 @@ class RollingRecorder:
         self._before = self._now = self._peak = sum(map(usage_of, own), Usage())
 
     def record(self, seconds: float, write: Write, removed: Sequence[Json]) -> None:
-        """See `Recorder.record`."""
+        """Implement `Recorder.record`."""
         del seconds
         target = write.target
         if target.resource is not PODS:
@@ -192,7 +192,7 @@ def _group(pod: Json) -> str:
 
 
 def _readiness(pods: Iterable[Json]) -> dict[str, float]:
-    """Seconds from the creation of a group's pods until they were ready, in the middle of all.
+    """Return the median seconds from the creation of a group's pods until they were ready.
 
     A pod with a container that was restarted shows when it was ready for the last time only.
     """

@@ -70,7 +70,7 @@ def _time(rolling: Rolling) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `12 min`, `1 h 20 min`."""
+    """Return `45 s`, `12 min`, `1 h 20 min`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)

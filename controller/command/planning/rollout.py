@@ -73,7 +73,7 @@ class RolloutPlan(msgspec.Struct, frozen=True):
     autoscaled: bool = False
 
     def renamed(self, rename: Callable[[str], str]) -> RolloutPlan:
-        """With other names of clusters."""
+        """Return the plan with other names of clusters."""
         steps = (msgspec.structs.replace(step, cluster=rename(step.cluster)) for step in self.steps)
         return msgspec.structs.replace(self, steps=tuple(steps))
 
@@ -102,7 +102,7 @@ class RolloutRecorder:
         self._before = self._now = self._peak = sum(mine, Usage())
 
     def record(self, seconds: float, write: Write, removed: Sequence[Json]) -> None:
-        """See `Recorder.record`."""
+        """Implement `Recorder.record`."""
         for pod in (each for each in removed if dig(each, "spec", "containers")):
             self._now -= usage_of(pod)
         if isinstance(write, Create) and write.target.resource is PODS:
@@ -141,7 +141,7 @@ class RolloutRecorder:
                 pass
 
     def _shares(self, status: Mapping[str, Any]) -> Iterator[tuple[StepAction, str, int]]:
-        """Changes of capacity and weight; those of a cluster that is being chosen are its first."""
+        """Yield changes of capacity and weight, including the first of a new cluster."""
         chosen = False
         for role in _ROLES:
             if role in status:

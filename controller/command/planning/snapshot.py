@@ -160,7 +160,7 @@ class Snapshot:
         return (str(resource), key) in self._absent
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, Unreadable]:
-        """Objects of which nothing can be shown, by name."""
+        """Return objects that cannot be decoded, by name."""
         found: dict[str, Unreadable] = {}
         for key in self._raw[str(resource)]:
             where, _, name = key.rpartition("/")
@@ -287,7 +287,7 @@ class Snapshot:
 
 
 def owner_uid(obj: Json) -> str:
-    """Uid of the controller owner, empty without one."""
+    """Return the uid of the controller owner, empty without one."""
     references: list[Json] = obj["metadata"].get("ownerReferences") or []
     return next((each["uid"] for each in references if each.get("controller")), "")
 

@@ -20,7 +20,7 @@ _ROLES: Final = ("activeServiceStatus", "pendingServiceStatus")
 
 
 def replaced_objects(service: Json, clusters: Iterable[Json], objects: Iterable[Json]) -> set[str]:
-    """Uids of the clusters that are being replaced, and of all objects that go with them.
+    """Return the uids of clusters that are being replaced, and of all their objects.
 
     Args:
         service: the RayService as the API server has it.
@@ -35,7 +35,7 @@ def replaced_objects(service: Json, clusters: Iterable[Json], objects: Iterable[
 
 
 def _replaced_clusters(service: Json, clusters: Iterable[Json]) -> set[str]:
-    """Uids of those that the status no longer names, and of the one that hands everything over.
+    """Return the uids of clusters that the status no longer names or that are being replaced.
 
     Empty if the active cluster is gone: then it is unknown which cluster serves.
     """

@@ -31,7 +31,7 @@ class Usage(msgspec.Struct, frozen=True):
         return Usage(self.pods + other.pods, self.cpus + other.cpus, self.gpus + other.gpus)
 
     def __sub__(self, other: Usage) -> Usage:
-        """This without the other."""
+        """Return the difference."""
         return Usage(self.pods - other.pods, self.cpus - other.cpus, self.gpus - other.gpus)
 
     def at_least(self, other: Usage) -> Usage:
@@ -41,7 +41,7 @@ class Usage(msgspec.Struct, frozen=True):
         )
 
     def __str__(self) -> str:
-        """For people: `3 Pods, 4.5 CPUs, 1 GPU`."""
+        """Return a text for users: `3 Pods, 4.5 CPUs, 1 GPU`."""
         parts = [_counted(self.pods, "Pod"), _counted(self.cpus, "CPU")]
         return ", ".join([*parts, _counted(self.gpus, "GPU")] if self.gpus else parts)
 

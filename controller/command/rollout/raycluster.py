@@ -45,7 +45,7 @@ class RayClusterRollout:
     resource: Resource[Any] = RAYCLUSTERS
 
     def progress(self, obj: Json) -> RolloutProgress:
-        """From the condition `Upgrading`, and `status.upgrade` if the definition keeps it.
+        """Read the condition `Upgrading`, and `status.upgrade` if the definition keeps it.
 
         A cluster that is complete is ready, too.
 
@@ -80,7 +80,7 @@ class RayClusterRollout:
         return _settings(obj).paused
 
     def with_pause(self, obj: Json, *, paused: bool) -> Json:
-        """With `paused` where the strategy was given: in the field, the annotation or both."""
+        """Set `paused` where the strategy was given: in the field, the annotation or both."""
         _settings(obj)
         spec, meta = obj["spec"], obj["metadata"]
         annotations: dict[str, str] = meta.get("annotations") or {}
@@ -105,11 +105,11 @@ class RayClusterRollout:
         return templates_of(without_nulls(obj["spec"]))
 
     def with_templates(self, obj: Json, templates: Json) -> Json:
-        """With the templates of the groups that both have."""
+        """Return the object with the templates of the groups that both have."""
         return {**obj, "spec": with_templates(obj["spec"], templates)}
 
     def left_alone(self, obj: Json, templates: Json) -> Sequence[str]:
-        """Groups that were added or removed since."""
+        """Return the groups that were added or removed since."""
         added = groups_only_in(obj["spec"], templates)
         removed = groups_only_in(templates, obj["spec"])
         return [
@@ -118,14 +118,14 @@ class RayClusterRollout:
         ]
 
     def images_of(self, templates: Json) -> Sequence[str]:
-        """Those of the first containers, the head's first."""
+        """Return the images of the first containers, the head's first."""
         groups = [mapping(templates.get("headGroupSpec")), *templates.get("workerGroupSpecs", ())]
         images = (dig(each, "template", "spec", "containers", 0, "image") for each in groups)
         return list(dict.fromkeys(image for image in images if image))
 
 
 def _settings(obj: Json) -> RollingUpdate:
-    """Those of the strategy in force.
+    """Return the settings of the strategy in force.
 
     Raises:
         RolloutError: it is no rolling update, or cannot be read.

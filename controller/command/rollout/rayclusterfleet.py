@@ -31,7 +31,7 @@ class RayClusterFleetRollout:
     resource: Resource[Any] = RAYCLUSTERFLEETS
 
     def progress(self, obj: Json) -> RolloutProgress:
-        """From the conditions; a fleet that is complete has all of its copies ready."""
+        """Read the conditions; a complete fleet has all of its copies ready."""
         status, generation = mapping(obj.get("status")), obj["metadata"].get("generation", 0)
         conditions: list[Mapping[str, Any]] = status.get("conditions") or []
         if status.get("observedGeneration") != generation:
@@ -56,27 +56,27 @@ class RayClusterFleetRollout:
         return dig(obj, "spec", "strategy", "paused") is True
 
     def with_pause(self, obj: Json, *, paused: bool) -> Json:
-        """With `spec.strategy.paused`."""
+        """Set `spec.strategy.paused`."""
         spec = obj["spec"]
         strategy = {**mapping(spec.get("strategy")), "paused": paused}
         return {**obj, "spec": {**spec, "strategy": strategy}}
 
     def templates_of(self, obj: Json) -> Json:
-        """None are kept."""
+        """Return nothing: a fleet keeps no revisions."""
         _no_history(obj)
 
     def with_templates(self, obj: Json, templates: Json) -> Json:
-        """None are kept."""
+        """Return nothing: a fleet keeps no revisions."""
         del templates
         _no_history(obj)
 
     def left_alone(self, obj: Json, templates: Json) -> Sequence[str]:
-        """None are kept."""
+        """Return nothing: a fleet keeps no revisions."""
         del templates
         _no_history(obj)
 
     def images_of(self, templates: Json) -> Sequence[str]:
-        """None are kept."""
+        """Return nothing: a fleet keeps no revisions."""
         del templates
         return ()
 

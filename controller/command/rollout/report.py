@@ -32,7 +32,7 @@ class Report:
         self._coloured = stream.isatty() and "NO_COLOR" not in os.environ
 
     def line(self, text: str, style: str = "") -> None:
-        """One line of text; `style` is a colour or `bold`."""
+        """Print one line of text; `style` is a colour or `bold`."""
         if self._as_json:
             return
         if style and self._coloured:
@@ -40,7 +40,7 @@ class Report:
         self._write(text)
 
     def table(self, rows: Sequence[Sequence[str]], *, highlighted: int | None = None) -> None:
-        """Columns as kubectl aligns them; the first row is the heading."""
+        """Print columns as kubectl aligns them; the first row is the heading."""
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for number, row in enumerate(rows):
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -48,7 +48,7 @@ class Report:
             self.line("   ".join(cells).rstrip(), style)
 
     def value(self, fields: dict[str, Any]) -> None:
-        """The JSON document: these fields after those that identify the object."""
+        """Print the JSON document: these fields after those that identify the object."""
         if not self._as_json:
             return
         workload = self._workload

@@ -77,7 +77,7 @@ async def follow(
 
 
 def sentence(workload: Workload, progress: RolloutProgress) -> str:
-    """One line, in kubectl's words where it has some."""
+    """Return one line, in kubectl's words where it has any."""
     name = f'{workload.kind.resource.kind.lower()} "{workload.name}"'
     match progress.state:
         case "complete":

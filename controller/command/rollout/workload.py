@@ -93,7 +93,7 @@ class Workload:
     name: str
 
     def __str__(self) -> str:
-        """`raycluster.ray.io/NAME`, as kubectl prints it."""
+        """Return `raycluster.ray.io/NAME`, as kubectl prints it."""
         resource = self.kind.resource
         return f"{resource.kind.lower()}.{resource.group}/{self.name}"
 
@@ -123,7 +123,7 @@ def parse_workload(words: Sequence[str], namespace: str) -> Workload:
 
 
 def _kind(type_: str) -> RolloutKind | None:
-    """That of `RayCluster`, `rayclusters`, `rayclusters.ray.io` or `rayclusters.v1.ray.io`."""
+    """Return the kind of `RayCluster`, `rayclusters`, `rayclusters.ray.io` and the like."""
     word, _, group = type_.lower().partition(".")
     kind = KINDS.get(word) or KINDS.get(word.removesuffix("s"))
     if kind is None or group.removeprefix(f"{kind.resource.version}.") in {"", kind.resource.group}:

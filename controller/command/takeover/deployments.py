@@ -51,7 +51,7 @@ DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", Deploym
 
 
 async def kuberay(client: Client, namespace: str, name: str) -> Deployment:
-    """KubeRay's operator.
+    """Return KubeRay's operator.
 
     Raises:
         ChangeFailed: there is none of this name.

@@ -86,7 +86,7 @@ class Helm:
 
 
 def split_image(image: str) -> tuple[str, str]:
-    """Repository and tag of an image; raises `ChangeFailed` without a tag.
+    """Return the repository and tag of an image; raises `ChangeFailed` without a tag.
 
     A digest is not split off: the chart puts a colon between the two, which a digest does not have.
     """

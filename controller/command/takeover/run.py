@@ -66,7 +66,7 @@ async def hand_back(options: ChangeOptions) -> int:
 
 
 async def take_over_with(options: ChangeOptions, tools: Tools) -> None:
-    """The steps of a take-over.
+    """Perform the steps of a take-over.
 
     Raises:
         ChangeFailed: KubeRay is in charge as before.
@@ -93,7 +93,7 @@ async def take_over_with(options: ChangeOptions, tools: Tools) -> None:
 
 
 async def hand_back_with(options: ChangeOptions, tools: Tools) -> None:
-    """The steps of a hand-back.
+    """Perform the steps of a hand-back.
 
     Raises:
         ChangeFailed: Manta is in charge as before.

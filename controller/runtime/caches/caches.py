@@ -182,7 +182,7 @@ class Caches:
             await asyncio.gather(*read)
 
     def keys(self, resource: Resource[Any]) -> list[str]:
-        """Keys of all cached objects of a resource."""
+        """Return the keys of all cached objects of a resource."""
         return [
             obj.metadata.key
             for cache in self.caches
@@ -279,7 +279,7 @@ class Caches:
         self._on_available(resource)
 
     async def _publish_confirmed(self, added: Sequence[Cache], watch: ResourceWatch) -> bool:
-        """Publish caches that are confirmed; a process that begins to lead confirms them too."""
+        """Publish confirmed caches; a process that begins to lead confirms them too."""
         async with self._confirming:
             try:
                 await confirm(added, (), self._sync_timeout, since=self._clock.time())
@@ -291,14 +291,14 @@ class Caches:
             return True
 
     def _to_be_listed(self, resource: Resource[Any]) -> Sequence[str]:
-        """Namespaces in which the resource must be listable, or the operator does without it.
+        """Return the namespaces in which the operator must be able to list the resource.
 
         The operator does not do without its primary resources: then it ends and says why.
         """
         return () if resource in self._primaries else self._scopes(resource)
 
     def _scopes(self, resource: Resource[Any]) -> Sequence[str]:
-        """Namespaces to watch it in, empty for all."""
+        """Return the namespaces in which to watch it, empty for all."""
         everywhere = not self._namespaces or not resource.namespaced
         return ("",) if everywhere else self._namespaces
 
@@ -396,7 +396,7 @@ class Caches:
         return not self._namespaces or key.rpartition("/")[0] in {"", *self._namespaces}
 
     def _uid_of(self, resource: Resource[Any], key: str) -> str | None:
-        """Uid of a primary; None if it is not cached, or its resource is not, or not yet."""
+        """Return the uid of a primary; None if the primary or its resource is not cached."""
         reads = self._expectations.reader
         owner = reads.get(resource, key) if reads.serves(resource) else None
         return owner.metadata.uid if owner is not None else None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def failing(cache: Cache) -> str:
-    """One sentence about one cache, for the readiness endpoint."""
+    """Return one sentence about one cache, for the readiness endpoint."""
     seen = cache.informer.statistics()
     if cache.last_error is None:
         return f"cannot list {seen.description} yet: no answer so far"
@@ -25,7 +25,7 @@ def failing(cache: Cache) -> str:
 
 
 def explain(missing: Sequence[Cache], seconds: float) -> str:
-    """One paragraph about all of them: what failed, why, and the remedy."""
+    """Return a paragraph about all of them: what failed, why, and the remedy."""
     sentences = [f"Gave up after {seconds:.0f} s because caches are not complete."]
     sentences += [_sentence(failing(cache)) for cache in missing[:5]]
     if len(missing) > 5:

@@ -77,7 +77,7 @@ def owner_keys(
     referring: Callable[[str, str], Iterable[KubeObject]] = lambda _index, _key: (),
     is_served: Callable[[str], bool] = lambda _key: True,
 ) -> Callable[[T, bool], list[str]]:
-    """Keys of an object's controller owner and of those that `also_enqueues` and `references` give.
+    """Return a function that gives the keys of an object's owner and of related objects.
 
     The owner is matched by group and kind, whatever its version (CTL-21). If the cached owner of
     that name has another uid, the object belonged to an earlier owner: then only its deletion

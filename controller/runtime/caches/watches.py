@@ -41,7 +41,7 @@ class ResourceWatch:
 
 
 def merge_watches(kinds: Iterable[Kind[Any]]) -> Mapping[Resource[Any], ResourceWatch]:
-    """One watch for each primary and owned resource. A primary resource is watched whole.
+    """Return one watch for each primary and owned resource; primaries are watched whole.
 
     Raises:
         ValueError: two kinds declare different selectors for one resource, or different functions

@@ -25,7 +25,7 @@ _ODD: Final = "?"
 
 
 def tasks() -> BoundedList[TaskGroup]:
-    """Groups of equal tasks, by name. A frame's place is read, never its variables."""
+    """Return groups of equal tasks, by name. A frame's place is read, never its variables."""
     groups = Counter(_name_and_place(task) for task in asyncio.all_tasks())
     return listing(sorted(groups.items()), lambda group: TaskGroup(*group[0], group[1]))
 
@@ -42,7 +42,7 @@ def _name_and_place(task: asyncio.Task[Any]) -> tuple[str, str]:
 
 
 def _place(coroutine: Any) -> str:
-    """Function and line of the innermost coroutine that this one waits for, but of no library."""
+    """Return function and line of the innermost awaited coroutine outside of libraries."""
     frame: FrameType | None = None
     for _ in range(_DEEPEST):
         inner = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)

@@ -204,7 +204,7 @@ class Recorder:
             self._drop(next(iter(self._series)))
 
     def _name(self, of: str) -> str:
-        """`<object>.<hex nanoseconds>`, or a uuid if that is no DNS subdomain (EVT-4)."""
+        """Return `<object>.<hex nanoseconds>`, or a uuid if that is not a DNS subdomain (EVT-4)."""
         nanoseconds = int(self._wall().timestamp() * 1_000_000) * 1000
         self._stamp = max(self._stamp + 1, nanoseconds)
         name = f"{of}.{self._stamp:x}"
@@ -291,7 +291,7 @@ def _most_unsent(event: Event) -> int:
 
 
 def clip(text: str, limit: int) -> str:
-    """`text` cut to at most `limit` bytes of UTF-8, never inside a character."""
+    """Return `text` cut to at most `limit` bytes of UTF-8, never inside a character."""
     return text.encode()[:limit].decode(errors="ignore")
 
 

@@ -73,7 +73,7 @@ class EventSeries:
         return self.sent_at + REFRESH
 
     def is_due(self, now: float) -> bool:
-        """True if to send now: the first two at once, others half-hourly and at the series' end."""
+        """Return whether to send now: the first two, half-hourly, and at the end of the series."""
         if self.sent == self.count:
             return False
         return self.sent < 2 or now >= self.refresh_at or now >= self.expires_at

@@ -99,7 +99,7 @@ class CacheBarrier:
                 await self._wait_for_advance()
 
     def _shows(self, wanted: dict[str, str]) -> bool:
-        """True if the store holds every listed object as it was listed, and no others."""
+        """Return whether the store holds exactly the listed objects in their listed state."""
         objects = self._informer.lister.list()
         held = {each.metadata.key: each.metadata.resource_version for each in objects}
         for key, odd in self._informer.quarantined.items():
@@ -133,5 +133,5 @@ class CacheBarrier:
 
 
 def _revisions(page: ObjectList[KubeObject]) -> dict[str, str]:
-    """Revisions of listed objects, by key."""
+    """Return the revisions of listed objects, by key."""
     return {obj.metadata.key: obj.metadata.resource_version for obj in page.items}

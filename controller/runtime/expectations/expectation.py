@@ -40,7 +40,7 @@ class ObjectReference:
         return self.key.rpartition("/")[2]
 
     def __str__(self) -> str:
-        """`pods default/a`, for sentences."""
+        """Return `pods default/a`, for sentences."""
         return f"{self.resource} {self.key}"
 
 

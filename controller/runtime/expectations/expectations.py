@@ -111,17 +111,17 @@ class Expectations:
             self._tracker.forget(expectation)
 
     def observe_revision(self, resource: Resource[Any], namespace: str, revision: str) -> None:
-        """The store of this scope has reached `revision`: check what was expected by then."""
+        """Check what was expected by `revision`, which the store of this scope has reached."""
         self._tracker.observe_revision(resource, namespace, revision)
 
     def observe_change(self, resource: Resource[Any], key: str) -> None:
-        """The store shows a new state of this object, which may satisfy its expectation."""
+        """Check whether an object's new state in the store satisfies its expectation."""
         expectation = self._overlays.get(resource).get_expectation(key)
         if expectation is not None:
             self._tracker.update(expectation)
 
     def observe_delete(self, resource: Resource[Any], last: KubeObject) -> None:
-        """The store does not show this object any more; `last` is the last state that it showed.
+        """Check the expectation of an object that the store has lost in state `last`.
 
         An object that was not terminating may only have left the selector: it is kept until a
         live read shows whether it still exists (EXP-24).
@@ -143,7 +143,7 @@ class Expectations:
         self._tracker.update(expectation)
 
     def observe_reset(self, resource: Resource[Any]) -> None:
-        """The server's revisions went backwards: read every expected object live (EXP-45)."""
+        """Read every expected object live: the server's revisions went backwards (EXP-45)."""
         overlay = self._overlays.get(resource)
         overlay.epoch += 1
         for state in self._owners.all():
@@ -164,7 +164,7 @@ class Expectations:
         self._tracker.release(self._owners.add(owner))
 
     def remove_owner(self, controller: str, key: str) -> None:
-        """The owner no longer exists: drop what was recorded for it (EXP-8)."""
+        """Drop what was recorded for an owner that no longer exists (EXP-8)."""
         self._tracker.release(self._owners.remove(controller, key))
 
     def remember(self, owner_uid: str, memory: Any) -> None:
@@ -272,7 +272,7 @@ class Expectations:
         )
 
     def is_refuted(self, owner: Owner, write: Write) -> bool:
-        """True if a live read after such a change found the object as the store shows it now."""
+        """Return whether a live read after such a change found the store's state."""
         reference = ObjectReference(write.target.resource, write.target.key)
         expectation, state = self.get(reference), self._owners.get(owner.uid)
         if expectation is None or state is None or not _is_change(write):
@@ -341,7 +341,7 @@ class Expectations:
         return next(iter(state.owners.values())) if state is not None else None
 
     def next_live_read(self, expectation: Expectation[Any]) -> float:
-        """Seconds until this object must be read live; zero or less means now."""
+        """Return the seconds until this object must be read live; zero or less means now."""
         return self._tracker.next_live_read(expectation)
 
     def enqueue_owners(self, expectation: Expectation[Any], *, retry: bool = False) -> None:
@@ -351,7 +351,7 @@ class Expectations:
                 ((retry and self.retry) or self.enqueue)(owner)
 
     def overdue_failures(self, owner_uid: str) -> tuple[Failure, ...]:
-        """Writes of this owner whose outcome has been unknown for longer than a moment."""
+        """Return this owner's writes whose outcome has been unknown for some time."""
         state = self._owners.get(owner_uid)
         found = (self.get(reference) for reference in (state.expectations if state else ()))
         return tuple(
@@ -400,7 +400,7 @@ class Expectations:
         return collect(self._overlays, self._owners, self._tracker.resolved_by, self._now())
 
     def snapshot(self, limit: int) -> list[ExpectationSnapshot]:
-        """At most `limit` expectations, the oldest that await something first; O(expectations)."""
+        """Return at most `limit` expectations, the oldest unsatisfied first; O(expectations)."""
         found = (each for overlay in self._overlays.all() for each in overlay.expectations())
         return oldest(found, self._owners, self._now(), limit)
 
@@ -448,7 +448,7 @@ class Expectations:
             self.on_rewound(revision, sign)
 
     def _shown_revision(self, expectation: Expectation[Any]) -> str:
-        """Revision of the object as `reader` shows it, empty if it shows none."""
+        """Return the revision of the object as `reader` shows it, empty if it shows none."""
         reference = expectation.reference
         overlay = self._overlays.get(reference.resource)
         shown = overlay.get(reference.key) if overlay.covers(reference.namespace) else None

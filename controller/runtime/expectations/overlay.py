@@ -80,7 +80,7 @@ class Overlay(Generic[T]):
         self._quarantined.clear()
 
     def unreadable(self, namespace: str) -> dict[str, Unreadable]:
-        """Objects of which the cache shows nothing although they exist, by name."""
+        """Return existing objects that the cache cannot decode, by name."""
         found: dict[str, Unreadable] = {}
         for quarantined in self._quarantined:
             for key, odd in quarantined.items():

@@ -91,7 +91,7 @@ class OwnerState:
             del self.refuted[next(iter(self.refuted))]
 
     def will_create(self, resource: Resource[Any]) -> None:
-        """An object of `resource` is about to be created: forget earlier live lists of it."""
+        """Forget live lists of `resource`, of which an object is about to be created."""
         self.lists = {known for known in self.lists if known.resource is not resource}
 
     def keep_log(self, lookup: LogTail, text: LogText) -> None:

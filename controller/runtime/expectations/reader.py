@@ -81,7 +81,7 @@ class OverlayReader:
         return f"{overlay.epoch}.{newest}" if overlay.epoch else newest
 
     def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Scopes of this owner with a write without a response or a blocking warning.
+        """Return this owner's scopes with an unanswered write or a blocking warning.
 
         Those of changes that are presumed to have failed are left out: they are to be repeated.
         """
@@ -92,7 +92,7 @@ class OverlayReader:
         )
 
     def pending_resources(self, owner_uid: str) -> frozenset[Resource[Any]]:
-        """Resources of the writes in `pending_scopes`."""
+        """Return the resources of the writes in `pending_scopes`."""
         return frozenset(expectation.reference.resource for expectation in self._pending(owner_uid))
 
     def has_unknown_writes(self, owner_uid: str) -> bool:
@@ -107,7 +107,7 @@ class OverlayReader:
         return expectation is not None and expectation.name_conflict
 
     def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        """Names under which a create of this owner met an object of another owner."""
+        """Return the names under which a create of this owner met an object of another owner."""
         return frozenset(
             expectation.reference.name
             for expectation in self._of_owner(owner_uid)
@@ -134,7 +134,7 @@ class OverlayReader:
         return state.logs.get(lookup) if state is not None else None
 
     def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
-        """Replicas that this process is creating, with the number of members created so far."""
+        """Return replicas that this process is creating, with their numbers of members."""
         state = self._owners.get(owner_uid)
         return dict(state.incomplete_replicas) if state is not None else {}
 
@@ -144,12 +144,12 @@ class OverlayReader:
         return state.memory if state is not None else None
 
     def created(self, resource: Resource[T], owner_uid: str) -> tuple[T, ...]:
-        """Objects that this process created for the owner since that plan, gone ones included."""
+        """Return objects that this process created for the owner since that plan."""
         state = self._owners.get(owner_uid)
         return tuple(state.created.get(resource, ())) if state is not None else ()
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
-        """Objects that exist but cannot be decoded, by name."""
+        """Return objects that exist but cannot be decoded, by name."""
         return self._overlays.get(resource).unreadable(namespace)
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
@@ -161,7 +161,7 @@ class OverlayReader:
         return key not in self.unverified.get(resource, ())
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        """Sentences about objects of this owner that differ from what was written, sorted."""
+        """Return sentences about this owner's objects that differ from what was written."""
         sentences: list[str] = []
         for expectation in self._of_owner(owner_uid):
             if expectation.live_only:

@@ -108,7 +108,7 @@ class ExpectationTracker:
             self._hooks.request_live_read(expectation.reference, 0.0)
 
     def next_live_read(self, expectation: Expectation[Any]) -> float:
-        """Seconds until this object must be read live; zero or less means now."""
+        """Return the seconds until this object must be read live; zero or less means now."""
         if expectation.needs_live_read:
             return 0.0
         if expectation.presumed_failed:
@@ -143,12 +143,12 @@ class ExpectationTracker:
         self._awaited.add(reference.resource, scope, revision, reference.key)
 
     def observe_owner_revision(self, expectation: Expectation[Any], obj: KubeObject) -> None:
-        """The owners of this object observe its revision."""
+        """Let the owners of this object observe its revision."""
         for state in self._owners.find(expectation.owners):
             state.observe_revision(expectation.reference.resource, obj.metadata.resource_version)
 
     def observe_revision(self, resource: Resource[Any], scope: str, revision: str) -> None:
-        """The store of this scope has reached `revision`: check what was expected by then.
+        """Check what was expected by `revision`, which the store has reached.
 
         No event reports the deletion of an object that the store has never shown.
         """

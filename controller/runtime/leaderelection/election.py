@@ -68,11 +68,11 @@ class AlwaysLeader:
     """The election of a process that runs alone: it always leads."""
 
     def is_leader(self) -> bool:
-        """Always true."""
+        """Return True."""
         return True
 
     def time_left(self) -> float:
-        """Infinite."""
+        """Return infinity."""
         return math.inf
 
     def snapshot(self) -> ElectionSnapshot:

@@ -86,7 +86,7 @@ class Elector:
         return self._now() < self._lead_until
 
     def time_left(self) -> float:
-        """Seconds for which the lease is certain to hold; 0 if it is not."""
+        """Return the seconds for which the lease is certain to hold; 0 if it is not."""
         return max(0.0, self._lead_until - self._now())
 
     async def acquire(self) -> None:
@@ -151,7 +151,7 @@ class Elector:
         return min(usual, left) if left > 0 else usual
 
     async def _renewed(self) -> bool:
-        """Renew after a while; False if the time is up or another process leads (LE-3)."""
+        """Renew after a while; return False if the time is up or another leads (LE-3)."""
         await asyncio.sleep(min(self._timing.retry_seconds, self.time_left()))
         return await self._try() or (not self._displaced and self.is_leader())
 
@@ -172,7 +172,7 @@ class Elector:
         return ours
 
     async def _renew_unread(self) -> bool:
-        """Renew on top of the last write (LE-6); False if something else was written since."""
+        """Renew on top of the last write (LE-6); return False if it is not the last any more."""
         if self._written is None:
             return False
         sent = self._now()

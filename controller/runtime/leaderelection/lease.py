@@ -47,7 +47,7 @@ class Lease:
         return holder if isinstance(holder, str) else ""
 
     def duration(self, usual: int) -> int:
-        """Seconds that the holder requests; `usual` if it gives none."""
+        """Return the seconds that the holder requests; `usual` if it gives none."""
         seconds = self.record.get("leaseDurationSeconds")
         return seconds if isinstance(seconds, int) and seconds > 0 else usual
 

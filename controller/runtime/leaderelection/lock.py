@@ -48,7 +48,7 @@ class LeaseLock:
         self.name = name
 
     def __str__(self) -> str:
-        """`namespace/name`, for messages."""
+        """Return `namespace/name`, for messages."""
         return f"{self.namespace}/{self.name}"
 
     async def read(self) -> Lease | None:

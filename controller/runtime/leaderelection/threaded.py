@@ -70,7 +70,7 @@ class ThreadedElection:
         return self._elector is not None and self._elector.is_leader()
 
     def time_left(self) -> float:
-        """Seconds for which the lease is certain to hold; 0 if it is not."""
+        """Return the seconds for which the lease is certain to hold; 0 if it is not."""
         return self._elector.time_left() if self._elector is not None else 0.0
 
     def snapshot(self) -> ElectionSnapshot:

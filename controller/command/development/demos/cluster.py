@@ -184,7 +184,7 @@ async def _steps(
 
 
 def cluster_informers(user: Client, view: ClusterView) -> list[SharedInformer[Any]]:
-    """Informers that keep the view up to date."""
+    """Return informers that keep the view up to date."""
     loop = asyncio.get_running_loop()
     clusters = SharedInformer(
         "demo-clusters",
@@ -206,7 +206,7 @@ def cluster_informers(user: Client, view: ClusterView) -> list[SharedInformer[An
 
 
 def _pod_counter(summary: ClusterDemoSummary) -> Callable[[StoredEvent], None]:
-    """Counts pods at the moment the store creates them."""
+    """Return a callback that counts pods at the moment the store creates them."""
 
     def count(event: StoredEvent) -> None:
         if event.table == "pods" and event.previous is None:

@@ -17,7 +17,7 @@ class Steps:
     done: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
 
     def lines(self) -> list[str]:
-        """For a summary."""
+        """Return the lines of the summary."""
         return [f"{name:<28}{seconds:6.2f} s" for name, seconds in self.done]
 
 

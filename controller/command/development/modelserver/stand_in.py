@@ -131,7 +131,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200, answer)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Requests are not logged: most are probes."""
+        """Log nothing: most requests are probes."""
 
     def _refuse(self, status: int, why: str) -> None:
         self._answer(status, {"error": {"message": why, "type": "invalid_request_error"}})

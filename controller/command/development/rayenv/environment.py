@@ -88,5 +88,5 @@ def ray_environment(environment: Mapping[str, str] = os.environ) -> RayEnvironme
 
 
 def python_version() -> str:
-    """Version of this interpreter, which the environment uses too: "3.13"."""
+    """Return the version of this interpreter, which the environment uses too: "3.13"."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -139,6 +139,6 @@ class _Installing:
 
 
 def _end_with_parent() -> None:
-    """Runs between fork and exec: let the kernel kill this process when ours ends."""
+    """Let the kernel kill this process when ours ends; runs between fork and exec."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)

@@ -45,7 +45,7 @@ class PlainProgress:
             self._print(f"  {done} of {total}")
 
     def close(self) -> None:
-        """Nothing to restore."""
+        """Do nothing."""
 
     def _print(self, text: str) -> None:
         sys.stderr.write(f"{text}\n")
@@ -88,7 +88,7 @@ class LiveProgress:
 
 
 def progress_for_people() -> ProgressDisplay:
-    """Bars if standard error is a terminal, plain lines elsewhere or without `rich`."""
+    """Return bars if standard error is a terminal and `rich` is there, else plain lines."""
     if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
         try:
             return LiveProgress()

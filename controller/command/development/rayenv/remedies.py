@@ -26,7 +26,7 @@ _LINES_SHOWN = 6
 
 
 def remedy(failure: InstallerFailed, environment: RayEnvironment) -> str:
-    """One sentence with the cause and a remedy."""
+    """Return one sentence with the cause and a remedy."""
     output, folder = failure.output, environment.folder
     version = environment.pins["ray"]
     if "No space left on device" in output:

@@ -54,7 +54,7 @@ class ClusterView:
         self._changes.notify()
 
     def state(self) -> str:
-        """`status.state` of the cluster, empty if there is none yet."""
+        """Return `status.state` of the cluster, empty if there is none yet."""
         return str(self.cluster.status.get("state", "")) if self.cluster else ""
 
     def workers(self, *, ready: bool = False) -> list[Pod]:

@@ -62,7 +62,7 @@ class ClustersView(ABC):
 
     @abstractmethod
     def _picture(self) -> Any:
-        """Something that `rich` can render."""
+        """Return something that `rich` can render."""
 
 
 def _replace(known: dict[str, T], seen: set[str], key: str, new: T | None) -> T | None:

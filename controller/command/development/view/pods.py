@@ -13,7 +13,7 @@ _COLOURS = {"Ready": "green", "Succeeded": "green", "Failed": "red", "Terminatin
 
 
 def pod_state(pod: Pod | None) -> str:
-    """One word for a pod, as `kubectl get pods` would put it."""
+    """Return one word for a pod, as `kubectl get pods` would put it."""
     if pod is None:
         return "gone"
     if pod.metadata.terminating:
@@ -27,7 +27,7 @@ def pod_state(pod: Pod | None) -> str:
 
 
 def role_of(pod: Pod) -> str:
-    """`head`, `worker`, or `submitter` for the pods of a Job; empty for all others."""
+    """Return `head`, `worker`, or `submitter` for the pods of a Job; empty for all others."""
     labels = pod.metadata.labels or {}
     return labels.get("ray.io/node-type", "submitter" if "job-name" in labels else "")
 

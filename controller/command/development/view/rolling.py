@@ -75,7 +75,7 @@ class RollingView(ClusterView):
         self._counted = counted
 
     def upgrade(self) -> str:
-        """Status, reason and message of the condition `Upgrading`; empty without it."""
+        """Return status, reason and message of the condition `Upgrading`; empty without it."""
         for condition in conditions_of(self.cluster) if self.cluster else ():
             if condition.get("type") == UPGRADING:
                 status, reason = condition.get("status"), condition.get("reason")
@@ -99,7 +99,7 @@ class RollingView(ClusterView):
         self.fewest = {group: len(self.takes_work(group)) for group in self.most}
 
     def takes_work(self, group: str, version: str = "") -> list[Pod]:
-        """Ready workers of a group that are not being drained, of one version or of all."""
+        """Return the ready workers of a group that are not being drained, of one version or of all."""
         return [
             pod
             for key, pod in self.pods.items()

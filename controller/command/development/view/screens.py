@@ -49,10 +49,10 @@ class PlainScreen:
         self._print(f"   {text}")
 
     def draw(self, picture: Callable[[], Any]) -> None:
-        """Plain output has no picture."""
+        """Do nothing: plain output has no picture."""
 
     def close(self) -> None:
-        """Nothing to restore."""
+        """Do nothing."""
 
     def _print(self, text: str) -> None:
         sys.stdout.write(f"{self._elapsed():7.2f}s {text}\n")
@@ -77,7 +77,7 @@ class LiveScreen:
         self.draw(self._picture)
 
     def change(self, text: str) -> None:
-        """The picture shows changes already."""
+        """Do nothing: the picture already shows changes."""
 
     def draw(self, picture: Callable[[], Any]) -> None:
         """Redraw the steps and the picture."""

@@ -57,7 +57,7 @@ class ServiceView(ClustersView):
         return _conditions(self.service).get(name) == "True"
 
     def shares(self) -> dict[str, tuple[int, int]]:
-        """Capacity and weight of each cluster in percent, by name.
+        """Return the capacity and weight of each cluster in percent, by name.
 
         Beside an incremental upgrade the active cluster has everything.
         """

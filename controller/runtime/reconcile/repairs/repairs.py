@@ -98,7 +98,7 @@ class Repairs:
     )
 
     def wait(self, write: Write, now: float) -> float:
-        """Seconds until this write may be sent: until one of its fields, and its turn, is due."""
+        """Return the seconds until this write may be sent: its fields and its turn are due."""
         if not self._known:
             return 0.0
         known = [(self._last(write.target, *each, now), each) for each in _fields_of(write)]
@@ -156,7 +156,7 @@ class Repairs:
         return last.at + _BACKOFF.delay(last.count - 1) - now
 
     def _wait_for_turn(self, target: Target, now: float) -> float:
-        """Seconds until the turn of an object, of those whose repairs another writer undoes."""
+        """Return the seconds until the turn of an object whose repairs another writer undoes."""
         latest: dict[Target, Repair] = {}
         for repair in sorted(self.contested(now), key=lambda each: each.at):
             latest[replace(repair.target, scope="")] = repair

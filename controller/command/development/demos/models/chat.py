@@ -57,7 +57,7 @@ class ChatClient:
         self._service = service
 
     async def models(self) -> list[str]:
-        """Names of the models that are served, as soon as the service leads to a ready pod.
+        """Return the names of the served models, as soon as the service leads to a ready pod.
 
         Raises:
             ChatFailed: the answer is not a list of models.

@@ -44,7 +44,7 @@ class WorkspaceReferee:
         self._most = max(self._most, len(self._present))
 
     def wrong(self) -> list[str]:
-        """Sentences about what was seen and must not be."""
+        """Return sentences about observed violations."""
         found: list[str] = []
         if (self._made, self._most) != (_CLAIMS, 1):
             found.append(

@@ -61,7 +61,7 @@ class WorkspaceSteps:
         self._chat = ChatClient(self._user, NAMESPACE, self._view.name)
 
     def informers(self) -> Iterator[SharedInformer[Any]]:
-        """Informers that keep the view up to date."""
+        """Yield informers that keep the view up to date."""
         view = self._view
         yield informer_for(self._user, WORKSPACES, view.saw_workspace)
         yield informer_for(self._user, NODE_CLAIMS, view.saw_claim, namespace="")

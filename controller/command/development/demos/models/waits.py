@@ -39,7 +39,7 @@ class MeasuredWait:
     held: float
 
     def lines(self) -> list[str]:
-        """For a summary."""
+        """Return the lines of the summary."""
         manta = f"{self.reconciles} reconciles held a worker for {self.held:.2f} s in all"
         return [
             f"{self.seconds:5.1f} s for {self.awaited}",

@@ -89,7 +89,7 @@ async def _play(
 
 
 async def _steps(play: ServicePlay, client: _GatewayClient, shares: MeasuredShares) -> str:
-    """Returns the cluster of the upgrade that is reverted."""
+    """Return the cluster of the upgrade that is reverted."""
     manifest, view = play.manifest, play.view
     old = dict.fromkeys(manifest.routes, "v1")
     await play.create()
@@ -123,7 +123,7 @@ async def _steps(play: ServicePlay, client: _GatewayClient, shares: MeasuredShar
 
 
 def _check(play: ServicePlay, shares: MeasuredShares, reverted: str) -> None:
-    """Note what went wrong."""
+    """Record violations."""
     summary = play.summary
     versions = {play.first: {"v1"}, reverted: {"v2"}, play.second: {"v2"}}
     options = play.manifest.service["spec"]["upgradeStrategy"]["clusterUpgradeOptions"]

@@ -225,7 +225,7 @@ class ServicePlay:
         self.screen.change(f"operator: process {await self.operator.start()}")
 
     def check(self) -> None:
-        """Note what went wrong."""
+        """Record violations."""
         self.summary.wrong += wrong_requests(self.summary.traffic)
         versions = {self.first: {"v1"}, self.second: {"v2", "v3"}}
         self.summary.wrong += wrong_configs(self.summary.puts, self.summary.traffic, versions)
@@ -278,14 +278,14 @@ class ServicePlay:
 
 
 def wrong_requests(traffic: Traffic) -> list[str]:
-    """Sentences about requests that failed."""
+    """Return sentences about requests that failed."""
     return [f"{len(traffic.failures)} requests failed"] if traffic.failures else []
 
 
 def wrong_configs(
     puts: Sequence[Put], traffic: Traffic, versions: dict[str, set[str]]
 ) -> list[str]:
-    """Sentences about clusters that got, or answered with, a version that is not theirs.
+    """Return sentences about clusters that got, or answered with, another cluster's version.
 
     Args:
         puts: all PUTs.

@@ -44,7 +44,7 @@ class MeasuredShares:
     marks: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
 
     def saw(self, shares: Mapping[str, tuple[int, int]]) -> None:
-        """Note the shares of all clusters; one that is not listed any more has nothing."""
+        """Record the shares of all clusters; one that is no longer listed has none."""
         if not shares:
             return  # the RayService is gone
         gone = dict.fromkeys((share.cluster for share in self.listed), (0, 0))
@@ -59,7 +59,7 @@ class MeasuredShares:
         return next((each for each in reversed(self.listed) if each.cluster == cluster), None)
 
     def mark(self, what: str) -> None:
-        """Note that something happens now."""
+        """Record that an event happens now."""
         self.marks.append((time.time(), what))
 
     def weight(self, cluster: str) -> int:
@@ -68,7 +68,7 @@ class MeasuredShares:
         return latest.weight if latest else 0
 
     def wrong(self, surge: int, step: int) -> list[str]:
-        """Sentences about shares that moved too fast, or are too large.
+        """Return sentences about shares that moved too fast, or are too large.
 
         A cluster may get everything at once while no other one has anything.
 
@@ -95,7 +95,7 @@ class MeasuredShares:
 
 
 def chart_of(shares: MeasuredShares, traffic: Traffic) -> Chart:
-    """Capacity, weight and answers by version, while the client asked."""
+    """Return the chart of capacity, weight and answers by version during the requests."""
     began = traffic.seconds[0].at if traffic.seconds else 0.0
     length = traffic.seconds[-1].at - began if traffic.seconds else 0.0
     clusters = list(dict.fromkeys(share.cluster for share in shares.listed))
@@ -120,7 +120,7 @@ def _held(
     began: float,
     length: float,
 ) -> Series:
-    """One value of a cluster, from the begin to the end of the chart."""
+    """Return one value of a cluster, from the begin to the end of the chart."""
     points = [
         (min(max(each.at - began, 0.0), length), float(getattr(each, what)))
         for each in shares.listed
@@ -130,7 +130,7 @@ def _held(
 
 
 def _answers(traffic: Traffic, began: float) -> Iterator[Series]:
-    """Answers of each second by version."""
+    """Yield answers of each second by version."""
     for version in dict.fromkeys(answer.version for answer in traffic.answers):
         points = [
             (second.at - began, float(sum(a.count for a in second.answers if a.version == version)))

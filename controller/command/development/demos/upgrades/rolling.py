@@ -214,7 +214,7 @@ class RollingPlay:
             await self.view.until(lambda v: v.cluster is None and not v.pods)
 
     def check(self) -> None:
-        """Note what went wrong."""
+        """Record violations."""
         summary, options = self.summary, self.manifest.options
         summary.most, summary.fewest = dict(self.view.most), dict(self.view.fewest)
         limit = timedelta(seconds=options.drain_timeout_seconds)

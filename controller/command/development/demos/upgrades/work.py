@@ -72,7 +72,7 @@ class Work:
         return sum(record.kind == kind for record in self.records)
 
     def wrong_result(self) -> list[str]:
-        """Sentences about sums that are wrong, or missing."""
+        """Return sentences about wrong or missing sums."""
         if self.result is None:
             return ["the job printed no result"]
         tasks, calls = self.result.begun["task"], self.result.begun["call"]
@@ -109,7 +109,7 @@ class Drain:
 def late_work(
     records: Iterable[Record], drains: Iterable[Drain], *, call_grace: float
 ) -> list[str]:
-    """Sentences about tasks, and calls of actors, that ran on a worker after its drain deadline.
+    """Return sentences about tasks and calls that ran on a worker after its drain deadline.
 
     Args:
         records: records of all work.
@@ -129,7 +129,7 @@ def late_work(
 
 
 def last_task(records: Iterable[Record], drain: Drain) -> float:
-    """Seconds from the beginning of a drain to that of the last task on the worker; 0 if none."""
+    """Return the seconds from the begin of a drain to that of the worker's last task; 0 if none."""
     since = drain.since.timestamp()
     return max(
         (
