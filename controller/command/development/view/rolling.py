@@ -99,7 +99,7 @@ class RollingView(ClusterView):
         self.fewest = {group: len(self.takes_work(group)) for group in self.most}
 
     def takes_work(self, group: str, version: str = "") -> list[Pod]:
-        """Return the ready workers of a group that are not being drained, of one version or of all."""
+        """Return the ready workers of a group that are not draining, of one version or all."""
         return [
             pod
             for key, pod in self.pods.items()

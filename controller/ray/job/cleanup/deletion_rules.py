@@ -32,7 +32,7 @@ _LEAST_FIRST: Final = (
 
 
 class RemainingCluster(Enum):
-    """What is left of the job's cluster."""
+    """The remains of the job's cluster."""
 
     ALL = "all"
     HEAD = "head"
@@ -40,7 +40,7 @@ class RemainingCluster(Enum):
 
     @classmethod
     def of(cls, cluster: RayCluster | None) -> RemainingCluster:
-        """Return what is left of `cluster`; a terminating one counts as gone."""
+        """Return the remains of `cluster`; a terminating one counts as gone."""
         if cluster is None or cluster.metadata.terminating:
             return cls.NOTHING
         suspended = (dig(group, "suspend") is True for group in _groups(cluster))

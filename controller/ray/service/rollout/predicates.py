@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def always(_: RolloutFacts) -> bool:
-    """The last row of a phase."""
+    """True for all facts: the last row of a phase."""
     return True
 
 

@@ -87,7 +87,7 @@ class Traffic:
         return max((second.slowest for second in self.seconds), default=0.0)
 
     def by_version(self) -> Counter[tuple[str, str]]:
-        """Return the number of answers by version and cluster, in the order of their first answers."""
+        """Return the number of answers by version and cluster, ordered by their first answers."""
         counts: Counter[tuple[str, str]] = Counter()
         for answer in self.answers:
             counts[answer.version, answer.cluster] += answer.count
@@ -102,7 +102,7 @@ class Traffic:
         }
 
     def latest(self, seconds: int) -> set[tuple[str, str, str]]:
-        """Return the path, version and cluster of the latest answers; none before so many seconds."""
+        """Return path, version and cluster of the latest answers; none before so many seconds."""
         if len(self.seconds) < seconds:
             return set()
         return {

@@ -25,7 +25,7 @@ _PYTHON: Final = re.compile(r"-py(\d+)(-|$)")
 
 
 class Compatibility(Enum):
-    """Whether nodes of an image can join."""
+    """The ability of an image's nodes to join."""
 
     SAME = "the versions are the same"
     DIFFERENT = "the versions differ"
