@@ -41,6 +41,7 @@ _NOTED_CONDITIONS: Final = {
     ("DeletionHeld", "True"),
     ("FeaturesSupported", "False"),
     ("FieldsKnown", "False"),
+    ("OptionsInEffect", "False"),
     ("PodsUpToDate", "False"),
     ("UpgradeInProgress", "True"),
     ("Upgrading", "True"),

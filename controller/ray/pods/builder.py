@@ -14,6 +14,7 @@ from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.ports import METRICS_PORT
 from controller.ray.pods import autoscaler, template_hash
 from controller.ray.pods.authentication import add_token
+from controller.ray.pods.cluster_options import options_stamp
 from controller.ray.pods.draft import PodDraft
 from controller.ray.pods.environment import (
     Environment,
@@ -68,6 +69,7 @@ class PodBuilder:
         self._storage = state_storage(cluster, spec)
         self._templates: dict[str, Body] = {}
         self._hashes: dict[str, str] = {}
+        self._options: dict[Role, str] = {}
 
     def head(self, name: str) -> Body:
         """Return the head pod of this name."""
@@ -104,6 +106,15 @@ class PodBuilder:
             each.group_name: self.worker_hash(each) for each in self._spec.worker_group_specs
         }
         return {"": self.head_hash, **workers}
+
+    def options(self, role: Role) -> str:
+        """The options of the cluster with which a new pod of this role is made."""
+        if role not in self._options:
+            name = self._identity.name
+            self._options[role] = options_stamp(
+                role, name, self._raw_spec, self._spec, self._storage
+            )
+        return self._options[role]
 
     def head_labels(self) -> dict[str, str]:
         """Return the labels of the head pod, for the selector of the head service."""
@@ -196,6 +207,7 @@ class PodBuilder:
 
     def _finished(self, draft: PodDraft, sidecars: Iterable[Mapping[str, Any]]) -> Body:
         """Add what both roles have in common, in KubeRay's order."""
+        draft.annotations[labels.CLUSTER_OPTIONS] = self.options(draft.role)
         add_state_storage(draft, self._storage)
         _add_metrics_port(draft.ray)
         add_token(draft, self._identity.name, self._spec.auth_options)

@@ -20,7 +20,11 @@ SETTINGS = ClusterSettings(version="manta-test")
 DEFAULTED = {"replicas": 0, "minReplicas": 0, "maxReplicas": 2**31 - 1, "numOfHosts": 1}
 """What the API server fills in for a worker group."""
 
-_HASHES = ("manta.dev/pod-template-hash", "ray.io/upgrade-strategy-recreate-hash")
+_HASHES = (
+    "manta.dev/cluster-options",
+    "manta.dev/pod-template-hash",
+    "ray.io/upgrade-strategy-recreate-hash",
+)
 _ADDRESS = re.compile(r"ray health-check --address (\S+?);? ")
 
 

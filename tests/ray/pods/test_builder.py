@@ -17,7 +17,11 @@ from tests.ray.cluster.support import UID, cluster, manifest, plan, reads
 
 GOLDEN = Path(__file__).parent / "golden"
 SETTINGS = ClusterSettings(version="manta-test")
-HASHES = ("manta.dev/pod-template-hash", "ray.io/upgrade-strategy-recreate-hash")
+HASHES = (
+    "manta.dev/cluster-options",
+    "manta.dev/pod-template-hash",
+    "ray.io/upgrade-strategy-recreate-hash",
+)
 
 
 def pods_of(raw: dict[str, Any], settings: ClusterSettings = SETTINGS) -> list[dict[str, Any]]:

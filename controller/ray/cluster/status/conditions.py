@@ -21,6 +21,7 @@ from controller.ray.api.cluster_condition_types import (
     FEATURES_SUPPORTED,
     HEAD_POD_NOT_FOUND,
     HEAD_POD_READY,
+    OPTIONS_IN_EFFECT,
     PODS_UP_TO_DATE,
     PROVISIONED,
     RECREATING,
@@ -130,6 +131,19 @@ class ClusterConditions(ConditionSet):
         """Report that all pods are being replaced because of an edit."""
         message = "the specification was edited, so that all pods are being replaced"
         self.set(PODS_UP_TO_DATE, "False", RECREATING, message)
+
+    def set_options_in_effect(self, pods: Sequence[str], fields: Sequence[str]) -> None:
+        """Set the condition about options of the cluster that running pods were made without."""
+        message = ""
+        if pods:
+            count = f"{len(pods)} pods were" if len(pods) > 1 else f"pod {pods[0]} was"
+            names = f", first {pods[0]}" if len(pods) > 1 else ""
+            message = (
+                f"{count} made before {' and '.join(fields)} changed{names}; the change reaches "
+                "new pods only. Set spec.suspend to true, and to false when no pod is left, so "
+                "that all pods are created anew; upgradeStrategy Recreate does that by itself"
+            )
+        self.set_if(OPTIONS_IN_EFFECT, "False", "FormerOptions", message)
 
     def set_up_to_date(self, outdated: Sequence[str], strategy: UpgradeStrategy) -> None:
         """Set the condition about pods with an outdated template."""

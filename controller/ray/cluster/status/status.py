@@ -39,7 +39,11 @@ from controller.ray.cluster.status.rolling_report import (
     upgrade_events,
     upgrade_status,
 )
-from controller.ray.cluster.upgrade import outdated_pods, strategy_of
+from controller.ray.cluster.upgrade import (
+    outdated_pods,
+    pods_with_former_options,
+    strategy_of,
+)
 from controller.ray.cluster.upgrade.history import history_notes, is_of_history
 from controller.ray.cluster.upgrade.rolling.stamps import hides_an_edit
 from controller.ray.diagnosis.writes import failure_message
@@ -290,7 +294,9 @@ def _conditions(
     conditions.set_deletion_held(held)
     if held is None and strategy.is_due(seen, desired):
         conditions.set_recreating()
+        conditions.set_options_in_effect((), ())
     else:
+        conditions.set_options_in_effect(*pods_with_former_options(seen, desired))
         conditions.set_up_to_date(outdated_pods(seen, desired), strategy)
     set_upgrading(conditions, seen, desired)
     return conditions.as_list()

@@ -13,6 +13,7 @@ from controller.kube.objects import Service
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster.observation import DesiredCluster
 from controller.runtime.plan import (
     Create,
     Delete,
@@ -37,6 +38,7 @@ from tests.ray.cluster.support import (
 )
 
 if TYPE_CHECKING:
+    from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
     from tests.fakes.reads import FakeReads
 
@@ -475,6 +477,55 @@ def test_a_change_that_reaches_new_pods_only_is_said():
     assert one is not None
     assert one[2].startswith(f"pod {pods[1].metadata.name} was made from an older template; ")
     assert said(status_of(kept(cluster(raw), *READY)), "PodsUpToDate") is None, "made by KubeRay"
+
+
+CHANGED_OPTIONS: list[tuple[dict[str, Any], int, str]] = [
+    ({"authOptions": {"mode": "token"}}, 3, "authOptions"),
+    ({"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}, 3, "gcsFaultToleranceOptions"),
+    ({"enableInTreeAutoscaling": True}, 1, "autoscalerOptions and enableInTreeAutoscaling"),
+]
+
+
+@pytest.mark.parametrize(("options", "count", "fields"), CHANGED_OPTIONS)
+def test_an_option_of_the_cluster_that_running_pods_were_made_without_is_named(
+    options: dict[str, Any], count: int, fields: str
+):
+    pods = made_pods(manifest())
+    assert said(status_of(kept(cluster(), *pods)), "OptionsInEffect") is None
+    edited = manifest()
+    edited["spec"] |= options
+    told = said(status_of(kept(cluster(edited), *pods)), "OptionsInEffect")
+    assert told is not None
+    assert told[:2] == ("False", "FormerOptions")
+    who = f"{count} pods were" if count > 1 else f"pod {pods[0].metadata.name} was"
+    assert told[2].startswith(f"{who} made before {fields} changed")
+    back = with_status(cluster(), {"conditions": [{"type": "OptionsInEffect", "status": "False"}]})
+    assert said(status_of(kept(back, *pods)), "OptionsInEffect") is None
+    anew = made_pods(edited)
+    assert said(status_of(kept(cluster(edited), *anew)), "OptionsInEffect") is None
+    assert said(status_of(kept(cluster(edited), *READY)), "OptionsInEffect") is None, "KubeRay's"
+
+
+def test_what_the_autoscaler_reads_from_the_cluster_itself_is_in_effect():
+    raw = manifest()
+    raw["spec"] |= {"enableInTreeAutoscaling": True}
+    pods = made_pods(raw)
+    raw["spec"]["autoscalerOptions"] = {"idleTimeoutSeconds": 5, "upscalingMode": "Aggressive"}
+    assert said(status_of(kept(cluster(raw), *pods)), "OptionsInEffect") is None
+    raw["spec"]["autoscalerOptions"]["image"] = "another"
+    told = said(status_of(kept(cluster(raw), *pods)), "OptionsInEffect")
+    assert told is not None
+    assert "made before autoscalerOptions changed" in told[2]
+
+
+def made_pods(raw: dict[str, Any]) -> list[Pod]:
+    """The head and two workers as they are made for a manifest."""
+    desired = RayClusterKind()._desired(cluster(raw))
+    assert isinstance(desired, DesiredCluster)
+    (group,) = desired.spec.worker_group_specs
+    bodies = desired.builder.head("h"), desired.builder.worker(group, "w", None)
+    stamps = [body["metadata"]["annotations"] for body in bodies]
+    return [head(annotations=stamps[0]), *workers(2, annotations=stamps[1])]
 
 
 def test_suspension_has_a_state_and_says_how_to_resume():
