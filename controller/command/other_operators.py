@@ -81,8 +81,8 @@ class OtherOperators:
         namespaces: that this operator serves; none means all.
         own_pod: name of the pod that this process runs in; empty outside a cluster.
         lease_in: namespace of the lease that this process competes for, empty without one. The
-            lease keeps operators there apart, but not Kaito's, which has another, nor one that is
-            told to heed none.
+            lease keeps operators there apart, but not Kaito's, which has another, nor one that runs
+            without election.
         workspaces: whether this process serves Workspaces.
         instance: `reportingInstance` of the events of this process.
         reporters: `reportingController` of its events; KubeRay's have the same names.

@@ -276,7 +276,7 @@ class Kind(Protocol[Observation]):
     def unready_reason(self) -> str:
         """The first reason of `Ready` if the API of the kind defines its reasons, else empty.
 
-        A fault of the operator itself is then told in the message, and changes no more than that.
+        A fault of the operator itself is then reported in the message, and changes nothing else.
         """
         ...
 

@@ -378,7 +378,7 @@ async def test_new_workers_that_somebody_deletes_again_and_again_are_named() -> 
             (new,) = (pod for pod in rolling.workers() if pod.metadata.uid not in known)
             known.add(new.metadata.uid)
             await world.user.delete(PODS, world.namespace, new.metadata.name)
-        words = "was deleted by somebody else; pods were lost 3 times in a row"
+        words = "was deleted by another client; pods were lost 3 times in a row"
 
         async def is_said() -> bool:
             return words in (await rolling.condition())["message"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 UPGRADING: Final = "Upgrading"
-"""The condition that tells how far a rolling update is."""
+"""The condition that reports the progress of a rolling update."""
 
 FAILED: Final = frozenset({
     "ProgressDeadlineExceeded",

@@ -129,7 +129,7 @@ async def _put_back(client: Client, found: Deployment, replicas: int) -> AsyncGe
             await asyncio.shield(scale(client, found, replicas))
         except KubeError as refused:
             raise ChangeFailed(
-                f"{error}; and {name} could not be put back: {refused}. Nobody operates the "
+                f"{error}; and {name} could not be put back: {refused}. No operator serves the "
                 f"clusters now. Run: kubectl -n {namespace} scale deployment {name} "
                 f"--replicas={replicas}"
             ) from error

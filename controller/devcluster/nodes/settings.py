@@ -19,8 +19,8 @@ class NodeSettings:
     Attributes:
         nodes: number of Node objects to register, `<node_name>-0` and so on. Pods are spread by
             uid; requests are ignored.
-        node_labels: whether a pod that requires labels waits for a node with them, whoever
-            registered it; the pods of such nodes run here too.
+        node_labels: whether a pod that requires labels waits for a node with them, registered by
+            any client; the pods of such nodes run here too.
         node_name: prefix of the nodes' names.
         cpu: capacity of each node, a quantity.
         memory: capacity of each node, a quantity.

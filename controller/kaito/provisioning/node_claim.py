@@ -46,7 +46,7 @@ class NodeRequest:
 
     @property
     def template(self) -> str:
-        """A text that tells sets of claims apart: another machine, or other labels."""
+        """A text that distinguishes sets of claims: another machine, or other labels."""
         words = [self.instance_type, *(f"{key}={self.node_labels[key]}" for key in self._keys)]
         return " ".join(words)
 

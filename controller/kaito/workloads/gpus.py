@@ -25,8 +25,8 @@ def workload_gpus(
         node: name and labels of a ready node that matches; used where nodes are not provisioned.
 
     Raises:
-        UnknownGPUs: no node is ready yet, or its labels do not tell, or the instance type is not
-            known; the message is Kaito's.
+        UnknownGPUs: no node is ready yet, its labels do not name its GPUs, or the instance type is
+            not known; the message is Kaito's.
     """
     partition = resource.partition
     if options.mig and partition is not None and partition.mode == "mig":

@@ -20,7 +20,7 @@ class RevisionState(Enum):
     """The relation of a workload to the present revision."""
 
     PRESENT = "made from it"
-    UNMARKED = "made from the same specification, or nobody knows: only the mark is missing"
+    UNMARKED = "made from the same specification, or of unknown origin: only the mark is missing"
     OUTDATED = "made from another specification"
 
 

@@ -97,7 +97,7 @@ def held_deletions(
         return _held(seen, seen.all_pods, "the specification has changed", doubt)
     if _is_rollout_unexplained(seen, desired):
         names = set(outdated_pods(seen, desired))
-        doubt = "nobody has edited the specification since the status was written"
+        doubt = "the specification was not edited since the status was written"
         found = (pod for pod in seen.all_pods if pod.metadata.name in names)
         return _held(seen, found, "they were made from another template", doubt)
     if not seen.definition.missing and not unexplained_number(seen, desired):
@@ -132,7 +132,7 @@ def doubt_of_recreation(seen: ClusterObservation, desired: DesiredCluster) -> st
     if (find_condition(seen.conditions, PODS_UP_TO_DATE) or {}).get("reason") == RECREATING:
         return ""
     if recorded_generation(seen) == seen.cluster.metadata.generation:
-        return "nobody has edited it since the status was written"
+        return "it was not edited since the status was written"
     lost = fields_that_make_pods(seen.definition)
     return f"the installed definition lacks {', '.join(lost)}" if lost else ""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _DISRUPTIONS: Final = {
     "EvictionByEvictionAPI": (
         "was evicted through the API, as a drained node's pods are",
-        "wait for the end of the drain, or stop whoever evicts it",
+        "wait for the end of the drain, or stop the client that evicts it",
     ),
     "PreemptionByScheduler": (
         "was preempted by the scheduler for a pod of higher priority",
@@ -39,8 +39,8 @@ _DISRUPTIONS: Final = {
 """The fate of the pod and the remedy, by the reasons of its condition `DisruptionTarget`."""
 
 _DELETED: Final = (
-    "was deleted by somebody else",
-    "the audit log of the API server says by whom; stop that",
+    "was deleted by another client",
+    "the audit log of the API server names the client; stop it",
 )
 
 

@@ -216,7 +216,7 @@ NAME_TAKEN: Final = Reason(
 DELETION_HELD: Final = Reason(
     "DeletionHeld",
     _HELP,
-    "Pods are surplus although nobody has edited the specification: an installed definition drops "
+    "Pods are surplus although the specification was not edited: an installed definition drops "
     "fields of it. They are not deleted.",
     "Install this operator's definitions and apply the manifest again, or confirm the deletion as "
     "the message says.",
@@ -341,9 +341,9 @@ EVICTED: Final = Reason(
 POD_DELETED: Final = Reason(
     "PodDeleted",
     _PASS,
-    "Somebody else deletes or evicts pods soon after they are made, again and again; they are "
+    "Another client deletes or evicts pods soon after their creation, again and again; they are "
     "replaced with back-off.",
-    "Stop whoever does it, as the message says.",
+    "Stop that client; the message says how to find it.",
 )
 POD_FAILED: Final = Reason(
     "PodFailed",

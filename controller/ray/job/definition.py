@@ -83,7 +83,7 @@ def lost_fields(seen: JobObservation) -> str:
         return ""
     return (
         f"status.{lost} is missing, although an attempt was made: its job might run twice, or "
-        "its cluster be deleted. A definition of RayJobs may have dropped it, or somebody has "
+        "its cluster be deleted. A definition of RayJobs may have dropped it, or another client "
         "removed it. Put it back (kubectl edit --subresource=status), or create the RayJob anew"
     )
 

@@ -1,8 +1,9 @@
 """Serves `/debug` on the loopback interface, and nowhere else.
 
-Whoever reaches the loopback interface of a pod may forward its ports or run commands in it, so
-nobody is asked for a password. A web page in a browser could reach a forwarded port too, by a name
-of its own that resolves to 127.0.0.1 (DNS rebinding): names but those of the interface are refused.
+A client that reaches the loopback interface of a pod may forward its ports or run commands in it,
+so the page needs no password. A web page in a browser could reach a forwarded port too, by a name
+of its own that resolves to 127.0.0.1 (DNS rebinding): all names but those of the interface are
+refused.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ async def _only_by_loopback_names(
 ) -> web.StreamResponse:
     hosts = request.headers.getall(hdrs.HOST, [])
     if len(hosts) != 1 or _without_port(hosts[0]) not in _HOSTS:
-        raise web.HTTPForbidden(text="ask for localhost: this name may lead anybody here\n")
+        raise web.HTTPForbidden(text="use localhost: any web page can make this name lead here\n")
     return await handler(request)
 
 

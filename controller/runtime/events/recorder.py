@@ -57,7 +57,7 @@ MOST_UNSENT = 1000
 """Series that may wait to be sent; further events are dropped and counted, but for warnings."""
 
 MOST_UNSENT_WITH_WARNINGS = 2 * MOST_UNSENT
-"""The same for warnings: however much good news waits, what goes wrong is told."""
+"""The same for warnings, so that waiting ordinary events never displace them."""
 
 MOST_REMEMBERED = 4096
 """Series kept; the oldest is discarded first."""

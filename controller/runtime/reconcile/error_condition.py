@@ -25,7 +25,7 @@ def error_status(
     """Return the status with `Ready` False because of this error, and the rest unchanged.
 
     With an `unready_reason` (`Kind.unready_reason`), `Ready` keeps its status and reason: whether
-    the object is ready is not known, and its message tells the error.
+    the object is ready is not known, and its message names the error.
     """
     present = [*conditions_in(stored_status(primary))]
     generation = primary.metadata.generation

@@ -113,7 +113,7 @@ SICKNESSES = (
     Sickness(
         name="pods are deleted as soon as they run",
         course=deleted_at_once,
-        named=r"PodDeleted.*deleted by somebody else.*\d times in a row.*audit log",
+        named=r"PodDeleted.*deleted by another client.*\d times in a row.*audit log",
         slow=True,
     ),
     Sickness(

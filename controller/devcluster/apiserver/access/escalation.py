@@ -1,7 +1,7 @@
 """Checks that a role or binding grants only what its author holds, before it is stored.
 
-As upstream: whoever writes a role needs its permissions or the verb `escalate`, and whoever writes
-a binding needs those of its role or the verb `bind`.
+As upstream, the author of a role needs its permissions or the verb `escalate`, and the author of a
+binding needs those of its role or the verb `bind`.
 """
 
 from __future__ import annotations

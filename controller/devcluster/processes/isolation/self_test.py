@@ -30,7 +30,7 @@ for attempt in range(100):
     else:
         break
 else:
-    sys.exit("nobody answers")
+    sys.exit("no answer")
 """
 
 

@@ -132,7 +132,7 @@ def clusters_dir() -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to somebody else: remove it")
+        raise PermissionError(f"{folder} belongs to another user: remove it")
     folder.chmod(0o700)
     return folder
 

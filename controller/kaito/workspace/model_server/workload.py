@@ -152,7 +152,7 @@ def _server_body(
     """Return the body of the StatefulSet; None while the model is not known.
 
     Raises:
-        UnknownGPUs: the GPUs of the nodes cannot be told yet.
+        UnknownGPUs: the GPUs of the nodes are not known yet.
     """
     goal, meta, options = seen.valid_goal, seen.workspace.metadata, seen.settings.options
     nodes, revision = progress.target.count, history.revision
@@ -254,7 +254,7 @@ def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
     """Return the GPUs of each node.
 
     Raises:
-        UnknownGPUs: they cannot be told yet.
+        UnknownGPUs: they are not known yet.
     """
     ready = ((node.name, node.labels) for node in seen.nodes if node.is_ready)
     resource = seen.valid_goal.spec.resource

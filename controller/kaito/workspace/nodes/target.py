@@ -105,7 +105,7 @@ def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
     """Return the number of nodes: vLLM spreads a model over several; otherwise it is the user's.
 
     Raises:
-        UnknownGPUs: the GPUs of the nodes cannot be told, or are not alike.
+        UnknownGPUs: the GPUs of the nodes are unknown, or are not alike.
         DoesNotFit: the model does not fit into their memory.
     """
     goal, gpus = seen.valid_goal, _gpus(seen)
@@ -122,7 +122,7 @@ def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
     """Return the GPUs of each node; nodes of one's own must be alike.
 
     Raises:
-        UnknownGPUs: they cannot be told, or are not alike.
+        UnknownGPUs: they are unknown, or are not alike.
     """
     resource, options = seen.valid_goal.spec.resource, seen.settings.options
     ready = [(node.name, node.labels) for node in seen.nodes if node.is_ready]

@@ -83,7 +83,7 @@ def current_status(
     }
     patch = _patch(seen, wanted, failures)
     loses_claims = progress.claims is not None and progress.claims.again
-    # half of the least wait: what becomes of a claim within that time is told of once
+    # half of the least wait: changes of a claim within that time are reported once
     settles = seen.settings.claims.first_retry.total_seconds() / 2
     return replace(patch, settles=settles if loses_claims else 0.0)
 

@@ -66,7 +66,7 @@ class RequiredObject:
 def desired_children(
     cluster: RayCluster, desired: DesiredCluster, settings: ClusterSettings, *, routes: bool
 ) -> Iterator[Child]:
-    """Yield all children of the cluster; `routes` tells whether the API server serves routes."""
+    """Yield all children of the cluster; `routes` is whether the API server serves routes."""
     spec, identity = desired.spec, desired.identity
     annotations = cluster.metadata.annotations or {}
     head_labels = desired.builder.head_labels()

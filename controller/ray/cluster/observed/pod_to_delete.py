@@ -17,7 +17,7 @@ class DeletionCause(Enum):
     """The cause of a deletion."""
 
     POD = "the pod's own state"
-    NAMED = "the autoscaler, or whoever fills in workersToDelete"
+    NAMED = "the autoscaler, or another author of workersToDelete"
     SURPLUS = "a number of replicas in the specification"
     RESIZED = "the number of hosts in the specification"
     UPGRADED = "the template in the specification, by the upgrade strategy"

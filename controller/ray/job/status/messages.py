@@ -65,7 +65,7 @@ def _app_failed(seen: JobObservation) -> str:
         return said or "Ray reports that the job failed without saying why"
     return (
         f"Ray no longer knows submission id {seen.job_id}, which it knew before: "
-        "somebody deleted the job there"
+        "the job was deleted there"
     )
 
 

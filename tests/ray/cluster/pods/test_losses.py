@@ -306,11 +306,11 @@ def test_the_first_cause_quotes_the_pod_and_says_when_the_next_one_is_made():
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("", "was deleted by somebody else; .*the audit log of the API server says by whom"),
+        ("", "was deleted by another client; .*the audit log of the API server names the client"),
         ("EvictionByEvictionAPI", r"was evicted through the API.*\(EvictionByEvictionAPI: why\)"),
         ("PreemptionByScheduler", "was preempted by the scheduler.*priorityClassName"),
         ("DeletionByTaintManager", "because of a taint of its node.*tolerate the taint"),
-        ("Another", r"was deleted by somebody else \(Another: why\)"),
+        ("Another", r"was deleted by another client \(Another: why\)"),
     ],
 )
 def test_deletions_are_named_with_whoever_is_known(reason: str, words: str):

@@ -199,7 +199,7 @@ class _Decision:
     def _hindrance(self) -> tuple[Verdict, str] | None:
         """Return the verdict for an obstacle that time alone does not remove."""
         if not is_explained(self.seen, only_head=self._workers_done):
-            return Verdict.NOT_EXPLAINED, "nobody has edited the specification"
+            return Verdict.NOT_EXPLAINED, "the specification was not edited"
         if self.settings.paused:
             return Verdict.PAUSED, "it is paused; set rollingUpdate.paused to false to go on"
         conflict = "; ".join(self.conflicts) or self._failed_trial()

@@ -423,7 +423,7 @@ def test_nothing_is_drained_that_no_edit_explains():
     held = held_deletions(seen, desired_of(seen), ClusterSettings())
     assert held is not None
     assert held.pods == ("a",)
-    assert "nobody has edited the specification since the status was written" in held.message
+    assert "the specification was not edited since the status was written" in held.message
 
 
 def test_an_update_that_waited_for_the_head_explains_only_the_replacement_of_the_head():
