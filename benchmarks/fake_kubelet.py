@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
 
 _LINE = 8 * 1024 * 1024
+_BEGINNING = "0"
+"""The revision from which a watch begins with all pods."""
+
 _SINCE = "2026-01-01T00:00:00Z"
 
 
@@ -27,9 +30,11 @@ class _Named(msgspec.Struct):
     name: str = ""
 
 
-class _Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
 
 
 class _Spec(msgspec.Struct):
@@ -52,24 +57,32 @@ class _Event(msgspec.Struct):
 
 
 class FakeKubelet:
-    """Watches all pods and reports the new ones as ready."""
+    """Watches all pods and reports each of them as ready, once.
+
+    The API server ends the watch of a client that reads too slowly, as this one does on a busy
+    machine. It goes on where it was: if it reported all pods again, it would load the API server,
+    and the operator that sees each of them change, with what no kubelet does.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._decoder = msgspec.json.Decoder(_Event)
         self._addresses = itertools.count(1)
         self._reports: set[asyncio.Task[None]] = set()
+        self._reported: set[str] = set()  # uids
+        self._revision = _BEGINNING
 
     async def run(self) -> None:
         """Watch until cancelled."""
         while True:
             try:
                 await self._watch()
-            except KubeError:  # it is asked again, from the beginning
+            except KubeError:
+                self._revision = _BEGINNING
                 await asyncio.sleep(1)
 
     async def _watch(self) -> None:
-        query = {"watch": "1", "resourceVersion": "0", "timeoutSeconds": "3000"}
+        query = {"watch": "1", "resourceVersion": self._revision, "timeoutSeconds": "3000"}
         splitter = LineSplitter(_LINE)
         async with self._client.stream(PODS.path(), query) as chunks:
             async for chunk in chunks:
@@ -77,8 +90,15 @@ class FakeKubelet:
                     self._seen(self._decoder.decode(line))
 
     def _seen(self, event: _Event) -> None:
-        if event.type in {"ADDED", "MODIFIED"} and event.object.status.phase == "Pending":
-            task = asyncio.create_task(self._report(event.object))
+        if event.type == "ERROR":
+            self._revision = _BEGINNING
+            return
+        pod = event.object
+        if event.type == "MODIFIED":  # all pods of the beginning, in any order, came before
+            self._revision = pod.metadata.resource_version
+        if pod.status.phase == "Pending" and pod.metadata.uid not in self._reported:
+            self._reported.add(pod.metadata.uid)
+            task = asyncio.create_task(self._report(pod))
             self._reports.add(task)
             task.add_done_callback(self._reports.discard)
 
@@ -89,8 +109,10 @@ class FakeKubelet:
             await self._client.merge_patch(
                 PODS, meta.namespace, meta.name, {"status": status}, subresource="status"
             )
-        except (NotFound, TransportError):
+        except NotFound:
             return
+        except TransportError:  # tried again when the pod is seen again
+            self._reported.discard(meta.uid)
 
 
 def ready_status(pod: _Pod, number: int) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -12,6 +14,9 @@ from benchmarks.side_by_side import LABELS, Figures, main, parser, ray_cluster, 
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import embedded_world
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
 
 pytestmark = pytest.mark.embedded_only
 
@@ -26,6 +31,52 @@ async def test_the_fake_kubelet_makes_a_cluster_of_the_benchmark_ready():
         assert len({pod.status.pod_ip for pod in pods}) == 4
         kubelet.cancel()
         await asyncio.gather(kubelet, return_exceptions=True)
+
+
+class EndingWatches:
+    """A client whose watches end after an event or two, until there are no more."""
+
+    def __init__(self, *watches: list[dict[str, Any]]) -> None:
+        self._watches = iter(watches)
+        self.revisions: list[str] = []
+        self.ended = asyncio.Event()
+        self.reported: list[str] = []
+
+    @asynccontextmanager
+    async def stream(self, _path: str, query: dict[str, str]) -> AsyncGenerator[Any]:
+        self.revisions.append(query["resourceVersion"])
+        yield self._chunks(next(self._watches, None))
+
+    async def _chunks(self, events: list[dict[str, Any]] | None) -> AsyncGenerator[bytes]:
+        if events is None:
+            self.ended.set()
+            await asyncio.get_running_loop().create_future()
+        for event in events or []:
+            yield json.dumps(event).encode() + b"\n"
+        await asyncio.sleep(0)
+
+    async def merge_patch(self, *names: Any, **_rest: Any) -> None:
+        self.reported.append(names[2])
+
+
+async def test_the_fake_kubelet_reports_a_pod_once_although_its_watch_ends_again_and_again():
+    def event(name: str, revision: str, phase: str = "Pending") -> dict[str, Any]:
+        meta = {"name": name, "namespace": "default", "uid": name, "resourceVersion": revision}
+        kind = "ADDED" if phase == "Pending" else "MODIFIED"
+        return {"type": kind, "object": {"metadata": meta, "status": {"phase": phase}}}
+
+    client = EndingWatches(
+        [event("a", "9"), event("b", "5")],
+        [event("b", "5"), event("a", "9"), event("b", "11", "Running")],
+        [event("c", "12")],
+        [{"type": "ERROR", "object": {"metadata": {}, "code": 410}}],
+    )
+    kubelet = asyncio.create_task(FakeKubelet(cast("Any", client)).run())
+    await client.ended.wait()
+    kubelet.cancel()
+    await asyncio.gather(kubelet, return_exceptions=True)
+    assert client.reported == ["a", "b", "c"]
+    assert client.revisions == ["0", "0", "11", "11", "0"], "a first watch may lack some pods"
 
 
 def test_the_table_has_a_row_for_each_figure_and_ratios_of_two_operators():
