@@ -42,7 +42,7 @@ class ConditionSet:
     ) -> None:
         self._conditions = [dict(each) for each in present]
         self._generation = generation
-        self._now = now
+        self._now = rfc3339(now)
 
     def as_list(self) -> list[dict[str, Any]]:
         """Return the conditions for `status.conditions`."""
@@ -53,20 +53,31 @@ class ConditionSet:
         return is_true(self._conditions, type)
 
     def set(self, type: str, status: ConditionStatus, reason: str, message: str) -> None:  # noqa: A002
-        """Set one condition; its message is stored as `stored_message` cuts it."""
-        self._conditions = set_condition(
-            self._conditions,
-            type,
-            status,
-            reason,
-            stored_message(message),
-            self._generation,
-            self._now,
-        )
+        """Set one condition; its message is stored as `stored_message` cuts it.
+
+        `lastTransitionTime` moves only when `status` changes, as `meta.SetStatusCondition` does, so
+        that setting the same condition again gives an equal list. The order is kept.
+        """
+        wanted: dict[str, Any] = {
+            "type": type,
+            "status": status,
+            "reason": reason,
+            "message": stored_message(message),
+            "lastTransitionTime": self._now,
+            "observedGeneration": self._generation,
+        }
+        for position, present in enumerate(self._conditions):
+            if present.get("type") == type:
+                since = present.get("lastTransitionTime")
+                if since and present.get("status") == status:
+                    wanted["lastTransitionTime"] = since
+                self._conditions[position] = wanted
+                return
+        self._conditions.append(wanted)
 
     def remove(self, type: str) -> None:  # noqa: A002
         """Remove one condition, if it is present."""
-        self._conditions = remove_condition(self._conditions, type)
+        self._conditions = [each for each in self._conditions if each.get("type") != type]
 
     def set_if(self, type: str, status: ConditionStatus, reason: str, message: str) -> None:  # noqa: A002
         """Set a condition if there is a message, else remove it."""
@@ -105,28 +116,10 @@ def set_condition(  # noqa: PLR0917  the parts of a condition, in their usual or
     generation: int,
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """Return a new list with condition `type` set; the order is kept.
-
-    `lastTransitionTime` moves only when `status` changes, as `meta.SetStatusCondition` does, so
-    that setting the same condition again gives an equal list.
-    """
-    wanted: dict[str, Any] = {
-        "type": type,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": rfc3339(now),
-        "observedGeneration": generation,
-    }
-    result = [dict(condition) for condition in conditions]
-    for position, present in enumerate(result):
-        if present.get("type") == type:
-            since = present.get("lastTransitionTime")
-            if since and present.get("status") == status:
-                wanted["lastTransitionTime"] = since
-            result[position] = wanted
-            return result
-    return [*result, wanted]
+    """Return a new list with condition `type` set; see `ConditionSet.set`."""
+    changed = ConditionSet(conditions, generation, now)
+    changed.set(type, status, reason, message)
+    return changed.as_list()
 
 
 def find_condition(conditions: Sequence[Mapping[str, Any]], type: str) -> Mapping[str, Any] | None:  # noqa: A002

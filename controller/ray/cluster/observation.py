@@ -6,9 +6,10 @@ Both are values: the same ones give the same plan.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.memo import IdentityMemo
 from controller.ray.cluster.observed.children import ObservedChildren
 from controller.ray.cluster.observed.cleanup import Cleanup
 from controller.ray.cluster.observed.ray_view import RayView
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observed.rollout import Rollout
     from controller.ray.head.identity import Identity
     from controller.ray.pods.builder import PodBuilder
+
+_CONDITIONS: Final = IdentityMemo(conditions_of)
+"""The conditions of an object; a plan reads them forty times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ class ClusterObservation:
     @property
     def conditions(self) -> list[dict[str, Any]]:
         """The present conditions."""
-        return conditions_of(self.cluster)
+        return _CONDITIONS(self.cluster)
 
     @property
     def all_pods(self) -> list[Pod]:

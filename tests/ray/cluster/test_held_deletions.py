@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from controller.apimachinery.conditions import find_condition
@@ -32,8 +33,8 @@ CONFIRM = "manta.dev/confirm-deletion"
 def observed(obj: RayCluster, desired: int | None, *conditions: dict[str, Any]) -> RayCluster:
     """The object with the status that was written for its generation, for so many workers."""
     status = {"observedGeneration": 1, "conditions": list(conditions)}
-    obj.status.update(status if desired is None else status | {"desiredWorkerReplicas": desired})
-    return obj
+    more = {} if desired is None else {"desiredWorkerReplicas": desired}
+    return msgspec.structs.replace(obj, status=obj.status | status | more)
 
 
 def kept(obj: RayCluster, *pods: Any, **more: Any) -> FakeReads:
@@ -412,7 +413,7 @@ def test_what_the_last_definition_lacks_is_held_while_another_one_is_awaited(
     assert waiting.status.wanted.keys() == {"conditions"}, "nothing tells that it was observed"
     assert [event.reason for event in waiting.status.events] == ["DeletionHeld"]
 
-    obj.status.update(stored(before, waiting))
-    assert deleted(plan(kept(obj, *whole("a", hosts=4), schemas=COMPLETE))) == []
-    obj.status["conditions"] = []
+    told = msgspec.structs.replace(obj, status=stored(before, waiting))
+    assert deleted(plan(kept(told, *whole("a", hosts=4), schemas=COMPLETE))) == []
+    obj = msgspec.structs.replace(told, status=told.status | {"conditions": []})
     assert len(deleted(plan(kept(obj, *whole("a", hosts=4), schemas=COMPLETE)))) == 4
