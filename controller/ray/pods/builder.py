@@ -108,7 +108,7 @@ class PodBuilder:
         return {"": self.head_hash, **workers}
 
     def options(self, role: Role) -> str:
-        """The options of the cluster with which a new pod of this role is made."""
+        """Return the options of the cluster with which a new pod of this role is made."""
         if role not in self._options:
             name = self._identity.name
             self._options[role] = options_stamp(

@@ -31,7 +31,7 @@ def options_stamp(
     spec: ClusterSpec,
     storage: StateStorage | None,
 ) -> str:
-    """Digests of the options that a pod is made with; those that are not set are left out.
+    """Return digests of the options that a pod is made with; those that are not set are left out.
 
     Args:
         role: of the pod; a worker depends on fewer options.
@@ -54,7 +54,7 @@ def options_stamp(
 
 
 def _kept_in(storage: StateStorage, raw_spec: Mapping[str, Any]) -> list[Any]:
-    """The values from which a head learns where the state is."""
+    """Return the values from which a head learns where the state is."""
     if isinstance(storage, EmbeddedStorage):
         return [storage.claim, storage.sub_path]
     return [storage.namespace, raw_spec.get("gcsFaultToleranceOptions")]

@@ -13,12 +13,12 @@ _DIGITS: Final = 8
 
 
 def field_digests(fields: Mapping[str, Any]) -> str:
-    """The fields as `name=digest`, sorted and separated by commas; empty if there are none."""
+    """Return the fields as `name=digest`, sorted, with commas between; empty if there are none."""
     return ",".join(f"{name}={_short(value)}" for name, value in sorted(fields.items()))
 
 
 def changed_fields(recorded: str | None, present: str) -> frozenset[str]:
-    """The names of the fields that were added, removed or changed.
+    """Return the names of the fields that were added, removed or changed.
 
     Args:
         recorded: what `field_digests` gave earlier; None if that is not known.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def pods_with_former_options(
     seen: ClusterObservation, desired: DesiredCluster
 ) -> tuple[list[str], list[str]]:
-    """Names of the pods that run with former options, and the fields that changed, both sorted."""
+    """Find the pods that run with former options: their names, and the fields that changed."""
     names: list[str] = []
     fields: set[str] = set()
     for pod, wanted in _with_wanted(seen, desired):
