@@ -64,7 +64,7 @@ class SpecificationMemo(Generic[Custom, V]):
 
     All metadata but the revision belong to the specification. `compute` gets an object without
     status and revision, because they may change. The last result of each object is kept until
-    `forget`.
+    `present` is told that it is gone.
     """
 
     def __init__(self, compute: Callable[[Custom], V]) -> None:
@@ -92,13 +92,16 @@ class SpecificationMemo(Generic[Custom, V]):
         """Return the number of remembered objects."""
         return len(self._entries)
 
-    def forget(self, key: str) -> None:
-        """Drop the result of an object that no longer exists.
+    def present(self, key: str, obj: Custom | None) -> Custom | None:
+        """Return the object; drop the result of one that no longer exists.
 
         Args:
             key: namespace and name of the object.
+            obj: the object, None if it no longer exists.
         """
-        self._entries.pop(key, None)
+        if obj is None:
+            self._entries.pop(key, None)
+        return obj
 
 
 def _specification(obj: Custom) -> Custom:

@@ -57,9 +57,11 @@ def test_everything_else_is_computed_anew(edited: Custom):
 
 def test_what_no_longer_exists_is_forgotten():
     memo, seen = counted()
-    memo(custom(1))
-    memo.forget("default/a")
-    memo.forget("default/never-seen")
+    obj = custom(1)
+    memo(obj)
+    assert memo.present("default/a", obj) is obj
+    assert len(memo) == 1
+    assert memo.present("default/a", None) is memo.present("default/never-seen", None) is None
     assert len(memo) == 0
     memo(custom(1))
     assert len(memo) == 1

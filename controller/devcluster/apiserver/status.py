@@ -154,9 +154,8 @@ def forbidden_field(field: str, detail: str) -> StatusCause:
 
 def not_found(resource: ResourceName, name: str) -> ApiError:
     """Return 404: there is no such object."""
-    return ApiError(
-        404, "NotFound", f'{resource.qualified} "{name}" not found', resource.details(name)
-    )
+    message = f'{resource.qualified} "{name}" not found'
+    return ApiError(404, "NotFound", message, resource.details(name))
 
 
 def path_not_found() -> ApiError:
@@ -167,22 +166,14 @@ def path_not_found() -> ApiError:
 def already_exists(resource: ResourceName, name: str, *, terminating: bool) -> ApiError:
     """Return 409: an object of this name exists, though its deletion may be under way."""
     prefix = "object is being deleted: " if terminating else ""
-    return ApiError(
-        409,
-        "AlreadyExists",
-        f'{prefix}{resource.qualified} "{name}" already exists',
-        resource.details(name),
-    )
+    message = f'{prefix}{resource.qualified} "{name}" already exists'
+    return ApiError(409, "AlreadyExists", message, resource.details(name))
 
 
 def conflict(resource: ResourceName, name: str, why: str) -> ApiError:
     """Return 409: the object is not what the request assumed."""
-    return ApiError(
-        409,
-        "Conflict",
-        f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}',
-        resource.details(name),
-    )
+    message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}'
+    return ApiError(409, "Conflict", message, resource.details(name))
 
 
 MODIFIED = (
@@ -211,12 +202,8 @@ def bad_request(message: str) -> ApiError:
 def forbidden(resource: ResourceName, name: str, why: str) -> ApiError:
     """Return 403: refused by admission or authorisation."""
     shown_name = f' "{name}"' if name else ""
-    return ApiError(
-        403,
-        "Forbidden",
-        f"{resource.qualified}{shown_name} is forbidden: {why}",
-        resource.details(name),
-    )
+    message = f"{resource.qualified}{shown_name} is forbidden: {why}"
+    return ApiError(403, "Forbidden", message, resource.details(name))
 
 
 def method_not_allowed() -> ApiError:

@@ -31,6 +31,14 @@ def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | N
     return untouched
 
 
+def is_left_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> bool:
+    """Return whether no status is written either, not even one that names a failed write.
+
+    That of a deletion is part of its plan, and stays.
+    """
+    return obj.metadata.terminating or leave_as_it_is(obj, definition) is not None
+
+
 def _unread(definition: InstalledDefinition) -> str:
     return (
         f"the installed definition of {definition.kind}s cannot be read ({definition.error}), and "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
-from controller.kaito.api.definition_guard import leave_as_it_is
+from controller.kaito.api.definition_guard import is_left_as_it_is
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.unknown_fields import of_inference_sets
 from controller.kaito.api.validation.inferenceset import validate_inference_set
@@ -79,8 +79,7 @@ class InferenceSetKind:
 
         That of a deletion stays, and what is left as it is gets none.
         """
-        found = observation.inference_set
-        if found.metadata.terminating or leave_as_it_is(found, observation.definition):
+        if is_left_as_it_is(observation.inference_set, observation.definition):
             return plan.status
         return current_status(observation, now, failures)
 

@@ -36,9 +36,10 @@ def plan_inference_set(seen: InferenceSetObservation, now: datetime) -> Plan:
     """Return the plan that takes the replicas one step towards the specification."""
     if seen.inference_set.metadata.terminating:
         return _plan_deletion(seen, now)
-    untouched = leave_as_it_is(seen.inference_set, seen.definition)
-    if untouched is not None:
-        return untouched
+    return leave_as_it_is(seen.inference_set, seen.definition) or _plan_replicas(seen, now)
+
+
+def _plan_replicas(seen: InferenceSetObservation, now: datetime) -> Plan:
     status = current_status(seen, now)
     if isinstance(seen.goal, Problem):
         return Plan(status=status)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
-from controller.kaito.api.definition_guard import leave_as_it_is
+from controller.kaito.api.definition_guard import is_left_as_it_is
 from controller.kaito.api.unknown_fields import of_workspaces
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace.definition import definition_reader
@@ -87,8 +87,7 @@ class WorkspaceKind:
 
         That of a deletion stays, and what is left as it is gets none.
         """
-        workspace = observation.workspace
-        if workspace.metadata.terminating or leave_as_it_is(workspace, observation.definition):
+        if is_left_as_it_is(observation.workspace, observation.definition):
             return plan.status
         return current_status(observation, now, failures)
 

@@ -79,9 +79,8 @@ def observe_workspace(
     key: str, reads: CacheReader, sources: WorkspaceSources
 ) -> WorkspaceObservation | None:
     """Read the Workspace `namespace/name`, its claims and nodes; None if it does not exist."""
-    workspace = reads.get(WORKSPACES, key)
+    workspace = sources.goal_of.present(key, reads.get(WORKSPACES, key))
     if workspace is None:
-        sources.goal_of.forget(key)
         return None
     definition = sources.read_definition(reads, workspace)
     meta, goal = workspace.metadata, believed(sources.goal_of(workspace), definition)

@@ -42,12 +42,13 @@ if TYPE_CHECKING:
 
 def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     """Return the plan that takes a Workspace one step towards its specification."""
-    meta = seen.workspace.metadata
-    if meta.terminating:
+    if seen.workspace.metadata.terminating:
         return plan_deletion(seen, now)
-    untouched = leave_as_it_is(seen.workspace, seen.definition)
-    if untouched is not None:
-        return untouched
+    return leave_as_it_is(seen.workspace, seen.definition) or _plan_workload(seen, now)
+
+
+def _plan_workload(seen: WorkspaceObservation, now: datetime) -> Plan:
+    """Ask for nodes, then run the model server or the job on them."""
     status = current_status(seen, now)
     if isinstance(seen.goal, Problem):
         return Plan(status=status)
@@ -59,7 +60,7 @@ def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     history = history_of(seen)
     workload = workload_step(seen, progress, history)
     return Plan(
-        commit=commit_patch(meta, _annotations(seen, progress, history)),
+        commit=commit_patch(seen.workspace.metadata, _annotations(seen, progress, history)),
         subscriptions=asked,
         stages=stages_of(_creates(seen, progress), *workload.stages),
         independent=(

@@ -66,9 +66,8 @@ def observe_cluster(
     key: str, reads: CacheReader, sources: ClusterSources
 ) -> ClusterObservation | None:
     """Read the cluster `namespace/name` and its children; None if it does not exist."""
-    cluster = reads.get(RAYCLUSTERS, key)
+    cluster = sources.desired_of.present(key, reads.get(RAYCLUSTERS, key))
     if cluster is None:
-        sources.desired_of.forget(key)
         return None
     desired, settings = sources.desired_of(cluster), sources.settings
     uid = cluster.metadata.uid

@@ -31,9 +31,8 @@ def observe_cron_job(
     read_definition: DefinitionsReader,
 ) -> CronJobObservation | None:
     """Read the RayCronJob `namespace/name` and its RayJobs; None if it does not exist."""
-    cron = reads.get(RAYCRONJOBS, key)
+    cron = validate.present(key, reads.get(RAYCRONJOBS, key))
     if cron is None:
-        validate.forget(key)
         return None
     meta = cron.metadata
     if not reads.serves(RAYJOBS):  # the API server reports that when a RayJob is created

@@ -46,9 +46,10 @@ def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
     """Return the plan that creates a due RayJob and deletes those beyond the history limits."""
     if seen.cron.metadata.terminating:
         return NOTHING  # the garbage collector deletes its RayJobs
-    untouched = leave_as_it_is(seen.cron, seen.definition)
-    if untouched is not None:
-        return untouched
+    return leave_as_it_is(seen.cron, seen.definition) or _plan_runs(seen, now)
+
+
+def _plan_runs(seen: CronJobObservation, now: datetime) -> Plan:
     valid = seen.validated
     if isinstance(valid, Problem):
         return Plan(status=cron_job_status(seen, invalid_condition(valid), now))

@@ -48,9 +48,8 @@ class FleetSources:
 
 def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetObservation | None:
     """Read the fleet `namespace/name` and its copies; None if it does not exist."""
-    fleet = reads.get(RAYCLUSTERFLEETS, key)
+    fleet = sources.goal_of.present(key, reads.get(RAYCLUSTERFLEETS, key))
     if fleet is None:
-        sources.goal_of.forget(key)
         return None
     definition = sources.read_definition(reads, fleet)
     meta, goal = fleet.metadata, believed(sources.goal_of(fleet), definition)

@@ -30,9 +30,10 @@ def plan_fleet(seen: FleetObservation, now: datetime) -> Plan:
     """Return the plan that brings the copies one step nearer to the fleet's specification."""
     if seen.fleet.metadata.terminating:
         return NOTHING  # the garbage collector deletes the copies
-    untouched = leave_as_it_is(seen.fleet, seen.definition)
-    if untouched is not None:
-        return untouched
+    return leave_as_it_is(seen.fleet, seen.definition) or _plan_copies(seen, now)
+
+
+def _plan_copies(seen: FleetObservation, now: datetime) -> Plan:
     status = current_status(seen, now)
     if isinstance(seen.goal, Problem) or held_changes(seen):
         return Plan(status=status)

@@ -68,9 +68,8 @@ class JobSources:
 
 def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObservation | None:
     """Read the RayJob `namespace/name` and what belongs to it; None if it does not exist."""
-    job = reads.get(RAYJOBS, key)
+    job = sources.job_spec_of.present(key, reads.get(RAYJOBS, key))
     if job is None:
-        sources.job_spec_of.forget(key)
         return None
     meta, status = job.metadata, status_of(job)
     spec = _job_spec(job, status, sources)

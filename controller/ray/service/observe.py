@@ -83,9 +83,8 @@ def observe_service(
     key: str, reads: CacheReader, sources: ServiceSources
 ) -> ServiceObservation | None:
     """Read the RayService `namespace/name` and what belongs to it; None if it does not exist."""
-    service = reads.get(RAYSERVICES, key)
+    service = sources.goal_of.present(key, reads.get(RAYSERVICES, key))
     if service is None:
-        sources.goal_of.forget(key)
         return None
     meta, status = service.metadata, status_of(service)
     active = _serving_cluster(service, status, ACTIVE, reads, sources)

@@ -12,6 +12,7 @@ from controller.devcluster.nodes.objects.pods import PODS, PodConditionType
 from controller.devcluster.nodes.objects.statuses import (
     ConditionUpdate,
     status_patch,
+    status_write,
     with_conditions,
 )
 from controller.kube.resources import NODES
@@ -64,8 +65,6 @@ async def report_unscheduled(
     )
     conditions = with_conditions(pod.status.conditions, (verdict,), timestamp(now))
     meta = pod.metadata
-    patch = {
-        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-        "status": status_patch(pod.status, replace(pod.status, conditions=conditions)),
-    }
+    change = status_patch(pod.status, replace(pod.status, conditions=conditions))
+    patch = status_write(meta, change)
     await client.merge_patch(PODS, meta.namespace, meta.name, patch, subresource="status")

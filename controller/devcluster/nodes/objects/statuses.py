@@ -10,6 +10,8 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from controller.kube.objects import ObjectMeta
+
 
 class StatusPart(
     msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True
@@ -64,3 +66,11 @@ def status_patch(old: StatusPart, new: StatusPart) -> dict[str, Any]:
     after: dict[str, Any] = msgspec.to_builtins(new)
     changed = {name: value for name, value in after.items() if before.get(name) != value}
     return changed | dict.fromkeys(before.keys() - after.keys())
+
+
+def status_write(meta: ObjectMeta, change: dict[str, Any]) -> dict[str, Any]:
+    """The merge patch that writes a change of the status to this revision of the object."""
+    return {
+        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+        "status": change,
+    }

@@ -15,7 +15,7 @@ from controller.devcluster.nodes.kubelet.kubelet import Kubelet
 from controller.devcluster.nodes.kubelet.placement import NO_NODE
 from controller.devcluster.nodes.kubelet.registration import is_lost
 from controller.devcluster.nodes.objects.pods import PODS
-from controller.devcluster.nodes.objects.statuses import status_patch
+from controller.devcluster.nodes.objects.statuses import status_patch, status_write
 from controller.devcluster.nodes.simulation import lifecycle
 from controller.devcluster.nodes.simulation.behaviour import Behaviour, Outcome
 from controller.devcluster.nodes.simulation.lifecycle import Bind, Evict, Remove, Report, Rest, Wait
@@ -143,10 +143,7 @@ class SimulatedKubelet(Kubelet):
 
     async def _report(self, pod: KubeletPod, status: ReportedPodStatus) -> None:
         meta = pod.metadata
-        patch = {
-            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-            "status": status_patch(pod.status, status),
-        }
+        patch = status_write(meta, status_patch(pod.status, status))
         answer = await self._client.merge_patch(
             PODS, meta.namespace, meta.name, patch, subresource="status"
         )

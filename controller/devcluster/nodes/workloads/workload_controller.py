@@ -9,7 +9,7 @@ from controller.apimachinery.ownership import owner_reference
 from controller.devcluster.nodes.components.component_context import LoopComponent
 from controller.devcluster.nodes.components.control import Enqueue
 from controller.devcluster.nodes.objects.pods import PODS
-from controller.devcluster.nodes.objects.statuses import status_patch
+from controller.devcluster.nodes.objects.statuses import status_patch, status_write
 from controller.devcluster.nodes.objects.views import ControlledJob, ControlledStatefulSet
 from controller.kube.errors import Conflict, NotFound
 
@@ -69,10 +69,7 @@ class WorkloadController(LoopComponent[str], Generic[W]):
         if not change:
             return
         meta = workload.metadata
-        patch = {
-            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-            "status": change,
-        }
+        patch = status_write(meta, change)
         await self._client.merge_patch(
             self._resource, meta.namespace, meta.name, patch, subresource="status"
         )

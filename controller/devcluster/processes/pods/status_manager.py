@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from controller.devcluster.nodes.objects.pods import PODS
-from controller.devcluster.nodes.objects.statuses import status_patch
+from controller.devcluster.nodes.objects.statuses import status_patch, status_write
 from controller.kube.errors import Conflict, Invalid, KubeError, NotFound
 from informers import is_older
 
@@ -97,10 +97,7 @@ class StatusManager:
         if not patch or self._is_gone:
             return
         meta = pod.metadata
-        body = {
-            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-            "status": patch,
-        }
+        body = status_write(meta, patch)
         self.seen(
             await self._client.merge_patch(
                 PODS, meta.namespace, meta.name, body, subresource="status"

@@ -170,19 +170,16 @@ def _autoscaled_group(
     if group.idle_timeout_seconds is not None:
         if group.idle_timeout_seconds < 0:
             yield Problem(f"{path}.idleTimeoutSeconds", "must not be negative")
-        if not context.autoscaler_v2:
-            yield Problem(
-                f"{path}.idleTimeoutSeconds",
-                "needs autoscaler v2: set spec.autoscalerOptions.version to v2",
-            )
+        yield from _autoscaler_v2(context, f"{path}.idleTimeoutSeconds")
     if group.priority:
         if not is_at_least(context.spec.ray_version, GROUP_PRIORITY_SINCE):
             yield Problem(f"{path}.priority", "needs spec.rayVersion to be set to 2.56.0 or later")
-        if not context.autoscaler_v2:
-            yield Problem(
-                f"{path}.priority",
-                "needs autoscaler v2: set spec.autoscalerOptions.version to v2",
-            )
+        yield from _autoscaler_v2(context, f"{path}.priority")
+
+
+def _autoscaler_v2(context: ValidationContext, field: str) -> Iterator[Problem]:
+    if not context.autoscaler_v2:
+        yield Problem(field, "needs autoscaler v2: set spec.autoscalerOptions.version to v2")
 
 
 def _suspended_groups(context: ValidationContext) -> Iterator[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import dig
@@ -12,7 +13,7 @@ from controller.ray.api.names import MAX_FLEET_NAME
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, parse_fleet_spec
 from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
 from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import read_spec
+from controller.ray.api.validation.read_spec import first_problem_or, read_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +33,7 @@ def validate_fleet(
 ) -> FleetSpec | Problem:
     """Return the specification if the object is valid, else its first problem."""
     spec = read_spec(fleet, _NAME_RULE, parse_fleet_spec)
-    if isinstance(spec, Problem):
-        return spec.or_reason(INVALID_FLEET)
-    problem = next(_problems(spec, gates), None)
-    return spec if problem is None else problem.or_reason(INVALID_FLEET)
+    return first_problem_or(spec, partial(_problems, gates=gates), INVALID_FLEET)
 
 
 def _problems(spec: FleetSpec, gates: FeatureGates) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Reads the specification of an object, after the check of its name."""
+"""Reads the specification of an object, and checks it after its name."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from controller.apimachinery.custom_object import CustomObject, undecodable_problem
+from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from controller.apimachinery.problem import Problem
     from controller.ray.api.validation.object_name import NameRule
 
 T = TypeVar("T", bound=CustomObject)
@@ -38,3 +38,19 @@ def read_spec(obj: T, name_rule: NameRule, parse: Callable[[T], Spec]) -> Spec |
         return parse(obj)
     except msgspec.ValidationError as error:
         return malformed(error, "spec")
+
+
+def first_problem_or(
+    spec: Spec | Problem, problems: Callable[[Spec], Iterator[Problem]], reason: str
+) -> Spec | Problem:
+    """The specification if it is valid, else its first problem.
+
+    Args:
+        spec: the result of `read_spec`.
+        problems: finds all problems of a specification, most basic first.
+        reason: of problems without one.
+    """
+    if isinstance(spec, Problem):
+        return spec.or_reason(reason)
+    problem = next(problems(spec), None)
+    return spec if problem is None else problem.or_reason(reason)

@@ -5,6 +5,7 @@ It also rejects services that KubeRay accepts and that can never serve, or never
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import dig
@@ -18,7 +19,7 @@ from controller.ray.api.names import MAX_SERVICE_NAME
 from controller.ray.api.rayservice import UpgradeType, parse_service_spec
 from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
 from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import read_spec
+from controller.ray.api.validation.read_spec import first_problem_or, read_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +40,8 @@ def validate_service(
 ) -> RayServiceSpec | Problem:
     """Return the specification if the object is valid, else its first problem."""
     spec = read_spec(service, _NAME_RULE, parse_service_spec)
-    if isinstance(spec, Problem):
-        return spec.or_reason(INVALID_SPEC_REASON)
-    problem = next(_problems(spec, service.metadata, gates), None)
-    return spec if problem is None else problem.or_reason(INVALID_SPEC_REASON)
+    problems = partial(_problems, metadata=service.metadata, gates=gates)
+    return first_problem_or(spec, problems, INVALID_SPEC_REASON)
 
 
 def _problems(spec: RayServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
