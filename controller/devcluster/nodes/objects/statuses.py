@@ -69,7 +69,7 @@ def status_patch(old: StatusPart, new: StatusPart) -> dict[str, Any]:
 
 
 def status_write(meta: ObjectMeta, change: dict[str, Any]) -> dict[str, Any]:
-    """The merge patch that writes a change of the status to this revision of the object."""
+    """Return the merge patch that writes a change of the status to this revision of the object."""
     return {
         "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
         "status": change,

@@ -43,7 +43,7 @@ def read_spec(obj: T, name_rule: NameRule, parse: Callable[[T], Spec]) -> Spec |
 def first_problem_or(
     spec: Spec | Problem, problems: Callable[[Spec], Iterator[Problem]], reason: str
 ) -> Spec | Problem:
-    """The specification if it is valid, else its first problem.
+    """Return the specification if it is valid, else its first problem.
 
     Args:
         spec: the result of `read_spec`.
