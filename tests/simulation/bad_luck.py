@@ -600,5 +600,44 @@ BAD_LUCK = {
             Step(0.0, EditPods(0, -2, 1, "own")),
         ),
     ),
+    "an update is paused and its surge withdrawn before the surge is ready": Scenario(
+        Surroundings(seed=459, start=1.0, ready=4.0, termination=1.0),
+        (
+            Cluster(
+                (Group(0, 2), Group(1, 2)),
+                rolling=Rolling(surge=2, unavailable=0, parallel=2, drain=5),
+            ),
+        ),
+        (
+            Step(15.0, EditPods(0, -2, 1, "gpu")),
+            Step(
+                3.5,
+                ChangeRolling(0, Rolling(surge=0, unavailable=1, parallel=1, drain=0, paused=True)),
+            ),
+        ),
+    ),
+    "an autoscaler names the last outdated worker just when the head is due": Scenario(
+        Surroundings(seed=18, start=4.0, ready=4.0, past=20, streaming=False),
+        (
+            Cluster(
+                (Group(0, 3, 1, 7),),
+                autoscaler="v2",
+                storage="rocksdb",
+                rolling=Rolling(surge=2, drain=0, deadline=20),
+            ),
+            Cluster((Group(0, 3, 1, 7),), rolling=Rolling(surge=0, unavailable=2, drain=0)),
+        ),
+        (
+            Step(15.0, EditPods(0, -2, 2, "ray")),
+            Step(16.0, Fault("lag", "pods", seconds=5.0, lasts=2.0)),
+            Step(0.0, EditPods(0, -2, 1, "ray")),
+            Step(15.1, EditPods(0, -2, 2, "ray")),
+            Step(0.3, Restart("before", 1.0)),
+            Step(21.0, EditPods(0, 1, 1, "ray")),
+            Step(0.0, EditPods(0, -1, 3, "own")),
+            Step(6.0, Fault("unreadable", every=2, seconds=5.0, lasts=30.0)),
+        ),
+        drains=Fate("stuck"),
+    ),
 }
 """By the sentence that says what happens."""

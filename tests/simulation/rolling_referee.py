@@ -71,12 +71,15 @@ def lapses(
 
 
 def head_lapses(wishes: Sequence[Wish], workers: Mapping[str, Sequence[Worker]]) -> Iterator[str]:
-    """Sentences about a plan that replaces an outdated head: it has to be the last."""
+    """Sentences about a plan that replaces an outdated head: it has to be the last.
+
+    No update waits for a worker that an autoscaler has named, say.
+    """
     for group, members in workers.items():
         if any(w.suspended or w.pods(group) == 0 for w in wishes):
             continue
-        old = [w.name for w in members if w.stays and w.edition not in _editions(wishes, group)]
-        if old:
+        editions, staying = _editions(wishes, group), (w for w in members if w.stays and not w.lost)
+        if old := [w.name for w in staying if w.edition not in editions]:
             yield f"the head goes before {old[0]}"
 
 

@@ -185,6 +185,7 @@ def test_the_head_is_the_last():
     told = list(head_lapses(wanted, {"g0": [old("a"), new("b")]}))
     assert told == ["the head goes before a"]
     assert list(head_lapses(wanted, {"g0": [new("a"), new("b")]})) == []
+    assert list(head_lapses(wanted, {"g0": [old("a", lost=True), new("b")]})) == []
 
 
 @pytest.mark.parametrize(

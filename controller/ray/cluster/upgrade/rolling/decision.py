@@ -311,16 +311,20 @@ def _surplus(units: PodUnits, permission: Permission) -> tuple[str, ...]:
     """Return the units for which a scale-down leaves no room.
 
     While old units are being replaced, the surge is not surplus, and old units are drained first.
+    Otherwise old units go as well if the surge has become smaller: those that are available only
+    if others that are make up the desired number less the unavailable ones of the budget.
     """
     group = units.group
-    new = [unit.name for unit in group.units if unit.staying and unit.up_to_date]
-    old = [unit.name for unit in group.units if unit.is_old]
-    surplus = new[: max(0, len(new) - group.desired)]
+    new = [unit for unit in group.units if unit.staying and unit.up_to_date]
+    surplus = [unit.name for unit in new[: max(0, len(new) - group.desired)]]
     if permission is Permission.ROLL:
         return tuple(surplus)
+    old = sorted((unit for unit in group.units if unit.is_old), key=lambda unit: unit.serves)
     room = group.desired + (group.budget.surge if new else 0)
     more = len(new) + len(old) - len(surplus) - room
-    return (*surplus, *old[: max(0, more)])
+    least = group.desired - group.budget.unavailable
+    spare = len(old) + sum(unit.available for unit in new) - least
+    return (*surplus, *[unit.name for unit in old[: max(0, min(more, spare))]])
 
 
 def _has_ended(pod: Pod) -> bool:

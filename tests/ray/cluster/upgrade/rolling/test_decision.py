@@ -15,11 +15,13 @@ from controller.ray.cluster.held_deletions import held_deletions
 from controller.ray.cluster.observed.ray_view import RayView
 from controller.ray.cluster.observed.revision_history import RevisionHistory
 from controller.ray.cluster.observed.rollout import Rollout, Verdict
+from controller.ray.dashboard import RayNode
 from controller.ray.pods.template_hash import template_digest
 from controller.ray.rolling import Moves
 from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
+    ADDRESS,
     IMAGE,
     OLD,
     answering,
@@ -642,3 +644,22 @@ def test_while_a_group_waits_old_pods_are_surplus_and_the_surge_is_not():
     assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c")) == ("a",)
     assert surplus(raw, new(raw, "a"), old("c"), old("d", annotations=draining())) == ()
     assert surplus(raw, old("c")) == ()
+
+
+@pytest.mark.parametrize(("unavailable", "expected"), [(1, ("c",)), (2, ("c", "d"))])
+def test_while_a_group_waits_a_smaller_surge_takes_no_old_pod_for_a_new_one_that_is_not_available(
+    unavailable: int, expected: tuple[str, ...]
+):
+    raw = rolling(2, paused=True, maxSurge=0, maxUnavailable=unavailable)
+    begun = new(raw, "a", ready=False), new(raw, "b", ready=False)
+    assert surplus(raw, *begun, old("c"), old("d")) == expected
+    assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c"), old("d")) == ("c", "d")
+
+
+def test_while_a_group_waits_old_pods_that_ray_has_lost_go_first():
+    raw = rolling(2, paused=True, maxSurge=0, maxUnavailable=1)
+    begun = new(raw, "a", ready=False), new(raw, "b", ready=False)
+    left = old("c"), old("d", podIP="10.0.0.8")
+    ray = answering(RayNode("n1", ADDRESS, alive=True), head_pod=the_head(raw))
+    seen = observed(raw, the_head(raw), *begun, *left, ray=ray)
+    assert decided(seen).groups["workers"].surplus == ("d",)
