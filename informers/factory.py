@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from informers.decoding.codec import Codec
-from informers.errors import AlreadyStarted, NotWatched, ShapeConflict
+from informers.errors import NotWatched, ShapeConflict
 from informers.informer import InformerMetrics, SharedInformer
+from informers.single_run import SingleRun
 
 if TYPE_CHECKING:
     import random
@@ -73,7 +74,7 @@ class InformerFactory:
         self._informers: dict[WatchSelection, tuple[type[Any], SharedInformer[Any]]] = {}
         self._runs: dict[WatchSelection, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._started = False
+        self._run = SingleRun()
 
     def informer(
         self,
@@ -131,9 +132,7 @@ class InformerFactory:
         Raises:
             AlreadyStarted: a second call.
         """
-        if self._started:
-            raise AlreadyStarted("an informer factory runs once")
-        self._started = True
+        self._run.begin("an informer factory runs once")
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 for selection in self._informers:

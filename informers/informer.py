@@ -6,13 +6,14 @@ import asyncio
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Protocol
 
-from informers.errors import AlreadyStarted, InformerStopped, SourceError
+from informers.errors import InformerStopped, SourceError
 from informers.list_watch.reflector import Reflector
 from informers.list_watch.settings import ReflectorSettings
 from informers.notifications.handlers import Handler, HandlerRegistration
 from informers.notifications.processor import Added, Notification, Processor
 from informers.notifications.resync import Ticker
 from informers.objects import IndexFunction, T
+from informers.single_run import SingleRun
 from informers.statistics import InformerStatistics
 from informers.store import Lister, Store
 from informers.transform import Transform
@@ -113,7 +114,7 @@ class SharedInformer(Generic[T]):
         self._on_reset: list[Callable[[], None]] = []
         self._on_error: list[Callable[[SourceError], None]] = []
         self._tasks: asyncio.TaskGroup | None = None
-        self._started = False
+        self._run = SingleRun()
         self._stopped = False
         self._synced_or_stopped = asyncio.Event()
         self._replaced_or_stopped = asyncio.Event()
@@ -207,9 +208,7 @@ class SharedInformer(Generic[T]):
         Raises:
             AlreadyStarted: a second call.
         """
-        if self._started:
-            raise AlreadyStarted(f"{self.name} was run before")
-        self._started = True
+        self._run.begin(f"{self.name} was run before")
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 for registration in self._registrations:
