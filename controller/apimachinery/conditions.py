@@ -107,32 +107,9 @@ def is_true(conditions: Sequence[Mapping[str, Any]], type: str) -> bool:  # noqa
     return found is not None and found.get("status") == "True"
 
 
-def set_condition(  # noqa: PLR0917  the parts of a condition, in their usual order
-    conditions: Sequence[Mapping[str, Any]],
-    type: str,  # noqa: A002  the field's own name
-    status: ConditionStatus,
-    reason: str,
-    message: str,
-    generation: int,
-    now: datetime,
-) -> list[dict[str, Any]]:
-    """Return a new list with condition `type` set; see `ConditionSet.set`."""
-    changed = ConditionSet(conditions, generation, now)
-    changed.set(type, status, reason, message)
-    return changed.as_list()
-
-
 def find_condition(conditions: Sequence[Mapping[str, Any]], type: str) -> Mapping[str, Any] | None:  # noqa: A002
     """Return the condition of that type, or None."""
     for condition in conditions:
         if condition.get("type") == type:
             return condition
     return None
-
-
-def remove_condition(
-    conditions: Sequence[Mapping[str, Any]],
-    type: str,  # noqa: A002
-) -> list[dict[str, Any]]:
-    """Return a new list without condition `type`."""
-    return [dict(condition) for condition in conditions if condition.get("type") != type]

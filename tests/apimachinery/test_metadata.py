@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.conditions import find_condition, remove_condition, set_condition
+from controller.apimachinery.conditions import ConditionSet, find_condition
 from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.timestamps import parse_rfc3339, rfc3339, rfc3339_micro, time_of
 from controller.kube.objects import ObjectMeta, OwnerReference
@@ -19,7 +19,9 @@ LATER = NOW + timedelta(minutes=1)
 
 
 def ready(conditions: list[dict], status: str, now: datetime, message: str = "") -> list[dict]:
-    return set_condition(conditions, "Ready", status, "Because", message, 3, now)
+    changed = ConditionSet(conditions, 3, now)
+    changed.set("Ready", status, "Because", message)
+    return changed.as_list()
 
 
 def test_a_transition_is_a_change_of_status_and_nothing_else():
@@ -40,7 +42,9 @@ def test_the_order_of_conditions_is_kept_and_others_are_left_alone():
     assert ready(conditions, "False", LATER)[1] == other
     assert find_condition(conditions, "Ready")["observedGeneration"] == 3
     assert find_condition(conditions, "Missing") is None
-    assert [c["type"] for c in remove_condition(conditions, "First")] == ["Other", "Ready"]
+    rest = ConditionSet(conditions, 3, NOW)
+    rest.remove("First")
+    assert [c["type"] for c in rest.as_list()] == ["Other", "Ready"]
 
 
 @pytest.mark.parametrize(

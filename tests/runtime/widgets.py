@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.conditions import set_condition
+from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.names import child_name
 from controller.apimachinery.ownership import owner_reference
 from controller.kube.objects import KubeObject, View
@@ -190,16 +190,11 @@ class WidgetKind:
 
     def status(self, seen: Seen, failures: tuple[Failure, ...], now: datetime) -> dict[str, Any]:
         message = "; ".join([f.message for f in failures[:1]] or seen.consistency_warnings)
-        conditions = set_condition(
-            seen.widget.status.conditions,
-            "Ready",
-            "False" if message else "True",
-            failures[0].reason if failures else "Counted",
-            message,
-            seen.widget.metadata.generation,
-            now,
-        )
-        return {"children": len(seen.children), "conditions": conditions}
+        reason = failures[0].reason if failures else "Counted"
+        widget = seen.widget
+        conditions = ConditionSet(widget.status.conditions, widget.metadata.generation, now)
+        conditions.set("Ready", "False" if message else "True", reason, message)
+        return {"children": len(seen.children), "conditions": conditions.as_list()}
 
     def _difference(self, seen: Seen, missing: int) -> list[Write]:
         widget = seen.widget

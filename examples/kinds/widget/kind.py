@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.conditions import set_condition
+from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import CONFIG_MAPS
@@ -116,16 +116,9 @@ class WidgetKind:
             reason, message = "Inconsistent", seen.warnings[0]
         elif len(seen.copies) != widget.spec.copies:
             reason, message = "Scaling", f"{len(seen.copies)} of {widget.spec.copies} copies exist"
-        conditions = set_condition(
-            widget.status.conditions,
-            "Ready",
-            "False" if message else "True",
-            reason,
-            message,
-            widget.metadata.generation,
-            now,
-        )
-        return StatusPatch({"copies": len(seen.copies), "conditions": conditions})
+        conditions = ConditionSet(widget.status.conditions, widget.metadata.generation, now)
+        conditions.set("Ready", "False" if message else "True", reason, message)
+        return StatusPatch({"copies": len(seen.copies), "conditions": conditions.as_list()})
 
 
 def _writes(seen: WidgetObservation) -> Iterator[Write]:
