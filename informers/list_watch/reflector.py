@@ -119,13 +119,11 @@ class Reflector(Generic[T]):
         self.statistics = ReflectorStatistics()
 
     def relist(self, sign: str) -> None:
-        """List at quorum as soon as the store is complete, unless it does so already.
+        """List at quorum as soon as the store is complete; a list under way may be too old.
 
         Args:
             sign: evidence that the server went back in time, for the log.
         """
-        if isinstance(self.state, Listing | Streaming) and self.state.context.at_quorum:
-            return
         self._rewound = sign
         watchdog = self._watchdog
         if watchdog is not None and not watchdog.expired() and isinstance(self.state, Watching):
@@ -230,9 +228,9 @@ class Reflector(Generic[T]):
         if is_older(listed.revision, held) and request.revision:
             return Stale()
         reset = self._is_reset(listed.revision, held)
-        self._sink.replace(Replaced(listed.objects, listed.undecodable, listed.revision, reset))
         if not request.revision:
             self.statistics.quorum_read = began
+        self._sink.replace(Replaced(listed.objects, listed.undecodable, listed.revision, reset))
         await self._sink.wait_for_capacity()
         return Synced(paginated=listed.paginated and request.revision == "0")
 
@@ -377,9 +375,9 @@ class Reflector(Generic[T]):
             return Stale()
         reset = self._is_reset(revision, stream.held)
         replaced = stream.initial.complete(revision, reset=reset)
-        self._sink.replace(replaced)
         if stream.consistent:
             self.statistics.quorum_read = stream.opened
+        self._sink.replace(replaced)
         stream.initial = InitialState()
         stream.progressed = True
         self.state = self._decide(self._active, Synced()).state

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import DelayedRequest, Rule
+from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
 from tests.faults.restored import Backup
 
 if TYPE_CHECKING:
@@ -86,6 +86,50 @@ async def test_EXP45_an_own_write_shows_it_at_once(world: World):
     await world.eventually(lambda: agrees(world, operator))
     await world.eventually(lambda: ready_workers(world, 2), seconds=BOOKMARKS)
     assert operator.operator.caches.unready() is None
+
+
+async def test_EXP45_between_the_first_and_the_last_cache_nothing_is_created_or_deleted(
+    world: World,
+):
+    """Pods are seen to be gone 30 s before the cluster is seen to want fewer."""
+    assert world.server is not None
+    operator = world.start_operator()
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+    backup = Backup(world.server)
+    await world.scale(4)
+    await world.eventually(lambda: ready_workers(world, 4))
+    await world.settle(120)
+    slow = Rule(DelayedRequest(30.0), str(RAYCLUSTERS), frozenset({"list"}))
+    hidden = Rule(ErrorResponse(500, "InternalError"), str(RAYCLUSTERS), frozenset({"watch"}))
+    operator.transport.rules += [slow, hidden]
+    since = len(operator.transport.journal.entries)
+    backup.restore()
+    caches = operator.operator.caches
+    (pods,) = (each for each in caches.caches if each.scope.resource is PODS)
+    pods.informer.relist("the first to notice")
+    await world.settle(5)
+    assert {str(each.scope.resource) for each in caches.rewind.awaited} == {str(RAYCLUSTERS)}
+    await world.settle(20)
+    assert writes(operator, since) == []
+    assert operator.operator.expectations.held
+    assert caches.unready() is not None
+    operator.transport.rules.remove(hidden)
+    await world.eventually(lambda: agrees(world, operator), seconds=BOOKMARKS)
+    assert not operator.operator.expectations.held
+    assert [each for each in writes(operator, since) if "pods" in each] == []
+    await world.scale(3)
+    await world.eventually(lambda: ready_workers(world, 3), seconds=BOOKMARKS)
+
+
+def writes(operator: RunningOperator, since: int) -> list[tuple[str, str]]:
+    """The operator's writes since then, but for events."""
+    made = [entry.attributes for entry in operator.transport.journal.entries[since:]]
+    return [
+        (each.verb, each.resource)
+        for each in made
+        if each.verb not in {"get", "list", "watch"} and "events" not in each.resource
+    ]
 
 
 async def ready_workers(world: World, count: int) -> bool:

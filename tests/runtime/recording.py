@@ -51,6 +51,7 @@ class RecordingExpectations:
         self.told: list[tuple[Any, ...]] = []
         self.known = known or {}
         self.refuted = False
+        self.held = False
 
     def is_refuted(self, _owner: Any, _write: Any) -> bool:
         return self.refuted

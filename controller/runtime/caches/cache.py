@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from informers import SharedInformer, SourceError, Undecodable
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Cache:
     """One informer and what is known of it.
 

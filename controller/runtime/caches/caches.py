@@ -17,7 +17,7 @@ from controller.kube.errors import KubeError
 from controller.kube.source import ResourceSource
 from controller.runtime.caches.cache import Cache
 from controller.runtime.caches.confirmation import confirm
-from controller.runtime.caches.diagnostics import explain
+from controller.runtime.caches.diagnostics import explain, failing
 from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
 from controller.runtime.caches.optional import (
     ASK,
@@ -26,10 +26,11 @@ from controller.runtime.caches.optional import (
     warn_not_served,
 )
 from controller.runtime.caches.readiness import unready
+from controller.runtime.caches.rewind import Rewind
 from controller.runtime.caches.watches import merge_watches
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
-from informers import Added, Deleted, InformerFactory, Updated, is_older, last_state
+from informers import Added, Deleted, InformerFactory, Updated, last_state
 from informers import WatchSelection as Watched
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class Caches:
         on_watch: called with the resource and the namespace when a watch of primary objects begins.
         on_available: called with an optional resource that is installed later, once its objects can
             be read, and with one that is removed, once they cannot.
+        on_agreement: called when all caches follow a server that went back in time.
+
+    Attributes:
+        rewind: which caches do not yet; nothing is planned or written meanwhile.
 
     Raises:
         ValueError: two kinds want one resource with different selectors, or two index functions
@@ -88,6 +93,7 @@ class Caches:
         on_quarantine: Callable[[Resource[Any], Undecodable], None] | None = None,
         on_watch: Callable[[Resource[Any], str], None] = lambda _resource, _namespace: None,
         on_available: Callable[[Resource[Any]], None] = lambda _resource: None,
+        on_agreement: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._expectations = expectations
@@ -97,13 +103,19 @@ class Caches:
         self._on_quarantine = on_quarantine
         self._on_watch = on_watch
         self._on_available = on_available
+        self._on_agreement = on_agreement
         self._factory = InformerFactory(
             self._open,
             clock=clock,
             rng=rng,
             metrics=None if metrics is None else lambda watched: metrics(self._wanted_by(watched)),
         )
-        expectations.on_rewound = self._relist_newer
+        self.rewind = Rewind(
+            lambda: self.caches, now=clock.time, on_begin=self._hold, on_end=self._resume
+        )
+        expectations.on_rewound = self.rewind.sign
+        self._held = asyncio.Event()
+        self._agreed = asyncio.Event()
         self._stopped = asyncio.Event()
         self._resources: dict[str, Resource[Any]] = {}
         self._registrations: dict[HandlerRegistration[Any], Resource[Any]] = {}
@@ -143,12 +155,14 @@ class Caches:
         """Run all informers until stopped.
 
         Raises:
-            SyncTimeout: they were not complete in time; the message gives the cause.
+            SyncTimeout: they were not complete in time, or did not follow a server that went back
+                in time; the message gives the cause.
         """
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._factory.run()),
                 group.create_task(self._sync(ready)),
+                group.create_task(self._limit_holds()),
             ]
             await self._stopped.wait()
             for task in tasks:
@@ -192,6 +206,8 @@ class Caches:
 
     def unready(self) -> str | None:
         """Return a sentence about why the caches are incomplete or stale, else None."""
+        if awaited := self.rewind.awaited:
+            return f"the server went back in time: {'; '.join(map(failing, awaited))}"
         oldest_unseen = self._expectations.statistics().oldest_unseen
         return unready(self.caches, oldest_unseen, self._clock.time())
 
@@ -271,6 +287,7 @@ class Caches:
             self._expectations.remove_caches(resource)
             for cache in caches:
                 self.caches.remove(cache)
+                self.rewind.forget(cache)
                 await self._factory.remove(_selection(cache.scope))
             kept = (each for each in self._registrations.items() if each[1] != resource)
             self._registrations = dict(kept)
@@ -320,7 +337,8 @@ class Caches:
         informer.on_advance(partial(self._expectations.observe_revision, resource, namespace))
         informer.on_advance(lambda _revision: self._report_quarantine(cache))
         informer.on_reset(partial(self._expectations.observe_reset, resource))
-        informer.on_reset(lambda: self._on_reset(resource, informer.resource_version))
+        informer.on_reset(lambda: self._on_reset(cache))
+        informer.on_advance(lambda _revision: self.rewind.advanced(cache))
         informer.on_error(cache.note_error)
         return cache
 
@@ -365,18 +383,32 @@ class Caches:
             if self._on_quarantine is not None:
                 self._on_quarantine(cache.scope.resource, odd)
 
-    def _on_reset(self, resource: Resource[Any], revision: str) -> None:
-        _log.warning("server.went_back", resource=str(resource), revision=revision)
-        self._relist_newer(revision, f"{resource} went back to {revision}")
+    def _on_reset(self, cache: Cache) -> None:
+        """List all others again: one database holds all resources."""
+        resource, revision = str(cache.scope.resource), cache.informer.resource_version
+        _log.warning("server.went_back", resource=resource, revision=revision)
+        self.rewind.sign(f"{resource} went back to {revision}", read=cache)
 
-    def _relist_newer(self, revision: str, sign: str) -> None:
-        """List every resource again whose cache is newer than this revision of the server.
+    def _hold(self) -> None:
+        self._expectations.held = True
+        self._agreed.clear()
+        self._held.set()
 
-        One database holds all resources, so evidence from one of them counts for all.
-        """
-        for cache in self.caches:
-            if is_older(revision, cache.informer.resource_version):
-                cache.informer.relist(sign)
+    def _resume(self) -> None:
+        self._expectations.held = False
+        self._held.clear()
+        self._agreed.set()
+        self._on_agreement()
+
+    async def _limit_holds(self) -> None:
+        """End the process if the caches do not follow in time: it then starts with new ones."""
+        while True:
+            await self._held.wait()
+            try:
+                async with asyncio.timeout(self._sync_timeout):
+                    await self._agreed.wait()
+            except TimeoutError:
+                raise SyncTimeout(explain(self.rewind.awaited, self._sync_timeout)) from None
 
     def _subscribe(self, resource: Resource[Any], handler: EnqueueHandler[Any], name: str) -> None:
         for cache in self.caches:

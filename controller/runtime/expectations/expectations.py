@@ -64,8 +64,9 @@ class Expectations:
         request_live_read: schedules a live read after a delay in seconds; set by the resolver.
         enqueue: enqueues the key of an owner; set by the operator.
         retry: does so unless the key is in back-off; set by the operator, else `enqueue` is used.
-        on_rewound: called with a revision at which the server is now and a sign that it went back
-            in time; set by the caches.
+        on_rewound: called with a sign that the server went back in time; set by the caches.
+        held: whether nothing may be planned or written, because the caches have yet to follow a
+            server that went back in time; set by the caches.
     """
 
     def __init__(self, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
@@ -80,7 +81,8 @@ class Expectations:
         self.request_live_read: Callable[[ObjectReference, float], None] = _ignore
         self.enqueue: Callable[[Owner], None] = _ignore
         self.retry: Callable[[Owner], None] | None = None
-        self.on_rewound: Callable[[str, str], None] = _ignore
+        self.on_rewound: Callable[[str], None] = _ignore
+        self.held = False
 
     # -- caches -------------------------------------------------------------------------------
 
@@ -445,7 +447,7 @@ class Expectations:
         if expectation.sent_at.is_contradicted_by(obj, new=created):
             revision, held = obj.metadata.resource_version, expectation.sent_at.revision
             sign = f"{expectation.reference} is at {revision}, the store was at {held} before"
-            self.on_rewound(revision, sign)
+            self.on_rewound(sign)
 
     def _shown_revision(self, expectation: Expectation[Any]) -> str:
         """Return the revision of the object as `reader` shows it, empty if it shows none."""

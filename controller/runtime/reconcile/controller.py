@@ -147,6 +147,7 @@ class Controller(Generic[Observation]):
         self._uids: dict[str, str] = {}
         self._errors: dict[str, str] = {}
         self._generations: dict[str, int] = {}
+        self._held: dict[str, int] = {}
         self._echoes = StatusEchoes()
         self._external_source = kind.external_source
         if self._external_source is not None:
@@ -176,6 +177,12 @@ class Controller(Generic[Observation]):
         for key in keys:
             self.queue.add(key, priority=LOW_PRIORITY)
 
+    def resume(self) -> None:
+        """Reconcile the keys that were held, with their priorities."""
+        held, self._held = self._held, {}
+        for key, priority in held.items():
+            self.queue.add(key, priority=priority)
+
     def snapshot(self, limit: int) -> ControllerSnapshot:
         """Return the numbers and at most `limit` keys of each sort."""
         return ControllerSnapshot(
@@ -198,7 +205,10 @@ class Controller(Generic[Observation]):
         self.queue.close()
 
     async def _process_key(self, key: str) -> None:
-        """Reconcile a key once."""
+        """Reconcile a key once, unless it is held until all caches agree (EXP-45)."""
+        if self._expectations.held:
+            self._held[key] = self.queue.priority_of(key)
+            return
         identifier = uuid.UUID(int=self._rng.getrandbits(128), version=4)
         line = ReconcileLog(key, str(identifier), self.queue.priority_of(key))
         began = self._clock.time()

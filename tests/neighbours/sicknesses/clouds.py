@@ -324,7 +324,7 @@ SICKNESSES = tuple(
         Sickness(
             name="two billion nodes for one Workspace",
             course=odd(many),
-            named="TooManyNodes.*256 at most",
+            named="TooManyNodes.*at most 256",
             slow=True,
         ),
         Sickness(

@@ -20,7 +20,7 @@ from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheSco
 from controller.runtime.kind import Owned, References
 from controller.runtime.plan import Create, Delete, Target
 from informers.events import Replaced
-from tests.faults.faulty_transport import ErrorResponse, Rule, watch_lag
+from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule, watch_lag
 from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind
 from tests.runtime.widgets import GADGETS, WIDGETS, definition
 from workqueue import LOW_PRIORITY
@@ -44,6 +44,10 @@ async def world() -> AsyncIterator[CacheWorld]:
 
 def refused(resource: str) -> Rule:
     return Rule(ErrorResponse(403, "Forbidden", "not that one"), resource, READS)
+
+
+def slow(resource: str, seconds: float) -> Rule:
+    return Rule(DelayedRequest(seconds), resource, READS)
 
 
 def scopes(world: CacheWorld) -> list[tuple[str, str]]:
@@ -515,7 +519,7 @@ async def test_EXP22_a_revision_that_is_passed_in_silence_is_asked_about(
         assert ("outside", 0.0) in world.asked
 
 
-async def test_EXP45_when_one_cache_goes_back_in_time_all_newer_ones_are_listed_again(
+async def test_EXP45_when_one_cache_goes_back_in_time_all_others_are_listed_again(
     world: CacheWorld,
 ):
     for name in "ab":
@@ -528,38 +532,108 @@ async def test_EXP45_when_one_cache_goes_back_in_time_all_newer_ones_are_listed_
         assert before == {"widgets.test.dev": {}, "configmaps": {}}
         with capture_logs() as logs:
             world.cache(WIDGETS).informer.replace(Replaced([], (), "1", reset=True))
-        (said,) = [line for line in logs if line["event"] == "server.went_back"]
-        assert said == {
-            "event": "server.went_back",
-            "resource": "widgets.test.dev",
-            "revision": "1",
-            "log_level": "warning",
-        }
-        await asyncio.sleep(5)
-        assert relists(world.cache(CONFIG_MAPS)) != {}
+        assert logs == [
+            {
+                "event": "server.went_back",
+                "resource": "widgets.test.dev",
+                "revision": "1",
+                "log_level": "warning",
+            },
+            {
+                "event": "plans.held",
+                "sign": "widgets.test.dev went back to 1",
+                "caches": ["configmaps (widget)"],
+                "log_level": "warning",
+            },
+        ]
+        assert world.expectations.held
+        assert world.caches.unready() == (
+            "the server went back in time: "
+            "cannot list configmaps in all namespaces (widget) yet: no answer so far"
+        )
+        with capture_logs() as logs:
+            await asyncio.sleep(5)
+        assert logs == [{"event": "plans.resumed", "seconds": 0.0, "log_level": "info"}]
+        assert relists(world.cache(CONFIG_MAPS)) == {"rewound": 1}
         assert world.expectations.reader.revision(WIDGETS, "").startswith("1.")
         assert not world.expectations.reader.revision(CONFIG_MAPS, "").startswith("1.")
+        assert world.said[2:] == ["agreed"]
+        assert not world.expectations.held
+        assert world.caches.unready() is None
 
 
 def relists(cache: Any) -> dict[str, int]:
     return dict(cache.informer.statistics().relists)
 
 
-async def test_EXP45_caches_that_are_no_newer_are_left_alone(world: CacheWorld):
+async def test_EXP45_a_sign_from_an_answer_holds_all_until_each_is_read(world: CacheWorld):
     world.build([kind()])
     async with world.running():
-        signs: list[tuple[str, str]] = []
-        for cache in world.caches.caches:
-            name = cache.scope.name
-            cache.informer.relist = lambda sign, name=name: signs.append((name, sign))
-        newest = world.cache(CONFIG_MAPS).informer.resource_version
-        world.expectations.on_rewound(newest, "a sign")
-        assert signs == []
-        world.expectations.on_rewound("1", "a sign")
-        assert signs == [("widgets.test.dev", "a sign"), ("configmaps", "a sign")]
-        signs.clear()
-        world.caches._on_reset(WIDGETS, "1")
-        assert signs[0] == ("widgets.test.dev", "widgets.test.dev went back to 1")
+        world.transport.rules = [slow("configmaps", 20.0)]
+        with capture_logs():
+            world.expectations.on_rewound("a sign")
+            await asyncio.sleep(10)
+            world.expectations.on_rewound("an answer to a request that was sent before")
+            assert world.expectations.held
+            assert world.caches.rewind.awaited == [world.cache(CONFIG_MAPS)]
+            await asyncio.sleep(11)
+        assert not world.expectations.held
+        assert relists(world.cache(WIDGETS)) == relists(world.cache(CONFIG_MAPS)) == {"rewound": 1}
+
+
+async def test_EXP45_a_second_restore_begins_anew(world: CacheWorld):
+    world.build([kind()])
+    async with world.running():
+        with capture_logs() as logs:
+            world.expectations.on_rewound("a sign")
+            await asyncio.sleep(0.5)
+            world.transport.rules = [slow("configmaps", 20.0)]
+            world.cache(WIDGETS).informer.replace(Replaced([], (), "1", reset=True))
+            assert world.caches.rewind.awaited == [world.cache(CONFIG_MAPS)]
+            await asyncio.sleep(10)
+            world.cache(WIDGETS).informer.replace(Replaced([], (), "0", reset=True))
+            await asyncio.sleep(35)
+        assert not world.expectations.held
+        assert [each["event"] for each in logs].count("plans.held") == 2
+
+
+async def test_EXP45_a_list_that_began_before_the_sign_does_not_count(world: CacheWorld):
+    world.build([kind()])
+    async with world.running():
+        world.transport.rules = [slow("configmaps", 10.0)]
+        with capture_logs():
+            world.cache(CONFIG_MAPS).informer.relist("an earlier sign")
+            await asyncio.sleep(5)
+            world.expectations.on_rewound("a sign")
+            await asyncio.sleep(7)
+            assert world.caches.rewind.awaited == [world.cache(CONFIG_MAPS)]
+            await asyncio.sleep(10)
+        assert not world.expectations.held
+
+
+async def test_EXP45_caches_that_cannot_be_read_in_time_end_the_process(world: CacheWorld):
+    """It starts again with empty ones, or says why it cannot."""
+    world.build([kind()], sync_timeout=30.0)
+    task = asyncio.create_task(world.run())
+    await asyncio.sleep(1)
+    world.transport.rules = [refused("configmaps")]
+    began = world.loop.time()
+    world.expectations.on_rewound("a sign")
+    with capture_logs(), pytest.raises(ExceptionGroup) as raised:
+        await task
+    assert world.loop.time() - began == 30
+    assert str(raised.value.exceptions[0]) == WORDS
+
+
+async def test_EXP45_holds_that_end_in_time_do_not_add_up(world: CacheWorld):
+    world.build([kind()], sync_timeout=30.0)
+    async with world.running():
+        world.transport.rules = [slow("configmaps", 20.0)]
+        for _ in range(3):
+            with capture_logs():
+                world.expectations.on_rewound("a sign")
+                await asyncio.sleep(21)
+            assert not world.expectations.held
 
 
 # -- start and confirmation -----------------------------------------------------------------------

@@ -149,6 +149,8 @@ class ExpectationResolver:
 
     async def _repeat(self, owner: Owner, write: Write, expectation: Expectation[Any]) -> bool:
         """Repeat a write; return whether its outcome is known now."""
+        if self._expectations.held:
+            return False
         result = await self._writer.perform(owner, write, repetition=True)
         target = f"{write.target.resource} {write.target.key}"
         _log.info("write.repeated", target=target, outcome=result.outcome.value)

@@ -619,13 +619,25 @@ async def test_a_read_of_an_object_that_was_forgotten_meanwhile_counts_for_nothi
 async def test_EXP45_an_answer_to_a_live_read_shows_that_the_server_went_back():
     async with settling() as book:
         signs: list[str] = []
-        book.expectations.on_rewound = lambda revision, _sign: signs.append(revision)
+        book.expectations.on_rewound = signs.append
         book.show(child("a", 50))
         book.bookmark(100)
         book.client.script = lambda _call: child("a", 40)
         book.expectations.mark_unknown(OWNER, patch("a"))
         await asyncio.sleep(1)
-        assert signs == ["40"]
+        assert signs == ["configmaps default/a is at 40, the store was at 100 before"]
+
+
+async def test_EXP45_a_lost_write_is_repeated_when_all_caches_agree():
+    async with settling() as book:
+        book.expectations.held = True
+        book.expectations.mark_unknown(OWNER, create("a"))
+        await asyncio.sleep(30)
+        assert book.client.calls == []
+        assert unsettled(book) != frozenset()
+        book.expectations.held = False
+        await asyncio.sleep(60)
+        assert book.client.verbs("create") == ["a"]
 
 
 async def test_a_write_that_is_lost_while_it_is_read_live_is_resolved_too():
