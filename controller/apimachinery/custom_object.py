@@ -92,7 +92,7 @@ def unreadable_conditions(obj: CustomObject) -> str:
         if not isinstance(mapping(each).get("type"), str):
             return f"{field}: it has no type"
         if mapping(each).get("status") not in ("True", "False", "Unknown"):
-            return f"{field}.status: it is none of True, False, Unknown"
+            return f"{field}.status: it is not True, False or Unknown"
     return ""
 
 

@@ -111,7 +111,9 @@ def read_yaml_documents(text: str | bytes, limits: Limits) -> list[Any]:
     except yaml.reader.ReaderError as error:
         raise InvalidYaml("is not YAML: it is not text in UTF-8 or UTF-16") from error
     except _ANYTHING_WRONG as error:
-        raise InvalidYaml("is not YAML: a value is not what its form says") from error
+        raise InvalidYaml(
+            "is not YAML: a value does not have the type that its form suggests"
+        ) from error
 
 
 def _look_over(text: str | bytes, limits: Limits) -> None:

@@ -138,7 +138,7 @@ class RuntimeMetrics:
         )
         self._writes = counter(
             "manta_writes_total",
-            "Writes made by reconciles, by verb",
+            "Writes of reconciles, by verb",
             ("controller", "verb"),
         )
         self._stale = counter(

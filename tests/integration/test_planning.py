@@ -141,7 +141,7 @@ async def test_a_template_that_reaches_new_pods_only_is_noted(world: World):
     template["spec"]["containers"][0]["image"] = "rayproject/ray:next"
     plan = await planned(world, manifest)
     assert plan.items == ()
-    assert "2 pods were made from an older template" in " ".join(plan.notes)
+    assert "2 pods were created from an older template" in " ".join(plan.notes)
 
 
 async def test_an_unknown_field_of_a_pod_template_is_noted_with_the_nearest_right_name(

@@ -258,7 +258,7 @@ def service(description: str) -> Schema:
             "clusterIP": string("IP address of the service; None for a headless one."),
             "clusterIPs": words("All IP addresses of the service.", atomic=True),
             "externalIPs": words("Addresses outside for which nodes accept traffic.", atomic=True),
-            "externalName": string("DNS name that the service stands for."),
+            "externalName": string("DNS name to which the service redirects."),
             "externalTrafficPolicy": string("How traffic from outside is spread."),
             "healthCheckNodePort": int32("Node port of health checks."),
             "internalTrafficPolicy": string("How traffic from inside is spread."),

@@ -53,7 +53,7 @@ class Helm:
             *(word for each in settings for word in ("--set-string", each)),
         )  # fmt: skip
         if status:
-            raise ChangeFailed("helm could not install Manta; it said why above")
+            raise ChangeFailed("helm could not install Manta; its error is above")
 
     async def uninstall(self) -> None:
         """Remove the release and wait until the operator is gone; raises `ChangeFailed`."""
@@ -61,7 +61,7 @@ class Helm:
             "uninstall", RELEASE, "--wait", f"--timeout={self._options.timeout:.0f}s"
         ):
             raise ChangeFailed(
-                "helm could not remove Manta; it said why above. Run: "
+                "helm could not remove Manta; its error is above. Run: "
                 f"helm -n {self._options.namespace} uninstall {RELEASE}"
             )
 

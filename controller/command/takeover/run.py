@@ -86,7 +86,7 @@ async def take_over_with(options: ChangeOptions, tools: Tools) -> None:
         _say("4. The same question as in 1, now that no other operator writes")
         await _require_plan(tools)
         if options.chart:
-            _say("5. Install Manta (the definitions that are there stay)")
+            _say("5. Install Manta (existing definitions stay)")
             await _install(tools)
     if not options.chart:
         sys.stdout.write("KubeRay's operator is stopped. Start Manta now: manta run\n")
@@ -150,7 +150,7 @@ async def _install(tools: Tools) -> None:
 async def _require_plan(tools: Tools) -> None:
     status = await tools.plan()
     if status:
-        raise ChangeFailed("the plan above says what stands in the way; correct it first", status)
+        raise ChangeFailed("the plan above names the obstacles; correct them first", status)
 
 
 async def _require_chart(options: ChangeOptions, tools: Tools) -> None:

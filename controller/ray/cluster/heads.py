@@ -55,7 +55,7 @@ def delete_heads(seen: ClusterObservation) -> Iterator[Write]:
         if reason is None and pod is not kept:
             reason = "a cluster has one head"
         if reason is None and seen.rollout is not None and seen.rollout.replaces_head:
-            reason = "it was made from an older template, and all workers are up to date"
+            reason = "it was created from an older template, and all workers are up to date"
         if reason is not None and not pod.metadata.terminating:
             yield delete_pod(seen, pod, what="HeadPod", reason=reason)
 

@@ -99,7 +99,7 @@ def held_deletions(
         names = set(outdated_pods(seen, desired))
         doubt = "the specification was not edited since the status was written"
         found = (pod for pod in seen.all_pods if pod.metadata.name in names)
-        return _held(seen, found, "they were made from another template", doubt)
+        return _held(seen, found, "they were created from another template", doubt)
     if not seen.definition.missing and not unexplained_number(seen, desired):
         return None
     return divide(seen, desired, settings)[1]

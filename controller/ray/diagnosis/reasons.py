@@ -165,7 +165,7 @@ ADMISSION_CHANGED: Final = Reason(
 FORBIDDEN: Final = Reason(
     "Forbidden",
     _HELP,
-    "The operator lacks the right to make a request.",
+    "The operator lacks the permission for a request.",
     "Grant it the verb and resource that the message names.",
 )
 OBJECT_INVALID: Final = Reason(

@@ -19,7 +19,7 @@ STEPS = (
     "edited -> all are v2",
     "edited -> 2 small are v3",
     "rolled back -> all are v2",
-    "job told to end -> ended",
+    "job asked to end -> ended",
     "deleted -> nothing left",
 )
 

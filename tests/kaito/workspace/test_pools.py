@@ -304,7 +304,7 @@ def test_a_node_class_that_is_not_configured_in_full_is_to_be_created_by_somebod
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (node_class(ready=""), "waiting until Karpenter's provider says that it is ready"),
+        (node_class(ready=""), "waiting until Karpenter's provider reports that it is ready"),
         (node_class(ready="False", message="no such subnet"), "is not ready: no such subnet"),
         (
             changed(node_class(), deletion_timestamp="2026-01-01T00:00:00Z"),

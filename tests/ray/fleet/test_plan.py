@@ -232,7 +232,9 @@ UNREADABLE = {
     "status: it is no object": "odd",
     "status.conditions: it is no list": {"conditions": {"type": "Ready"}},
     "status.conditions[0]: it has no type": {"conditions": [7]},
-    "status.conditions[0].status: it is none": {"conditions": [{"type": "Ready", "status": True}]},
+    "status.conditions[0].status: it is not True, False or Unknown": {
+        "conditions": [{"type": "Ready", "status": True}]
+    },
 }
 
 

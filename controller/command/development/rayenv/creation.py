@@ -50,7 +50,7 @@ async def create_ray_environment(environment: RayEnvironment, progress: Progress
         raise ConfigurationError(remedy(failure, environment)) from failure
     except OSError as error:
         raise ConfigurationError(
-            f"cannot make an environment with Ray in {folder}: {error.strerror or error}; "
+            f"cannot create an environment with Ray in {folder}: {error.strerror or error}; "
             "set XDG_CACHE_HOME to a folder that you may write to"
         ) from error
 

@@ -36,7 +36,7 @@ def remedy(failure: InstallerFailed, environment: RayEnvironment) -> str:
         )
     if "ensurepip" in output:
         return (
-            "this Python cannot make virtual environments: install the rest of it (Debian and "
+            "this Python cannot create virtual environments: install the rest of it (Debian and "
             f"Ubuntu: apt install python3-venv), {_OWN}"
         )
     if any(words in output for words in _UNREACHABLE):
@@ -55,7 +55,7 @@ def remedy(failure: InstallerFailed, environment: RayEnvironment) -> str:
             f"{python_version()} on {platform.system()} {platform.machine()}: run Manta with "
             f"another Python (make PYTHON=python3.13 after make clean), {_OWN}\n{_end_of(output)}"
         )
-    return f"cannot make an environment with Ray: {failure.command} failed:\n{_end_of(output)}"
+    return f"cannot create an environment with Ray: {failure.command} failed:\n{_end_of(output)}"
 
 
 def _end_of(output: str) -> str:

@@ -96,7 +96,7 @@ class ProcessLogs:
         earlier = previous and not is_waiting(pod, name)  # else the last run is the previous one
         output = self._outputs.find(pod["metadata"]["uid"], name, previous=earlier)
         if output is None:
-            raise bad_request(f'the log of container "{name}" is not kept any more')
+            raise bad_request(f'the log of container "{name}" is no longer kept')
         return ApiResponse(200, read(output, wanted), {"content-type": "text/plain"})
 
 

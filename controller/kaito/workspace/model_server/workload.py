@@ -225,7 +225,7 @@ def _tuning(
     if state is RevisionState.UNMARKED:
         patch = {"metadata": {"annotations": revision.annotations}}
         return WorkloadStep(changes=(MergePatch(target, meta.uid, patch),))
-    note = f"deleted Job {meta.name}, which was made from another specification"
+    note = f"deleted Job {meta.name}, which was created from another specification"
     event = Event("Normal", "DeletedJob", "Delete", note)
     delete = Delete(target, meta.uid, propagation="Foreground", on_success=event)
     return WorkloadStep(changes=(delete,))

@@ -113,7 +113,7 @@ def _problem(found: NodeClass, classes: NodeClassSettings) -> PoolWait | None:
     if found.metadata.terminating:
         return PoolWait(_NOT_READY, f"{name} is being deleted")
     if ready is None:
-        message = f"{name}: waiting until Karpenter's provider says that it is ready"
+        message = f"{name}: waiting until Karpenter's provider reports that it is ready"
         return PoolWait(_NOT_READY, message)
     if ready.status == "True":
         return None

@@ -150,7 +150,7 @@ def _autoscaler_options() -> Schema:
             "command": words("Command instead of the default one."),
             "env": environment(whose),
             "envFrom": environment_from(whose),
-            "idleTimeoutSeconds": int32("Seconds that a worker may be idle before it goes."),
+            "idleTimeoutSeconds": int32("Seconds that a worker may be idle before it is removed."),
             "image": string("Image instead of that of the head."),
             "imagePullPolicy": string("Always, IfNotPresent or Never."),
             "resources": resource_requirements(whose),
@@ -174,7 +174,7 @@ def _gcs_fault_tolerance_options() -> Schema:
         )
 
     backend = {
-        **string("Where the state is kept.", enum=["redis", "rocksdb"]),
+        **string("Where the state is stored.", enum=["redis", "rocksdb"]),
         "x-kubernetes-validations": [
             rule("self == oldSelf", "gcsFaultToleranceOptions.backend is immutable")
         ],
@@ -185,7 +185,8 @@ def _gcs_fault_tolerance_options() -> Schema:
             "accessModes": words("Access modes of the claim, ReadWriteOnce if not given."),
             "claimName": string("Existing claim to use instead of a new one."),
             "deletionPolicy": string(
-                "Whether the claim goes with the cluster.", enum=["DeleteWithCluster", "Retain"]
+                "Whether the claim is deleted with the cluster.",
+                enum=["DeleteWithCluster", "Retain"],
             ),
             "size": quantity("Size of the claim, 1Gi if not given."),
             "storageClassName": string("Storage class of the claim."),
@@ -231,7 +232,7 @@ def _head_group() -> Schema:
     return struct(
         "The head: one pod.",
         {
-            "enableIngress": boolean("Whether an ingress to the dashboard is made."),
+            "enableIngress": boolean("Whether an ingress to the dashboard is created."),
             "headService": service("A service to use in front of the head, completed by us."),
             "ingressOptions": ingress,
             "serviceType": string("Type of the generated head service."),
@@ -321,7 +322,7 @@ def _upgrade_status() -> Schema:
             "name": string("Name of the group."),
             "outdated": int32("Worker pods that are still to be replaced."),
             "ready": int32("Worker pods that can do work."),
-            "updated": int32("Worker pods that are made from the present template."),
+            "updated": int32("Worker pods that were created from the present template."),
         },
         required=["name"],
     )

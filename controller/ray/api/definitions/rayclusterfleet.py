@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def fleet_spec() -> Schema:
     """Return the schema of `spec`."""
     metadata = struct(
-        "What the RayClusters carry besides.",
+        "Labels and annotations of the RayClusters.",
         {
             "annotations": strings("Annotations of the RayClusters."),
             "labels": strings("Labels of the RayClusters."),
@@ -77,7 +77,7 @@ def fleet_status() -> Schema:
             "message": string("Why it is not ready."),
             "name": string("Name of its RayCluster."),
             "ready": boolean("Whether its head and all workers are ready."),
-            "updated": boolean("Whether it is made from the present template."),
+            "updated": boolean("Whether it was created from the present template."),
         },
         required=["name"],
     )
@@ -91,6 +91,6 @@ def fleet_status() -> Schema:
             "readyReplicas": int32("Indexes that have a ready copy."),
             "replicas": int32("Copies that exist and stay."),
             "templateHash": string("Hash of the present template."),
-            "updatedReplicas": int32("Copies that are made from the present template."),
+            "updatedReplicas": int32("Copies that were created from the present template."),
         },
     )

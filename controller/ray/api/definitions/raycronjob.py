@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 def cron_job_spec() -> Schema:
     """Return the schema of `spec`."""
     return struct(
-        "When jobs are made, and which.",
+        "When jobs are created, and which.",
         {
             "concurrencyPolicy": string(
-                "What happens when a job is due and an earlier one is not finished: Allow, the "
-                "default, makes it; Forbid waits until the earlier one is finished; Replace "
+                "The action when a job is due and an earlier one is not finished: Allow, the "
+                "default, creates it; Forbid waits until the earlier one is finished; Replace "
                 "deletes the earlier one first.",
                 enum=["Allow", "Forbid", "Replace"],
             ),
             "failedJobsHistoryLimit": int32(
-                "How many failed RayJobs are kept, the latest; all if not given.", minimum=0
+                "Number of failed RayJobs to keep, the latest; all if not given.", minimum=0
             ),
             "jobTemplate": {
                 **job_spec(),
@@ -44,13 +44,13 @@ def cron_job_spec() -> Schema:
                 "minute, such as @every 1h30m."
             ),
             "startingDeadlineSeconds": int64(
-                "How many seconds late a job may still be made; any number if not given.",
+                "Seconds by which a job may be late and still be created; no limit if not given.",
                 minimum=0,
             ),
             "successfulJobsHistoryLimit": int32(
-                "How many successful RayJobs are kept, the latest; all if not given.", minimum=0
+                "Number of successful RayJobs to keep, the latest; all if not given.", minimum=0
             ),
-            "suspend": boolean("Whether no more jobs are made; those that are there go on."),
+            "suspend": boolean("Whether to create no more jobs; existing ones continue."),
             "timeZone": string(
                 "Time zone of the schedule, such as Asia/Taipei; that of the operator if not "
                 "given.",
@@ -83,7 +83,9 @@ def cron_job_status() -> Schema:
                 atomic=True,
             ),
             "conditions": conditions("the schedule"),
-            "lastScheduleTime": time("The latest time of the schedule at which a job was made."),
+            "lastScheduleTime": time(
+                "The latest time of the schedule for which a job was created."
+            ),
             "lastSuccessfulTime": time("When a job last ended with success."),
             "observedGeneration": int64("Generation of the specification that this is about."),
         },

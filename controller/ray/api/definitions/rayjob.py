@@ -42,7 +42,7 @@ def job_spec() -> Schema:
             "managedBy": managed_by(),
             "rayClusterSpec": {
                 **cluster_spec(),
-                "description": "The cluster that is made for the job, anew for each attempt.",
+                "description": "The cluster to create for the job, a new one for each attempt.",
             },
             "submissionMode": string(
                 "Who submits the job: K8sJobMode, a Kubernetes Job; HTTPMode, the operator; "
@@ -55,7 +55,7 @@ def job_spec() -> Schema:
             ),
             "submitterPodTemplate": pod_template("the submitter"),
             "suspend": boolean(
-                "Whether the job is held back: its cluster is deleted, and made anew when this "
+                "Whether the job is suspended: its cluster is deleted, and created again when this "
                 "becomes false."
             ),
         },
@@ -98,8 +98,12 @@ def _deletion_strategy() -> Schema:
                     **array("What is deleted when.", _deletion_rule(), atomic=True),
                     "minItems": 1,
                 },
-                "onFailure": struct("After a failure; better said by rules.", {"policy": policy}),
-                "onSuccess": struct("After a success; better said by rules.", {"policy": policy}),
+                "onFailure": struct(
+                    "After a failure; deletionRules replace it.", {"policy": policy}
+                ),
+                "onSuccess": struct(
+                    "After a success; deletionRules replace it.", {"policy": policy}
+                ),
             },
         ),
         "x-kubernetes-validations": [
@@ -177,7 +181,7 @@ def _attempt_status() -> dict[str, Schema]:
         "rayClusterName": string("Name of the cluster."),
         "rayClusterStatus": {**cluster_status(), "description": "Status of the cluster."},
         "rayJobInfo": struct(
-            "What Ray says about the job.",
+            "Ray's report about the job.",
             {
                 "endTime": time("When the Ray job ended."),
                 "startTime": time("When the Ray job began."),

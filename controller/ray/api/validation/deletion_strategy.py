@@ -46,7 +46,7 @@ def _beside_rules(spec: JobSpec, strategy: DeletionStrategy) -> Iterator[Problem
     if strategy.on_success or strategy.on_failure:
         yield Problem(
             f"{_STRATEGY}.deletionRules",
-            f"cannot stand beside {_STRATEGY}.onSuccess and onFailure; keep the rules",
+            f"cannot be combined with {_STRATEGY}.onSuccess and onFailure; keep the rules",
         )
 
 
@@ -58,7 +58,7 @@ def _rules(spec: JobSpec, rules: tuple[DeletionRule, ...]) -> Iterator[Problem]:
         yield from _policy(spec, rule.policy, f"{path}.policy")
         case = (_case(rule.condition), rule.policy)
         if case in seen:
-            yield Problem(path, f"says for the second time when to {rule.policy.value}; remove it")
+            yield Problem(path, f"defines again when to {rule.policy.value}; remove it")
         seen.add(case)
     for case in dict.fromkeys(_case(rule.condition) for rule in rules):
         yield from _order([rule for rule in rules if _case(rule.condition) == case], case)

@@ -46,7 +46,7 @@ def _submission(spec: JobSpec) -> Iterator[Problem]:
     if spec.job_id and _JOB_ID.fullmatch(spec.job_id) is None:
         yield Problem(
             "spec.jobId",
-            "must begin with a letter, digit or _ and go on with those and -.:@=+, because it "
+            "must begin with a letter, digit or _ and continue with those and -.:@=+, because it "
             "becomes part of addresses and of a command",
         )
     if mode is not SubmissionMode.INTERACTIVE and _is_generated(spec):

@@ -42,7 +42,7 @@ def definition_reader() -> DefinitionReader:
     return DefinitionReader(
         RAYCLUSTERS,
         _relied_on,
-        "Workers that seem surplus because of it are not deleted, and no rolling update goes on",
+        "Workers that seem surplus because of it are not deleted, and no rolling update continues",
     )
 
 

@@ -40,9 +40,7 @@ def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str
             f"asks for {now}, without an edit"
         )
     if desired.spec.autoscaling and is_true(seen.conditions, DELETION_HELD):
-        return (
-            f"an edit that an autoscaler may have made asks for {now} workers instead of {before}"
-        )
+        return f"an edit, perhaps by an autoscaler, asks for {now} workers instead of {before}"
     return ""
 
 

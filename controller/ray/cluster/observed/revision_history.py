@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import ControllerRevision
 
 NOT_KEPT: Final = (
-    "the present pod templates are not kept, so that `manta rollout undo` will not find them"
+    "the present pod templates are not stored, so that `manta rollout undo` will not find them"
 )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controller.ray.api.fields.upgrade_strategy import RollingUpdate
     from controller.ray.rolling import UnitGroup
 
-OUTDATED: Final = "it was made from an older template and is being replaced"
+OUTDATED: Final = "it was created from an older template and is being replaced"
 
 
 class Verdict(Enum):

@@ -152,7 +152,7 @@ class ClusterConditions(ConditionSet):
             first, count = outdated[0], len(outdated)
             pods = f"{count} pods were" if count > 1 else f"pod {first} was"
             names = f", first {first}" if count > 1 else ""
-            message = f"{pods} made from an older template{names}; {strategy.outlook}"
+            message = f"{pods} created from an older template{names}; {strategy.outlook}"
         self.set_if(PODS_UP_TO_DATE, "False", strategy.reason, message)
 
 

@@ -201,11 +201,11 @@ def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
     for sentence in seen.children.blocked:
         yield Cause(reasons.NAME_TAKEN, "cluster", sentence, blocks_head=True)
     for sentence in seen.children.missing_required:
-        words = f"{sentence}; the head is not made before it exists"
+        words = f"{sentence}; the head is not created before it exists"
         yield Cause(reasons.REQUIRED_OBJECT_MISSING, HEAD, words, blocks_head=True)
     if not seen.heads:
         for sentence in seen.foreign_heads:
-            words = f"{sentence}; the head is not made before that pod is gone"
+            words = f"{sentence}; the head is not created before that pod is gone"
             yield Cause(reasons.FOREIGN_HEAD, HEAD, words, blocks_head=True)
 
 

@@ -87,7 +87,7 @@ def _rollout(seen: ClusterObservation, desired: DesiredCluster) -> Rollout | Non
 
 def _message(seen: ClusterObservation, rollout: Rollout) -> str:
     if rollout.verdict is Verdict.COMPLETE:
-        return "all pods are made from the present templates"
+        return "all pods were created from the present templates"
     counts = [
         _counts(seen, each)
         for name, each in rollout.groups.items()

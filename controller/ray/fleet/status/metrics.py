@@ -24,7 +24,7 @@ _COUNTS: Final = {
     "readyReplicas": ("manta_fleet_ready_replicas", "Indexes of a RayClusterFleet that are ready"),
     "updatedReplicas": (
         "manta_fleet_updated_replicas",
-        "Copies of a RayClusterFleet that are made from its present template",
+        "Copies of a RayClusterFleet that were created from its present template",
     ),
 }
 

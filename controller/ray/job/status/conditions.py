@@ -43,7 +43,7 @@ class JobConditions(ConditionSet):
 
     def set_outdated(self, *, outdated: bool) -> None:
         """Set the condition about a `spec.rayClusterSpec` edited after the cluster was created."""
-        words = "spec.rayClusterSpec was changed; the next attempt's cluster is made from it"
+        words = "spec.rayClusterSpec was changed; the next attempt's cluster is created from it"
         self.set_if(CLUSTER_AS_SPECIFIED, "False", "SpecChanged", words if outdated else "")
 
     def set_cleanup(self, reason: str, failure: str) -> None:

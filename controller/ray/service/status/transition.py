@@ -152,7 +152,7 @@ def _change_event(  # noqa: PLR0911  one for each change
         case Change.DROP_PENDING:
             return "DroppedRayCluster", f"Gave up cluster {pending}"
         case Change.STOP_DIVIDING:
-            note = f"No gateway is there or asked for: cluster {pending} takes over at once"
+            note = f"No gateway exists or is requested: cluster {pending} takes over at once"
             return "StoppedDividingTraffic", note
         case Change.BEGIN_ROLLBACK:
             note = f"Cluster {pending} hands everything back to cluster {active}"

@@ -82,7 +82,7 @@ def test_an_update_is_said_to_be_under_way_until_it_is_complete():
     raw = rolling(1)
     done = said(scene(new(raw, "a"), raw=raw, before=upgrading()))
     assert (done["status"], done["reason"]) == ("False", "Complete")
-    assert done["message"] == "all pods are made from the present templates"
+    assert done["message"] == "all pods were created from the present templates"
 
 
 def test_the_manual_says_what_each_reason_means():

@@ -472,10 +472,12 @@ def test_a_change_that_reaches_new_pods_only_is_said():
     outdated = said(status_of(kept(cluster(raw), *pods)), "PodsUpToDate")
     assert outdated is not None
     assert outdated[:2] == ("False", "UpgradeStrategyNone")
-    assert outdated[2].startswith("2 pods were made from an older template, first example-workers")
+    assert outdated[2].startswith(
+        "2 pods were created from an older template, first example-workers"
+    )
     one = said(status_of(kept(cluster(raw), *pods[:2])), "PodsUpToDate")
     assert one is not None
-    assert one[2].startswith(f"pod {pods[1].metadata.name} was made from an older template; ")
+    assert one[2].startswith(f"pod {pods[1].metadata.name} was created from an older template; ")
     assert said(status_of(kept(cluster(raw), *READY)), "PodsUpToDate") is None, "made by KubeRay"
 
 

@@ -48,8 +48,8 @@ class WorkspaceReferee:
         found: list[str] = []
         if (self._made, self._most) != (_CLAIMS, 1):
             found.append(
-                f"{self._made} claims were made, {self._most} at a time, instead of {_CLAIMS}, one "
-                "after the other"
+                f"{self._made} claims were created, {self._most} at a time, instead of {_CLAIMS}, "
+                "one after the other"
             )
         if self._came_early:
             found.append("the server was created before its node offered GPUs")

@@ -202,7 +202,7 @@ class RollingPlay:
 
     async def end_job(self) -> None:
         """Tell the job to end."""
-        async with self.step("job told to end -> ended"):
+        async with self.step("job asked to end -> ended"):
             await self.job.submit("stop", _STOP)
             await self.job.ended(_JOB)
         self.screen.change(f"the job says: {self.summary.work.result}")

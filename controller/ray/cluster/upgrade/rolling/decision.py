@@ -201,7 +201,7 @@ class _Decision:
         if not is_explained(self.seen, only_head=self._workers_done):
             return Verdict.NOT_EXPLAINED, "the specification was not edited"
         if self.settings.paused:
-            return Verdict.PAUSED, "it is paused; set rollingUpdate.paused to false to go on"
+            return Verdict.PAUSED, "it is paused; set rollingUpdate.paused to false to continue"
         conflict = "; ".join(self.conflicts) or self._failed_trial()
         if conflict:
             return Verdict.INCOMPATIBLE_VERSIONS, f"{conflict}; {_REMEDY}"

@@ -105,6 +105,6 @@ def _begins(pod: Pod) -> Event:
         "Normal",
         "DrainingWorkerPod",
         "Update",
-        f"Draining pod {pod.metadata.name}, which was made from an older template",
-        aggregate_note="Draining {count} pods that were made from an older template",
+        f"Draining pod {pod.metadata.name}, which was created from an older template",
+        aggregate_note="Draining {count} pods that were created from an older template",
     )

@@ -83,7 +83,7 @@ def test_another_number_of_claims_is_wrong(names: str):
     writes = Writes()
     writes.claims(*names)
     assert writes.referee.wrong() == [
-        f"{len(names)} claims were made, 1 at a time, instead of 2, one after the other"
+        f"{len(names)} claims were created, 1 at a time, instead of 2, one after the other"
     ]
 
 
@@ -93,7 +93,7 @@ def test_two_claims_at_a_time_are_wrong():
     writes.write("nodeclaims.karpenter.sh", "a", new=False)
     writes.write("nodeclaims.karpenter.sh", "b")
     (sentence,) = writes.referee.wrong()
-    assert sentence.startswith("2 claims were made, 2 at a time")
+    assert sentence.startswith("2 claims were created, 2 at a time")
 
 
 def test_a_server_before_its_node_has_gpus_is_wrong_and_fails_the_demo():

@@ -69,7 +69,7 @@ def new(raw: dict[str, Any], name: str, group: int = 0, **more: Any) -> Pod:
 
 
 def old(name: str, group: str = "workers", **more: Any) -> Pod:
-    """A worker that is made from an older template."""
+    """A worker that is created from an older template."""
     return _stamped(name, group, OLD, **more)
 
 
