@@ -436,6 +436,16 @@ def test_what_a_user_has_limited_in_time_ends_by_the_time_of_day():
     assert status_of(scene.plan())["reason"] == "DeadlineExceeded"
 
 
+def test_a_submitter_that_succeeds_without_a_job_fails_the_attempt_as_with_kuberay():
+    made = running(submissionMode="K8sJobMode")
+    made.with_submitter("Complete", ended=NOW - timedelta(seconds=60))
+    made.reads.logs["batch.kubernetes.io/controller-uid=uid-of-submitter"] = LogText("x")
+    status = status_of(made.knows_nothing().plan())
+    assert (status["jobDeploymentStatus"], status["reason"]) == ("Failed", "AppFailed")
+    assert "jobStatus" not in status
+    assert "Ray does not know submission id" in status["message"]
+
+
 def test_no_such_job_counts_only_if_it_was_said_after_the_submitter_had_ended():
     def scene(asked: float) -> Scene:
         ended = NOW - timedelta(seconds=60)

@@ -47,11 +47,13 @@ class FailureReason(Enum):
         "the job did not start to run within preRunningDeadlineSeconds",
     )
     APP_FAILED = _retriable(
-        "AppFailed", "Ray reports that the job failed, or no longer knows a job that it knew"
+        "AppFailed",
+        "Ray reports that the job failed, or no longer knows a job that it knew, or the submitter "
+        "succeeded and Ray does not know the job",
     )
     SUBMISSION_FAILED = _retriable(
         "SubmissionFailed",
-        "Ray refused the job, or the submitter ended and Ray does not know the job",
+        "Ray refused the job, or the submitter failed and Ray does not know the job",
     )
     HEAD_LOST = _retriable(
         "HeadLost",

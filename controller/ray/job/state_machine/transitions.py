@@ -138,11 +138,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(
         State.RUNNING, when.submitter_failed_to_submit, Fail(FailureReason.SUBMISSION_FAILED)
     ),
-    Transition(
-        State.RUNNING,
-        when.submitter_ended_without_a_job,
-        Fail(FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
-    ),
+    Transition(State.RUNNING, when.submitter_ended_without_a_job, Fail(FailureReason.APP_FAILED)),
     Transition(
         State.RUNNING,
         when.submitter_ended_and_dashboard_is_unreachable,

@@ -63,6 +63,11 @@ def _app_failed(seen: JobObservation) -> str:
     if result_of(seen) is JobStatus.FAILED:
         said = info.message if info is not None else str(seen.status.get("message", ""))
         return said or "Ray reports that the job failed without saying why"
+    if seen.submitter.ended is not None and not seen.status.get("jobStatus"):
+        return (
+            f"the submitter finished at {rfc3339(seen.submitter.ended)}, and Ray does not know "
+            f"submission id {seen.job_id}"
+        )
     return (
         f"Ray no longer knows submission id {seen.job_id}, which it knew before: "
         "the job was deleted there"

@@ -32,7 +32,8 @@ def _grounds(known: dict[str, Any]) -> dict[FailureReason, bool]:
     settled = submitter is not SubmitterFact.ACTIVE or bool(known.get("suspend"))
     return {
         FailureReason.APP_FAILED: (ray is RayFact.FAILED and settled)
-        or (not_found and bool(known.get("was_known"))),
+        or (not_found and bool(known.get("was_known")))
+        or (late and submitter is SubmitterFact.SUCCEEDED and not_found),
         FailureReason.DEADLINE_EXCEEDED: bool(
             known.get("deadline_passed") and known.get("stopped")
         ),
@@ -50,7 +51,6 @@ def _grounds(known: dict[str, Any]) -> dict[FailureReason, bool]:
         FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED: (
             ray is RayFact.FAILED and bool(known.get("result_grace_passed"))
         )
-        or (late and submitter is SubmitterFact.SUCCEEDED and not_found)
         or (late and no_answer and outage is OutageLength.TOO_LONG),
         FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED: no_answer and outage is OutageLength.TOO_LONG,
     }

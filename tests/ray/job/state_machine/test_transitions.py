@@ -223,9 +223,7 @@ def test_a_healthy_dashboard_that_does_not_know_the_id_gives_the_submitter_thirt
     ended = {"ray": RayFact.NOT_FOUND, "submitter": SubmitterFact.SUCCEEDED}
     assert running(**ended) is None
     step = running(**ended, submitter_grace_passed=True)
-    assert step == DueTransition(
-        State.FAILED, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED, failed=True
-    )
+    assert step == DueTransition(State.FAILED, FailureReason.APP_FAILED, failed=True)
 
 
 def test_a_dashboard_out_of_reach_counts_after_five_minutes_only():
