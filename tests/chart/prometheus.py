@@ -30,7 +30,7 @@ _NAMES = re.compile(r"\b(?:[a-z]+_){2,}[a-z]+\b")
 _LABEL = re.compile(r"([a-z_]+) *(?:=~|!~|!=|=)")
 _GROUPING = re.compile(r"\b(?:by|without) \(([^)]*)\)")
 _OF_PROMETHEUS = {"job", "namespace"}
-_FUNCTIONS = {"histogram_quantile", "label_replace"}
+_FUNCTIONS = {"histogram_quantile", "label_replace", "max_over_time"}
 
 
 def alert_groups(job: str = JOB, namespace: str = NAMESPACE) -> list[dict[str, Any]]:

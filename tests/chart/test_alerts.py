@@ -71,6 +71,8 @@ def waits(metric: str, /, *, late: bool, **labels: str) -> dict[str, str]:
 KIND = {"controller": "rayjob-controller"}
 BY_CONTROLLER = OPERATOR | KIND
 ERRORS = "controller_runtime_reconcile_errors_total"
+TIMEOUTS = "controller_runtime_reconcile_timeouts_total"
+RESTARTS = "informer_watch_restarts_total"
 RECONCILES = series("controller_runtime_reconcile_total", BY_CONTROLLER, result="success")
 REQUESTS = "rest_client_requests_total"
 PODS = {"resource": "pods"}
@@ -109,7 +111,12 @@ CASES: dict[str, Case] = {
         *gauge("informer_synced", bad="0", good="1", **PODS), OPERATOR | PODS
     ),
     "MantaWatchSilent": Case(
-        *gauge("informer_silence_seconds", bad="601", good="60", **PODS), OPERATOR | PODS
+        {series(RESTARTS, OPERATOR, cause="silent", **PODS): "1x60 2+0.2x60"},
+        {
+            series(RESTARTS, OPERATOR, cause="silent", **PODS): "1x60 2x60",
+            series(RESTARTS, OPERATOR, cause="ended", **PODS): "0+1x120",
+        },
+        OPERATOR | PODS,
     ),
     "MantaOtherOperator": Case(
         *gauge("manta_other_operators", bad="1", good="0", kind="kuberay"),
@@ -126,9 +133,8 @@ CASES: dict[str, Case] = {
         BY_CONTROLLER,
     ),
     "MantaReconcileStuck": Case(
-        *gauge(
-            "workqueue_longest_running_processor_seconds", of=BY_CONTROLLER, bad="601", good="1"
-        ),
+        {series(TIMEOUTS, BY_CONTROLLER): "0x60 1+0.2x60"},
+        {series(TIMEOUTS, BY_CONTROLLER): "0x30 1x90"},
         BY_CONTROLLER,
     ),
     "MantaQueueWaits": Case(

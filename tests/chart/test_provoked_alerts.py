@@ -1,0 +1,178 @@
+"""Each fault fires its alert, in the unchanged rules and with the metrics of a real operator."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.command.operator import report_gates
+from controller.kube.errors import WriteUnconfirmed
+from controller.ray.api import FeatureGates
+from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock
+from controller.runtime.leaderelection.lease import LEASES
+from controller.runtime.plan import Plan
+from tests.chart.prometheus import needs_promtool
+from tests.chart.provoked import Scrapes, firing, start
+from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Lag, Refused, Rule
+from tests.runtime.widgets import WIDGETS, WidgetKind, widget_world
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.runtime.widgets import Seen, WidgetWorld
+
+pytestmark = [pytest.mark.slow, needs_promtool]
+
+CREATE = frozenset({"create"})
+LIST = frozenset({"list", "watch"})
+FORBIDDEN = ErrorResponse(403, "Forbidden", "no")
+
+FAULTS: dict[str, tuple[Rule | None, set[str]]] = {
+    "none": (None, set()),
+    "a missing right": (
+        Rule(FORBIDDEN, "configmaps", CREATE),
+        {"MantaRequestsForbidden", "MantaReconcileErrors"},
+    ),
+    "a server that fails": (
+        Rule(ErrorResponse(500, "InternalError", "no"), "", CREATE),
+        {"MantaApiServerErrors", "MantaWritesUnconfirmed"},
+    ),
+    "a server out of reach for writes": (
+        Rule(Refused(), "", CREATE),
+        {"MantaApiServerErrors", "MantaReconcileErrors"},
+    ),
+    "a proxy that holds watches back": (
+        Rule(Lag(36_000.0), "configmaps"),
+        {"MantaWatchSilent", "MantaWritesUnconfirmed"},
+    ),
+}
+
+
+class Watched:
+    """A world whose operator is scraped."""
+
+    def __init__(self, world: WidgetWorld) -> None:
+        self.world = world
+        self.scrapes = Scrapes()
+        self.registry = CollectorRegistry()
+
+    async def pass_(self, minutes: int) -> None:
+        await self.scrapes.follow(self.registry, minutes=minutes)
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[Watched]:
+    async with widget_world() as world:
+        yield Watched(world)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_fires_its_alerts_and_no_others(fault: str, tmp_path: Path):
+    rule, expected = FAULTS[fault]
+    async with watched() as seen:
+        start(seen.world, WidgetKind(), registry=seen.registry, rules=[rule] if rule else [])
+        await seen.pass_(2)
+        for number in range(3):
+            await seen.world.create(f"w{number}", size=60)
+        await seen.pass_(90)
+    assert firing(tmp_path, seen.scrapes).keys() - {"MantaDown"} == expected
+
+
+async def test_a_fault_of_the_operator_fires(tmp_path: Path):
+    def fail(_seen: Any) -> Any:
+        raise KeyError("a")
+
+    async with watched() as seen:
+        start(seen.world, WidgetKind(plan_hook=fail), registry=seen.registry)
+        await seen.pass_(2)
+        await seen.world.create()
+        await seen.pass_(30)
+    assert {"MantaReconcilePanics", "MantaReconcileErrors"} <= firing(tmp_path, seen.scrapes).keys()
+
+
+async def test_reconciles_that_a_slow_server_keeps_from_ending_fire(tmp_path: Path):
+    kind, numbers = WidgetKind(), itertools.count()
+
+    def one_after_the_other(seen: Seen) -> Plan:
+        names = [f"c{next(numbers)}" for _ in range(8)]
+        return Plan(stages=tuple((kind.create(seen.widget, name),) for name in names))
+
+    kind.plan_hook = one_after_the_other
+    async with watched() as seen:
+        slow = Rule(DelayedRequest(25.0), "configmaps", CREATE)
+        start(seen.world, kind, registry=seen.registry, rules=[slow])
+        await seen.pass_(2)
+        await seen.world.create()
+        await seen.pass_(60)
+    (alert,) = firing(tmp_path, seen.scrapes)["MantaReconcileStuck"]
+    assert alert["controller"] == "widget-controller"
+
+
+@pytest.mark.parametrize("crashes", [True, False])
+async def test_a_process_that_cannot_list_fires_although_it_is_started_again_and_again(
+    tmp_path: Path, *, crashes: bool
+):
+    """Kubernetes waits longer from start to start, five minutes at most."""
+    async with watched() as seen:
+        for pause in (0, 1, 1, 2, 3, 5, 5, 5):
+            seen.registry = CollectorRegistry()
+            rules = [Rule(FORBIDDEN, "configmaps", LIST)] if crashes or pause < 5 else []
+            running = start(seen.world, WidgetKind(), registry=seen.registry, rules=rules)
+            await seen.pass_(2)
+            await running.kill()
+            await seen.scrapes.follow(None, minutes=pause)
+    alerts = firing(tmp_path, seen.scrapes)
+    assert [each["resource"] for each in alerts.get("MantaCachesNotSynced", [])] == (
+        ["configmaps"] if crashes else []
+    )
+
+
+async def test_a_standby_without_the_right_to_leases_fires(tmp_path: Path):
+    async with watched() as seen:
+        rules = [Rule(FORBIDDEN, str(LEASES), frozenset())]
+        transport = start(seen.world, WidgetKind(), registry=seen.registry, rules=rules).transport
+        elector = Elector(
+            LeaseLock(seen.world.client("a", transport), "default", "ray-operator-leader"),
+            "a",
+            ElectionTiming(),
+            now=seen.world.loop.time,
+            wall=seen.world.wall,
+            rng=random.Random(1),
+            metrics=ElectionMetrics(seen.registry, "ray-operator-leader"),
+        )
+        waiting = asyncio.create_task(elector.acquire())
+        await seen.pass_(30)
+        await elector.aclose()
+        await asyncio.gather(waiting, return_exceptions=True)
+    assert "MantaNoLeader" in firing(tmp_path, seen.scrapes)
+
+
+async def test_an_object_that_cannot_be_read_fires(tmp_path: Path):
+    async with watched() as seen:
+        start(seen.world, WidgetKind(), registry=seen.registry)
+        body = {
+            "apiVersion": WIDGETS.api_version,
+            "kind": "Widget",
+            "metadata": {"name": "odd", "namespace": "default"},
+            "spec": {"size": "many"},
+        }
+        with pytest.raises(WriteUnconfirmed):
+            await seen.world.user.create(WIDGETS, "default", body)
+        await seen.pass_(30)
+    (alert,) = firing(tmp_path, seen.scrapes)["MantaObjectsUnreadable"]
+    assert alert["resource"] == "widgets"
+
+
+async def test_a_gate_without_effect_fires(tmp_path: Path):
+    async with watched() as seen:
+        report_gates(FeatureGates.parse("RayClusterHistoryServer=true"), seen.registry)
+        await seen.pass_(30)
+    (alert,) = firing(tmp_path, seen.scrapes)["MantaFeatureGateWithoutEffect"]
+    assert alert["name"] == "RayClusterHistoryServer"
