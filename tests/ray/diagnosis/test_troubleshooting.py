@@ -24,7 +24,7 @@ def test_the_manual_has_the_table_of_reasons():
         for reason in REASONS
     ]
     lines = MANUAL.read_text().splitlines()
-    header = "| Reason of `Ready` | If nobody does anything | What it means | What to do |"
+    header = "| Reason of `Ready` | Without action | What it means | What to do |"
     rows = takewhile(lambda line: line.startswith("|"), lines[lines.index(header) + 2 :])
     assert list(rows) == wanted
 
