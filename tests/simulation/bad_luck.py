@@ -639,5 +639,25 @@ BAD_LUCK = {
         ),
         drains=Fate("stuck"),
     ),
+    "killed after it has stored that a replacement of all pods is held": Scenario(
+        Surroundings(seed=468, eviction=40.0, collector_lag=3.0, past=40, streaming=False),
+        (
+            Cluster((Group(0, 4, 0, 3),), rolling=Rolling(surge=0, unavailable=2, drain=5)),
+            Cluster(
+                (Group(0, 5, 0, 3, hosts=3), Group(1, 4)),
+                autoscaler="v2",
+                rolling=Rolling(surge=0, unavailable="50%"),
+            ),
+        ),
+        (
+            Step(21.0, Restart("stop", 10.0)),
+            Step(2.5, Delete(0, "Foreground")),
+            Step(21.6, Compact()),
+            Step(21.3, Prune("spec.workerGroupSpecs", 10.0)),
+            Step(6.0, Restart("after")),
+            Step(3.5, ChangeStrategy(1, recreate=True)),
+        ),
+        drains=Fate("stuck", running=2.0),
+    ),
 }
 """By the sentence that says what happens."""

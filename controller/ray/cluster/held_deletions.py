@@ -36,7 +36,11 @@ from controller.ray.api.cluster_condition_types import (
 from controller.ray.api.pod_state import group_of
 from controller.ray.cluster.doubts.confirmation import confirming_command, is_confirmed
 from controller.ray.cluster.doubts.definition import explains, fields_that_make_pods
-from controller.ray.cluster.doubts.doubt import recorded_generation, unexplained_number
+from controller.ray.cluster.doubts.doubt import (
+    held_since,
+    recorded_generation,
+    unexplained_number,
+)
 from controller.ray.cluster.observed.pod_to_delete import DeletionCause
 from controller.ray.cluster.observed.rollout import Verdict
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
@@ -133,8 +137,9 @@ def doubt_of_recreation(seen: ClusterObservation, desired: DesiredCluster) -> st
         return ""
     if recorded_generation(seen) == seen.cluster.metadata.generation:
         return "it was not edited since the status was written"
-    lost = fields_that_make_pods(seen.definition)
-    return f"the installed definition lacks {', '.join(lost)}" if lost else ""
+    if lost := fields_that_make_pods(seen.definition):
+        return f"the installed definition lacks {', '.join(lost)}"
+    return held_since(seen)
 
 
 def _is_rollout_unexplained(seen: ClusterObservation, desired: DesiredCluster) -> bool:

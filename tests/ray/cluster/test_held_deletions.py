@@ -241,6 +241,12 @@ def test_an_edit_that_an_incomplete_definition_has_read_replaces_nothing_and_thi
     assert deleted(later) == [], "a complete definition does not bring back what was dropped"
 
 
+def test_a_replacement_stays_held_although_no_count_of_the_edit_was_stored_with_that():
+    edit, held = with_meta(upgraded(), generation=2), HELD | {"observedGeneration": 2}
+    assert deleted(recreated(edit, held)) == []
+    assert len(deleted(recreated(edit, held | {"observedGeneration": 1}))) == 3
+
+
 def test_a_person_confirms_a_replacement_that_is_held():
     schemas = {RAYCLUSTERS: without(RAYCLUSTERS, "spec.workerGroupSpecs.numOfHosts")}
     edit = with_meta(upgraded(), generation=2)

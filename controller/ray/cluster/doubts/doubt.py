@@ -28,9 +28,8 @@ def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str
     if is_confirmed(seen.cluster):
         return ""
     status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
-    held = find_condition(seen.conditions, DELETION_HELD) or {}
-    if held.get("status") == "True" and held.get("observedGeneration") == generation:
-        return f"deletions are held since generation {generation} of the specification was observed"
+    if since := held_since(seen):
+        return since
     before, now = status.get("desiredWorkerReplicas"), desired.spec.desired_workers
     if not isinstance(before, int) or now >= before:
         return ""
@@ -41,6 +40,15 @@ def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str
         )
     if desired.spec.autoscaling and is_true(seen.conditions, DELETION_HELD):
         return f"an edit, perhaps by an autoscaler, asks for {now} workers instead of {before}"
+    return ""
+
+
+def held_since(seen: ClusterObservation) -> str:
+    """Return why deletions stay held until the next edit, empty if they do not."""
+    held = find_condition(seen.conditions, DELETION_HELD) or {}
+    generation = seen.cluster.metadata.generation
+    if held.get("status") == "True" and held.get("observedGeneration") == generation:
+        return f"deletions are held since generation {generation} of the specification was observed"
     return ""
 
 
