@@ -31,6 +31,7 @@ from controller.ray.cluster.held_deletions import (
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.pods.losses import is_replacement_held, observe_losses
 from controller.ray.cluster.pods.writes import pod_target
+from controller.ray.cluster.status.readiness_events import with_trouble
 from controller.ray.cluster.status.status import cluster_status, refusal_status, waiting_status
 from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
 from controller.ray.cluster.upgrade import strategy_of
@@ -69,7 +70,7 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
         return _plan_of_invalid(seen, desired, settings, now)
     if awaits_definition(seen) and not seen.cluster.metadata.terminating:
         return _wait_for_definition(seen, desired, settings, now)
-    history = observe_losses(seen, desired, now)
+    history = with_trouble(observe_losses(seen, desired, now), seen.conditions)
     seen = with_rollout(replace(seen, history=history), desired, now)
     plan = _plan_without_status(seen, desired, settings, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)

@@ -435,3 +435,12 @@ WRITE_REJECTIONS: Final = {
     )
 }
 """Reasons for which the API server rejects a write, by name."""
+
+COMING_UP: Final = frozenset({
+    WAITING_FOR_HEAD,
+    CONTAINERS_NOT_READY,
+    POD_PENDING,
+    CHILD_MISSING,
+    PODS_MISSING,
+})  # fmt: skip
+"""Reasons of a cluster whose objects are made and start, as far as nothing is wrong."""

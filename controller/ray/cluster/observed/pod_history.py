@@ -66,6 +66,7 @@ class PodHistory:
         losses: losses by scope.
         waiting: scopes in which lost pods are not replaced yet.
         drains: the nodes that Ray was told to drain.
+        troubled: whether the condition `Ready` has named a cause that was told as an event.
     """
 
     alive: Mapping[str, Pod] = field(default_factory=dict[str, "Pod"])
@@ -74,6 +75,7 @@ class PodHistory:
     losses: Mapping[str, Losses] = field(default_factory=dict[str, Losses])
     waiting: frozenset[str] = frozenset()
     drains: DrainMemory = field(default_factory=DrainMemory)
+    troubled: bool = False
 
     def after(self, plan: Plan) -> PodHistory:
         """Return the history after a plan was carried out."""

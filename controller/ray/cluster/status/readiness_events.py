@@ -1,15 +1,19 @@
 """The events about a cluster's readiness: one for each new first cause, and one for its end.
 
-The stored condition `Ready` shows what was reported before, so a restart repeats nothing.
+The stored condition `Ready` shows what was reported before, so a restart repeats nothing. A cluster
+that comes up without trouble needs no event: its conditions tell that it is ready.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, find_condition
+from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.ray.api.cluster_condition_types import PROVISIONED
 from controller.ray.diagnosis.reasons import (
     DELETION_HELD,
+    REASONS,
     REQUIRED_OBJECT_MISSING,
     Severity,
     component_of,
@@ -19,22 +23,35 @@ from controller.runtime.plan import Event
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from controller.ray.cluster.observed.pod_history import PodHistory
     from controller.ray.diagnosis.reasons import Cause
 
 BECAME_READY: Final = "RayClusterReady"
+_IN_PROGRESS: Final = frozenset(
+    reason.name for reason in REASONS if reason.severity is Severity.IN_PROGRESS
+)
+
+
+def with_trouble(history: PodHistory, conditions: Sequence[Mapping[str, Any]]) -> PodHistory:
+    """Return the history, which remembers that the stored conditions name trouble."""
+    ready = find_condition(conditions, READY) or {}
+    if ready.get("status") != "False" or ready.get("reason") in _IN_PROGRESS:
+        return history
+    return replace(history, troubled=True)
 
 
 def readiness_events(
-    conditions: Sequence[Mapping[str, Any]], cause: Cause | None
+    conditions: Sequence[Mapping[str, Any]], cause: Cause | None, *, troubled: bool
 ) -> tuple[Event, ...]:
     """Return the events for the change from the stored conditions to this first cause.
 
     A cause that only takes time has none; missing objects of users are reported with the children,
-    held deletions with their own condition.
+    held deletions with their own condition. `troubled` tells whether another cause was reported.
     """
     ready = find_condition(conditions, READY) or {}
     if cause is None:
-        if ready.get("status") == "True":
+        comes_up = not is_true(conditions, PROVISIONED) and not troubled
+        if ready.get("status") == "True" or comes_up:
             return ()
         return (Event("Normal", BECAME_READY, "Reconcile", "The head and all workers are ready"),)
     reported = ready.get("status") == "False" and (

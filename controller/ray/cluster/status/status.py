@@ -18,6 +18,7 @@ from controller.ray.api.cluster_condition_types import (
     CHILDREN_AS_SPECIFIED,
     DELETION_HELD,
     GROUPS_UPGRADING,
+    PROVISIONED,
     SUSPENDED,
 )
 from controller.ray.api.pod_state import condition, is_ready, is_running
@@ -46,6 +47,7 @@ from controller.ray.cluster.upgrade import (
 )
 from controller.ray.cluster.upgrade.history import history_notes, is_of_history
 from controller.ray.cluster.upgrade.rolling.stamps import hides_an_edit
+from controller.ray.diagnosis.reasons import COMING_UP
 from controller.ray.diagnosis.writes import failure_message
 from controller.ray.head.identity import is_of_pods
 from controller.runtime.plan import Create, Delete, Event, StatusPatch
@@ -89,6 +91,9 @@ A replacement that is lost at once is created, scheduled, started and lost in le
 reported once.
 """
 
+_COMES_UP_SETTLES: Final = 1.0
+"""The same where a cluster comes up without trouble: what its pods do next is written with it."""
+
 _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
 
@@ -129,7 +134,9 @@ def cluster_status(
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
     events = (
-        *readiness_events(seen.conditions, cause),
+        *readiness_events(
+            seen.conditions, cause, troubled=seen.history is not None and seen.history.troubled
+        ),
         *_held_events(seen, held),
         *_history_events(seen, notes),
         *upgrade_events(seen, desired),
@@ -142,7 +149,7 @@ def cluster_status(
         patch,
         valid_for=seconds_until_slow(seen, pod_causes, now),
         phases=phases,
-        settles=_SETTLES if seen.repeated_losses else 0.0,
+        settles=_settles(seen, desired, cause, patch),
     )
 
 
@@ -176,6 +183,27 @@ def waiting_status(
         conditions.set_deletion_held(held)
     wanted: Status = {"conditions": conditions.as_list()}
     return _patch(status_of(seen.cluster), wanted, now, _held_events(seen, held))
+
+
+def _settles(
+    seen: ClusterObservation, desired: DesiredCluster, cause: Cause | None, patch: StatusPatch
+) -> float:
+    """Return the seconds for which a change is held back."""
+    if seen.repeated_losses:
+        return _SETTLES
+    return _COMES_UP_SETTLES if _comes_up(seen, desired, cause, patch) else 0.0
+
+
+def _comes_up(
+    seen: ClusterObservation, desired: DesiredCluster, cause: Cause | None, patch: StatusPatch
+) -> bool:
+    """Return whether a cluster comes up for which no other object waits, and nothing is wrong."""
+    if seen.cluster.metadata.controller is not None or is_true(seen.conditions, PROVISIONED):
+        return False
+    if _recorded_generation(seen) not in {0, seen.cluster.metadata.generation}:
+        return False
+    reports = patch.events or desired.warnings or seen.children.notes
+    return cause is not None and cause.reason in COMING_UP and not reports
 
 
 def _state(

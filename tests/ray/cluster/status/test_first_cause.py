@@ -18,6 +18,7 @@ from tests.ray.cluster.support import (
     NOW,
     cluster,
     head,
+    plan,
     pod,
     reads,
     unreadable,
@@ -184,15 +185,45 @@ def test_what_only_takes_time_is_no_event():
     assert events == []
 
 
-def test_becoming_ready_is_an_event_each_time():
+def test_becoming_ready_again_is_an_event_each_time():
     stored, events = after(cluster(), *READY)
-    assert events == [("Normal", "RayClusterReady", "The head and all workers are ready")]
+    assert events == [], "the conditions of a cluster that comes up without trouble say so"
     still, events = after(stored, *READY)
     assert events == []
     troubled, events = after(still, head(), image("a"))
     assert [kind for kind, _, _ in events] == ["Warning"]
     _, events = after(troubled, *READY)
-    assert [kind for kind, _, _ in events] == ["Normal"]
+    assert events == [("Normal", "RayClusterReady", "The head and all workers are ready")]
+
+
+def test_a_cluster_that_was_up_tells_that_it_is_ready_again_after_what_only_took_time():
+    once, _ = after(cluster(), *READY)
+    starting, events = after(once, head(phase="Pending"))
+    assert events == []
+    _, events = after(starting, *READY)
+    assert [reason for _, reason, _ in events] == ["RayClusterReady"]
+
+
+@pytest.mark.parametrize(
+    ("pods", "told"),
+    [
+        ((head(), image("a")), ["ImagePullBackOff", "RayClusterReady"]),
+        ((head(phase="Pending"),), []),
+    ],
+)
+def test_a_cluster_that_comes_up_tells_that_it_is_ready_if_it_told_of_trouble(
+    pods: tuple[Any, ...], told: list[str]
+):
+    obj, memory, reported = cluster(), None, list[str]()
+    for present in (pods, (head(phase="Pending"),), READY):
+        kept = with_children(reads(obj, *present))
+        kept.history = memory
+        made = plan(kept)
+        assert made.status is not None
+        memory = made.memory
+        obj = with_status(obj, apply_merge_patch(obj.status, made.status.wanted))
+        reported += [event.reason for event in made.status.events]
+    assert reported == told
 
 
 def test_an_event_never_waits_for_the_counters():

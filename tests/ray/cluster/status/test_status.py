@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,7 @@ from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.cluster.observed.children import Note
 from controller.runtime.plan import (
     Create,
     Delete,
@@ -603,6 +605,51 @@ def test_two_heads_and_no_head_service_do_not_keep_the_status_from_being_written
     failed = said(status, "ReplicaFailure")
     assert failed is not None
     assert failed[:2] == ("True", "FailedCreateWorkerPod")
+
+
+STARTING = (head(phase="Pending"), *workers(2, phase="Pending"))
+
+
+def test_the_status_of_a_cluster_that_comes_up_settles_for_a_second():
+    assert patch_of(kept(cluster())).settles == 1.0, "its pods are made"
+    assert patch_of(kept(cluster(), *STARTING)).settles == 1.0
+    assert patch_of(kept(cluster(), *READY)).settles == 0.0
+
+
+def test_a_status_that_others_wait_for_never_settles():
+    job = msgspec.structs.replace(owner(), kind="RayJob", name="job", uid="uid-of-job")
+    owned = with_meta(cluster(), owner_references=(job,))
+    assert patch_of(kept(owned)).settles == 0.0, "another object waits for it"
+    once_ready = with_status(cluster(), status_of(kept(cluster(), *READY)))
+    assert patch_of(kept(once_ready, *STARTING)).settles == 0.0, "it was up before"
+    begun = with_status(cluster(), status_of(kept(cluster(), *STARTING)))
+    edited = with_meta(begun, generation=2)
+    assert patch_of(kept(edited, *STARTING)).settles == 0.0, "an edit is to be acknowledged"
+    suspended = cluster(suspend=True)
+    assert patch_of(kept(suspended, *STARTING)).settles == 0.0, "its pods go once it is stored"
+
+
+def test_trouble_never_settles():
+    unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    pending = pod("a", phase="Pending", node="", conditions=[unscheduled])
+    assert patch_of(kept(cluster(), head(), pending)).settles == 0.0
+    refused = Failure(creation("a"), "Forbidden", "no")
+    assert patch_of(kept(cluster(), head()), refused).settles == 0.0
+    kind = RayClusterKind()
+    seen = kind.observe("default/example", kept(cluster(), *STARTING))
+    assert seen is not None
+    noted = replace(seen, children=replace(seen.children, notes=(Note("Odd", "it is odd"),)))
+    for odd in (noted, replace(seen, unknown_fields="spec.x is unknown")):
+        status = kind.plan(odd, NOW).status
+        assert status is not None
+        assert status.settles == 0.0
+    raw = manifest()
+    raw["spec"]["workerGroupSpecs"][0]["template"]["spec"]["restartPolicy"] = "Always"
+    raw["spec"] |= {"enableInTreeAutoscaling": True, "autoscalerOptions": {"version": "v1"}}
+    warned = plan(kept(cluster(raw), *STARTING))
+    assert warned.events, "told until the status says that it was observed"
+    assert warned.status is not None
+    assert warned.status.settles == 0.0
 
 
 def test_a_new_generation_is_acknowledged_at_once():
