@@ -32,7 +32,7 @@ class CountingTransport:
         return await self._inner.request(request)
 
 
-async def test_a_cluster_with_three_workers_costs_fifteen_requests():
+async def test_a_cluster_with_three_workers_costs_eleven_requests():
     async with embedded_world() as world:
         transport = CountingTransport(world.transport)
         world.start_operator(transport=transport)
@@ -44,6 +44,6 @@ async def test_a_cluster_with_three_workers_costs_fifteen_requests():
     assert transport.requests == {
         "POST services": 1,
         "POST pods": 4,
-        "PATCH rayclusters/status": 6,  # the simulated kubelet takes several steps
-        "POST events": 4,  # the service, the head, the workers, all ready
+        "PATCH rayclusters/status": 3,  # the simulated kubelet takes several seconds
+        "POST events": 3,  # the service, the head, the workers
     }
