@@ -39,6 +39,7 @@ from controller.runtime.operator import Operator
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+    from datetime import datetime
 
     from controller.kube.authentication.credentials import Credentials
     from controller.kube.resources import Resource
@@ -168,11 +169,18 @@ def _operator(
     operator.debug.add("probes", dashboards.snapshot)
     if isinstance(election, ThreadedElection):
         operator.health.add_readiness("leader election", election.standby_problem)
+    collect_objects(operator, registry, wall)
+    return operator
+
+
+def collect_objects(
+    operator: Operator, registry: CollectorRegistry, wall: Callable[[], datetime]
+) -> None:
+    """Register the metrics of the cached objects of Ray's kinds."""
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
     registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
     registry.register(ServiceCollector(lambda: _cached(operator, RAYSERVICES), wall))
     registry.register(FleetCollector(lambda: _cached(operator, RAYCLUSTERFLEETS)))
-    return operator
 
 
 def collect_orphans(operator: Operator, client: Client, namespaces: Sequence[str]) -> None:

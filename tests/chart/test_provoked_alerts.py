@@ -82,7 +82,7 @@ async def test_a_fault_fires_its_alerts_and_no_others(fault: str, tmp_path: Path
         for number in range(3):
             await seen.world.create(f"w{number}", size=60)
         await seen.pass_(90)
-    assert firing(tmp_path, seen.scrapes).keys() - {"MantaDown"} == expected
+    assert firing(tmp_path, seen.scrapes).keys() == expected
 
 
 async def test_a_fault_of_the_operator_fires(tmp_path: Path):
@@ -168,6 +168,16 @@ async def test_an_object_that_cannot_be_read_fires(tmp_path: Path):
         await seen.pass_(30)
     (alert,) = firing(tmp_path, seen.scrapes)["MantaObjectsUnreadable"]
     assert alert["resource"] == "widgets"
+
+
+async def test_processes_that_are_gone_fire(tmp_path: Path):
+    async with watched() as seen:
+        running = start(seen.world, WidgetKind(), registry=seen.registry)
+        await seen.pass_(20)
+        assert "MantaDown" not in firing(tmp_path, seen.scrapes)
+        await running.kill()
+        await seen.scrapes.follow(None, minutes=20)
+    assert "MantaDown" in firing(tmp_path, seen.scrapes)
 
 
 async def test_a_gate_without_effect_fires(tmp_path: Path):
