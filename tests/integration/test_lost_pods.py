@@ -9,6 +9,7 @@ import pytest
 
 from controller.kube.errors import KubeError
 from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS
 
 if TYPE_CHECKING:
     from tests.integration.harness import World
@@ -39,6 +40,27 @@ async def test_pods_that_are_deleted_the_moment_they_are_made_are_replaced_with_
     cluster = await world.cluster()
     said = {each["type"]: each for each in cluster.status["conditions"]}["Ready"]
     assert said["reason"] == "PodDeleted"
+
+
+async def test_a_suspension_is_reported_at_once_although_pods_were_lost_again_and_again(
+    world: World,
+):
+    world.start_operator()
+    await world.create_cluster()
+    await world.eventually(world.is_ready)
+    for _ in range(3):
+        lost = world.journal.workers()[-1].metadata.name
+        await world.user.delete(PODS, world.namespace, lost, grace_seconds=0)
+        await world.settle(1)
+    await world.eventually(lambda: len(world.journal.workers()) < 2)
+    suspend = {"spec": {"suspend": True}}
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", suspend)
+    await world.eventually(lambda: not world.journal.present, seconds=20)
+
+    async def is_suspended() -> bool:
+        return (await world.cluster()).status["state"] == "suspended"
+
+    await world.eventually(is_suspended, seconds=2)
 
 
 @pytest.mark.slow

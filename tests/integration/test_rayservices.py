@@ -107,7 +107,9 @@ async def test_a_suspended_service_leaves_nothing_and_comes_back(services: Servi
     services.start_operator()
     await services.deployed()
     await services.patch(suspend=True)
-    await services.reaches(lambda s: condition(s, "Suspended") == "True")
+    status = await services.reaches(lambda s: condition(s, "Suspended") == "True")
+    for kind in ("Ready", "UpgradeInProgress", "RollbackInProgress"):  # as KubeRay has it
+        assert (condition(status, kind), reason(status, kind)) == ("False", SUSPENDED)
     assert await services.clusters() == []
     assert await services.selected() == ""
     await services.world.eventually(lambda: not services.world.journal.present)

@@ -81,9 +81,8 @@ def _deletions(seen: ServiceObservation) -> Iterator[Write]:
 def _requested(seen: ServiceObservation, now: datetime) -> MergePatch:
     conditions = _conditions(seen, now)
     conditions.set(SUSPENDING, "True", "SuspendRequested", "spec.suspend is true")
-    for kind in (READY, UPGRADE_IN_PROGRESS):
+    for kind in (READY, UPGRADE_IN_PROGRESS, ROLLBACK_IN_PROGRESS):
         conditions.set(kind, "False", "SuspendInProgress", "spec.suspend is true")
-    conditions.remove(ROLLBACK_IN_PROGRESS)
     cleared = {ACTIVE: None, PENDING: None, "numServeEndpoints": 0, "serviceStatus": ""}
     return _patch(seen, conditions, cleared, None)
 
@@ -105,7 +104,7 @@ def _completed_conditions(seen: ServiceObservation, now: datetime) -> ConditionS
     conditions = _conditions(seen, now)
     conditions.set(SUSPENDING, "False", "SuspendComplete", "")
     conditions.set(SUSPENDED, "True", "SuspendComplete", "its clusters and services are deleted")
-    for kind in (READY, UPGRADE_IN_PROGRESS):
+    for kind in (READY, UPGRADE_IN_PROGRESS, ROLLBACK_IN_PROGRESS):
         conditions.set(kind, "False", "SuspendComplete", "spec.suspend is true")
     return conditions
 

@@ -188,8 +188,8 @@ def waiting_status(
 def _settles(
     seen: ClusterObservation, desired: DesiredCluster, cause: Cause | None, patch: StatusPatch
 ) -> float:
-    """Return the seconds for which a change is held back."""
-    if seen.repeated_losses:
+    """Return the seconds for which a change is held back. Nothing is replaced in a suspension."""
+    if seen.repeated_losses and not desired.spec.suspend:
         return _SETTLES
     return _COMES_UP_SETTLES if _comes_up(seen, desired, cause, patch) else 0.0
 
