@@ -76,6 +76,8 @@ CLUSTER_COUNT: Final = "manta.dev/cluster-count"
 """On a RayCluster of a RayClusterFleet: the number of copies."""
 RUNS_ON: Final = "manta.dev/runs-on"
 """On a RayJob: cluster and head incarnation of the present attempt."""
+SUBMITTED: Final = "manta.dev/submitted"
+"""On a RayJob: a submission id, and digests of the fields that the job was submitted with."""
 
 RAYJOB_FINALIZER: Final = "ray.io/rayjob-finalizer"
 RAYSERVICE_FINALIZER: Final = "ray.io/rayservice-finalizer"

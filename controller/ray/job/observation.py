@@ -117,9 +117,11 @@ class JobObservation:
     @property
     def recorded_head(self) -> str:
         """Id of the head recorded for this attempt; empty if none was recorded."""
-        text = (self.job.metadata.annotations or {}).get(labels.RUNS_ON, "")
-        cluster, _, incarnation = text.partition("/")
-        return incarnation if cluster == self.cluster_name else ""
+        annotations = self.job.metadata.annotations or {}
+        cluster, _, incarnation = annotations.get(labels.RUNS_ON, "").partition("/")
+        submission = annotations.get(labels.SUBMITTED, "").partition(" ")[0]
+        is_of_this = cluster == self.cluster_name and submission in {"", self.job_id}
+        return incarnation if is_of_this else ""
 
     @property
     def is_stopped_for_its_deadline(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS, SERVICES
 from controller.ray.api import RAYCLUSTERS
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 OVERDUE = {"reason": "DeadlineExceeded"}
 STOPPED = f"stop/{JOB_ID}"
 SUBMITTED = f"submit/{JOB_ID}"
+
+
+TOO_LATE = "JobAsSpecified"
 
 
 def status_of(plan: Plan) -> dict[str, Any]:
@@ -149,7 +153,10 @@ def test_the_head_is_recorded_before_a_submitter_is_made():
     made = scene.with_cluster().with_head().plan()
     assert isinstance(made.commit, MergePatch)
     value = f"{CLUSTER}/uid-of-example-head-aaaaaaaa/0"
-    assert made.commit.patch == {"metadata": {"annotations": {"manta.dev/runs-on": value}}}
+    annotations = dict(made.commit.patch["metadata"]["annotations"])
+    submitted = annotations.pop("manta.dev/submitted")
+    assert submitted.startswith(f"{JOB_ID} entrypoint=")
+    assert annotations == {"manta.dev/runs-on": value}
     assert made.commit.resource_version == "1"
     assert not made.commands
 
@@ -782,6 +789,62 @@ def test_a_changed_cluster_specification_is_said_and_reaches_the_next_attempt():
 
     assert "ClusterAsSpecified" not in conditions(made_from)
     assert "ClusterAsSpecified" in conditions("another")
+
+
+def by_submitter(state: str = "Initializing", **spec: Any) -> Scene:
+    """A job that a submitter submits, whose head and cluster are ready."""
+    return Scene(state, submissionMode="K8sJobMode", **spec).with_cluster().with_head()
+
+
+def submitted(**spec: Any) -> dict[str, str]:
+    """The annotations that a RayJob gets before its job is submitted."""
+    commit = by_submitter(runs_on="", **spec).plan().commit
+    assert isinstance(commit, MergePatch)
+    return dict(commit.patch["metadata"]["annotations"])
+
+
+@pytest.mark.parametrize(
+    ("edit", "fields"),
+    [
+        ({"entrypoint": "python other.py"}, "spec.entrypoint"),
+        (
+            {"runtimeEnvYAML": "pip: [a]", "metadata": {"a": "b"}},
+            "spec.metadata, spec.runtimeEnvYAML",
+        ),
+        ({"entrypoint": "python job.py", "backoffLimit": 3, "shutdownAfterJobFinishes": True}, ""),
+    ],
+)
+@pytest.mark.parametrize("state", ["Running", "Complete"])
+def test_a_change_that_comes_too_late_for_the_job_is_named(
+    edit: dict[str, Any], fields: str, state: str
+):
+    scene = by_submitter(state, meta={"annotations": submitted()}, **edit)
+    found = find_condition(reported(scene.says(JobStatus.RUNNING).plan())["conditions"], TOO_LATE)
+    if not fields:
+        assert found is None
+        return
+    assert found is not None
+    assert (found["status"], found["reason"]) == ("False", "SpecChanged")
+    outlook = "a job that has ended" if state == "Complete" else "the job runs as it was submitted"
+    start = f"changed after the job had been submitted: {fields}; {outlook}"
+    assert found["message"].startswith(start)
+
+
+def test_a_change_before_the_next_submission_is_part_of_it():
+    former = submitted()["manta.dev/submitted"].replace(JOB_ID, "former")
+    meta = {"annotations": {"manta.dev/submitted": former}}
+    commit = by_submitter(meta=meta, entrypoint="python other.py").plan().commit
+    assert isinstance(commit, MergePatch), "the head is the same, the submission is another one"
+    now = commit.patch["metadata"]["annotations"]["manta.dev/submitted"]
+    assert now == submitted(entrypoint="python other.py")["manta.dev/submitted"]
+    recorded = by_submitter(meta={"annotations": {"manta.dev/submitted": now}}).plan().commit
+    assert "metadata" not in getattr(recorded, "patch", {})
+
+
+def test_the_record_of_a_submission_outlives_the_head():
+    commit = by_submitter(meta={"annotations": submitted()}, runs_on="other/0").plan().commit
+    assert isinstance(commit, MergePatch)
+    assert commit.patch["metadata"]["annotations"].keys() == {"manta.dev/runs-on"}
 
 
 def test_a_head_that_is_leaving_gets_no_job_and_is_given_ninety_seconds_to_answer():

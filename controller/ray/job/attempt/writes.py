@@ -15,6 +15,7 @@ from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.head.stable_service import stable_head_service
 from controller.ray.job.attempt.cluster import cluster_body
 from controller.ray.job.attempt.cluster_changes import digest_of
+from controller.ray.job.attempt.submitted_fields import is_recorded, submission_record
 from controller.ray.job.collect_facts import info_of, result_of
 from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.state_machine.facts import SubmitterFact
@@ -152,15 +153,17 @@ def reconcile_head_service(seen: JobObservation, settings: JobSettings) -> Itera
 
 
 def record_head(seen: JobObservation) -> MergePatch | None:
-    """Record the head that the attempt runs on, before anything is submitted to it."""
+    """Record the head that the attempt runs on, and what is submitted, before anything is."""
     if seen.head is None or seen.head.terminating or seen.head.id == seen.recorded_head:
         return None
     meta = seen.job.metadata
-    value = f"{seen.cluster_name}/{seen.head.id}"
+    stamps = {labels.RUNS_ON: f"{seen.cluster_name}/{seen.head.id}"}
+    if not is_recorded(seen):
+        stamps[labels.SUBMITTED] = submission_record(seen)
     return MergePatch(
         Target(RAYJOBS, meta.namespace, meta.name, scope="head"),
         meta.uid,
-        {"metadata": {"annotations": {labels.RUNS_ON: value}}},
+        {"metadata": {"annotations": stamps}},
         resource_version=meta.resource_version,
     )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.conditions import READY, ConditionSet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from controller.ray.job.observation import JobObservation
@@ -21,6 +22,7 @@ RETRIED: Final = "Retried"
 DASHBOARD_REACHABLE: Final = "DashboardReachable"
 CLEANED_UP: Final = "CleanedUp"
 CLUSTER_AS_SPECIFIED: Final = "ClusterAsSpecified"
+JOB_AS_SPECIFIED: Final = "JobAsSpecified"
 
 
 class JobConditions(ConditionSet):
@@ -45,6 +47,17 @@ class JobConditions(ConditionSet):
         """Set the condition about a `spec.rayClusterSpec` edited after the cluster was created."""
         words = "spec.rayClusterSpec was changed; the next attempt's cluster is created from it"
         self.set_if(CLUSTER_AS_SPECIFIED, "False", "SpecChanged", words if outdated else "")
+
+    def set_changed(self, fields: Sequence[str], *, ended: bool) -> None:
+        """Set the condition about fields that were changed after the job had been submitted."""
+        words = ""
+        if fields:
+            names = ", ".join(f"spec.{name}" for name in fields)
+            outlook = "the job runs as it was submitted, and only another attempt would differ"
+            if ended:
+                outlook = "a job that has ended does not run again: create a RayJob of another name"
+            words = f"changed after the job had been submitted: {names}; {outlook}"
+        self.set_if(JOB_AS_SPECIFIED, "False", "SpecChanged", words)
 
     def set_cleanup(self, reason: str, failure: str) -> None:
         """Set the condition about what blocks the rules of deletion; empty if nothing does."""

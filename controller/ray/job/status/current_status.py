@@ -14,6 +14,7 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.redaction import excerpt
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.job.attempt.cluster_changes import is_outdated
+from controller.ray.job.attempt.submitted_fields import changed_after_submission
 from controller.ray.job.collect_facts import dashboard_outage, info_of
 from controller.ray.job.states import State
 from controller.ray.job.status.conditions import JobConditions
@@ -100,7 +101,10 @@ def _conditions(
     failures: tuple[Failure, ...],
 ) -> list[dict[str, Any]]:
     conditions = JobConditions(seen, deadlines.now)
-    if seen.state.terminal:
+    ended = seen.state.terminal
+    changed = changed_after_submission(seen) if ended or seen.state.has_attempt else []
+    conditions.set_changed(changed, ended=ended)
+    if ended:
         conditions.set_cleanup(readiness.reason, readiness.message if failures else "")
         return conditions.as_list()
     conditions.set_ready(readiness)
