@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.api import labels
+from controller.ray.api.users_metadata import users_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,5 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 def inherited_annotations(annotations: Mapping[str, str] | None) -> dict[str, str]:
     """Return the annotations that are neither kubectl's record nor Manta's own."""
     return {
-        key: value
-        for key, value in (annotations or {}).items()
-        if key != _LAST_APPLIED and not key.startswith(labels.OWN_PREFIX)
+        key: value for key, value in users_metadata(annotations).items() if key != _LAST_APPLIED
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.ports import METRICS_PORT
+from controller.ray.api.users_metadata import users_metadata
 from controller.ray.pods import autoscaler, template_hash
 from controller.ray.pods.authentication import add_token
 from controller.ray.pods.cluster_options import options_stamp
@@ -157,7 +158,7 @@ class PodBuilder:
                 "labels": self._labels(role, group_name, group),
                 "annotations": {
                     **self._settings.pod_annotations,
-                    **metadata.get("annotations", {}),
+                    **users_metadata(metadata.get("annotations")),
                 },
                 "ownerReferences": [self._identity.owner],
             },
