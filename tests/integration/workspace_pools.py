@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.kaito.api import labels
 from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.nodepool import NODE_POOLS, NodePool
 from controller.kaito.api.workspace import WORKSPACES
@@ -77,7 +78,7 @@ class PoolReferee:
 class PoolWorkspaces(Workspaces):
     """The Workspaces of a world in which Karpenter serves static NodePools."""
 
-    served = (WORKSPACES, NODE_CLAIMS, NODE_POOLS, NODE_CLASSES)
+    served = (WORKSPACES, INFERENCE_SETS, NODE_CLAIMS, NODE_POOLS, NODE_CLASSES)
     settings = POOLS
     claim_label = labels.POOL_WORKSPACE
     namespace_label = labels.POOL_WORKSPACE_NAMESPACE

@@ -49,6 +49,7 @@ class Column:
         phase: second of the minute in which it is created.
         edit: changes a manifest so that an object that is well has something to do: it does that
             in sickness, instead of being created.
+        has_pools: whether its nodes come from NodePools.
         unshared: resources without a namespace of which each object belongs to one of its objects.
     """
 
@@ -62,6 +63,7 @@ class Column:
     has_own_reasons: bool = True
     phase: float | None = None
     edit: Callable[[Manifest], None] | None = None
+    has_pools: bool = False
     unshared: frozenset[str] = frozenset()
     name: str = ""
 
@@ -162,7 +164,7 @@ def _is_true(condition: str, found: Manifest) -> bool:
     return any((each["type"], each["status"]) == (condition, "True") for each in conditions)
 
 
-CLOUD = frozenset({"nodeclaims.karpenter.sh", "nodes"})
+CLOUD = frozenset({"nodeclaims.karpenter.sh", "nodepools.karpenter.sh", "nodes"})
 """Resources of the cloud, which have no namespace."""
 
 KINDS = (
@@ -239,6 +241,18 @@ KINDS = (
         is_well=_set_is_well,
         speaks=frozenset({"InferenceSet", "Workspace"}),
         has_own_reasons=False,
+        unshared=CLOUD,
+    ),
+    Column(
+        WORKSPACES,
+        name="NodePool",
+        creates="statefulsets.apps",
+        manifest=lambda name, _now: workspace_manifest(name),
+        cluster_spec=lambda workspace: workspace,
+        is_well=_workspace_is_well,
+        speaks=frozenset({"Workspace"}),
+        has_own_reasons=False,
+        has_pools=True,
         unshared=CLOUD,
     ),
 )

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.command.kinds import KindSettings, kinds_of
@@ -14,8 +15,8 @@ from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.devcluster.karpenter.provisioner import node_name
 from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.labels import WORKSPACE_NAMESPACE
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups import WorkspaceLookups
 from controller.kube.errors import AlreadyExists, KubeError, NotFound
@@ -26,13 +27,16 @@ from controller.ray.api.feature_gates import CLUSTER_FLEET, WORKSPACE
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
+from tests.fakes.karpenter.definitions import node_class_definition, node_pool_definition
 from tests.faults.faulty_transport import Rule
 from tests.integration.harness import OPERATOR, embedded_world, neighbour
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services
+from tests.integration.workspace_pools import PoolWorkspaces
 from tests.integration.workspaces import Cloud, Workspaces, served
 from tests.kaito.lookups.hub import FakeHub
+from tests.kaito.workspace.given_pool import CLASSES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -252,10 +256,10 @@ class Tenant:
         )
 
     def _record_foreign(self, event: StoredEvent) -> None:
-        """Record the names of claims, and of their nodes, that belong to the other tenant."""
-        if event.table == str(NODE_CLAIMS) and event.type == "ADDED":
+        """Record the names of pools, of claims and of their nodes that are the other tenant's."""
+        if event.table in {str(NODE_CLAIMS), str(NODE_POOLS)} and event.type == "ADDED":
             meta = event.current.object["metadata"]
-            if meta["labels"].get(WORKSPACE_NAMESPACE) != self.namespace:
+            if meta["labels"].get(self.street.workspaces.namespace_label) != self.namespace:
                 self._foreign |= {meta["name"], node_name(meta["name"])}
 
     def texts(self, kinds: frozenset[str]) -> list[str]:
@@ -293,7 +297,8 @@ class Neighbourhood:
         self.clock_error: Callable[[datetime], datetime] = lambda now: now
         self.right_time = world.wall
         world.wall = lambda: self.clock_error(self.right_time())
-        self.workspaces = Workspaces(world, Cloud())
+        spaces = PoolWorkspaces if column.has_pools else Workspaces
+        self.workspaces = spaces(world, Cloud())
         self.hub = FakeHub()
         self.operator: RunningOperator
 
@@ -314,7 +319,10 @@ class Neighbourhood:
         gates = FeatureGates({CLUSTER_FLEET: True, WORKSPACE: self.has_kaito})
         hub: WebReader = self.hub  # type: ignore[assignment]
         lookups = WorkspaceLookups(self.world.client("lookups"), self.world.loop, hub)
-        kinds = kinds_of(KindSettings.from_environment(gates, {}), actors, lookups)
+        settings = KindSettings.from_environment(gates, {})
+        if self.workspaces.settings is not None:
+            settings = replace(settings, workspace=self.workspaces.settings)
+        kinds = kinds_of(settings, actors, lookups)
         self.operator = self.world.start_operator(kinds=kinds, rules=rules, namespaces=())
         if self.has_kaito:
             client = self.world.client(OPERATOR, self.operator.transport)
@@ -327,7 +335,11 @@ class Neighbourhood:
 
     async def install_kaito(self) -> None:
         """Have Kaito's kinds and claims served."""
-        await self.workspaces.install(*kaito_definitions(), node_claim_definition())
+        await self.workspaces.install(*kaito_definitions(), *self._definitions_of_the_cloud())
+
+    def _definitions_of_the_cloud(self) -> tuple[Manifest, ...]:
+        pools = (node_pool_definition(), node_class_definition(CLASSES))
+        return (node_claim_definition(), *(pools if self.column.has_pools else ()))
 
     def _rays_of(self, head: Head) -> Any:
         return self.sick.ray if head.namespace == self.sick.namespace else self.well.ray

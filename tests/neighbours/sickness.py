@@ -23,6 +23,7 @@ REQUESTS = 30
 
 UPGRADES, FLEETS = frozenset({"RollingUpdate"}), frozenset({"RayClusterFleet"})
 WORKSPACES = frozenset({"Workspace"})
+POOLS = frozenset({"NodePool"})
 KAITO = WORKSPACES | {"InferenceSet"}
 """Kinds without pods of Ray."""
 
@@ -78,7 +79,9 @@ class Sickness:
     def requests_of(self, column: Column) -> int:
         """Requests for each key of this kind at most."""
         allowed = self.requests
-        return allowed if isinstance(allowed, int) else allowed.get(str(column), REQUESTS)
+        if isinstance(allowed, int):
+            return allowed
+        return allowed.get(str(column), allowed.get(column.resource.kind, REQUESTS))
 
     def is_named_in(self, texts: list[str], column: Column) -> bool:
         """Whether one of the texts says what must be said."""

@@ -23,13 +23,28 @@ async def fail(keys: WorkQueue[str], key: str) -> None:
 
 async def test_failing_keys_are_shown_with_their_first_failure_and_next_run():
     keys = queue()
-    await fail(keys, "a")
+    await fail(keys, "z")
     await asyncio.sleep(2)
     await fail(keys, "b")
     seen = keys.snapshot(10)
-    assert seen.failing == (FailingKey("a", 1, 2.0, 8.0), FailingKey("b", 1, 0.0, 10.0))
+    assert seen.failing == (FailingKey("z", 1, 2.0, 8.0), FailingKey("b", 1, 0.0, 10.0))
     assert (seen.statistics.failing, seen.running) == (2, ())
     assert keys.snapshot(1).failing == seen.failing[:1]
+    await asyncio.sleep(8)
+    assert [each.due for each in keys.snapshot(10).failing] == [0.0, 2.0], "one is due now"
+    await asyncio.sleep(1.5)
+    assert [each.due for each in keys.snapshot(10).failing] == [0.0, 0.5]
+
+
+async def test_running_keys_are_shown_with_the_oldest_run_first():
+    keys = queue()
+    keys.add("z")
+    async with keys.take():
+        await asyncio.sleep(2)
+        keys.add("b")
+        async with keys.take():
+            assert keys.snapshot(10).running == (RunningKey("z", 2.0), RunningKey("b", 0.0))
+            assert keys.snapshot(1).running == (RunningKey("z", 2.0),)
 
 
 async def test_a_key_that_fails_again_fails_since_the_first_time_until_it_is_forgotten():

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.timestamps import time_of
 from controller.kaito.api import labels
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
     from controller.kaito.api.nodepool import NodePool
+    from controller.kaito.provisioning.claims import ObservedClaim
     from controller.kube.objects import ObjectMeta
+
+
+_FIRST_CLAIMS: Final = timedelta(seconds=10)
+"""How long after a pool its first claims are created at the latest; later ones replace them."""
+
+_LATELY: Final = timedelta(minutes=10)
 
 
 class PoolOwner(Enum):
@@ -30,6 +41,7 @@ class ObservedPool:
     Attributes:
         name: name of the pool.
         uid: uid of the pool.
+        created: time of its creation.
         resource_version: resourceVersion of the pool.
         owner: whose it is.
         owner_text: the same, as messages name it.
@@ -45,6 +57,7 @@ class ObservedPool:
     name: str
     uid: str
     resource_version: str = ""
+    created: datetime | None = None
     owner: PoolOwner = PoolOwner.THIS
     owner_text: str = ""
     replicas: int | None = None
@@ -59,6 +72,21 @@ class ObservedPool:
         return _may_be(instance_type, self.instance_types)
 
 
+def is_replacing(pool: ObservedPool, claims: Iterable[ObservedClaim], now: datetime) -> bool:
+    """Return whether Karpenter replaces claims of a pool that were lost, or lately has.
+
+    There are none at the moment, or some are new while the pool is not. So are those of a pool that
+    has grown.
+    """
+    if pool.created is None or now - pool.created < _FIRST_CLAIMS:
+        return False
+    begun = pool.created + _FIRST_CLAIMS
+    created = [each.created for each in claims]
+    return not created or any(
+        each is not None and each > max(begun, now - _LATELY) for each in created
+    )
+
+
 def observed_pool(pool: NodePool, workspace: ObjectMeta) -> ObservedPool:
     """Return the facts about a pool on which decisions depend."""
     meta, ready = pool.metadata, _not_ready(pool)
@@ -67,6 +95,7 @@ def observed_pool(pool: NodePool, workspace: ObjectMeta) -> ObservedPool:
         name=meta.name,
         uid=meta.uid,
         resource_version=meta.resource_version,
+        created=time_of(meta.creation_timestamp),
         owner=owner,
         owner_text=_named_workspace(meta) if owner is PoolOwner.OTHER else owner.value,
         replicas=pool.spec.replicas,

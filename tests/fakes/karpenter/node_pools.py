@@ -17,11 +17,14 @@ from controller.devcluster.nodes.components.deletion import delete_seen
 from controller.devcluster.nodes.components.timestamps import timestamp
 from controller.kaito.api import labels
 from controller.kaito.api.nodepool import NODE_POOLS, NodePool
-from controller.kube.errors import NotFound
+from controller.kube.errors import KubeError, NotFound
 
 if TYPE_CHECKING:
     from controller.kaito.api.node_class import NodeClass
     from controller.kube.resources import Resource
+
+_AGAIN = 10.0
+"""Seconds after a request that failed."""
 
 _READY = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
 
@@ -48,6 +51,14 @@ class SimulatedPools(LoopComponent[str]):
         )
 
     async def _sync(self, key: str, /) -> float | None:
+        """Try again later where no claims are served, as Karpenter does."""
+        try:
+            await self._follow(key)
+        except KubeError:
+            return _AGAIN
+        return None
+
+    async def _follow(self, key: str) -> None:
         pool = self._pools.get(key)
         selector = f"{labels.NODE_POOL}={key}"
         found = (await self._client.list(NODE_CLAIMS, "", label_selector=selector)).items
@@ -55,10 +66,9 @@ class SimulatedPools(LoopComponent[str]):
         if pool is None or pool.metadata.terminating:
             for claim in living:
                 await delete_seen(self._client, NODE_CLAIMS, claim)
-            return None
+            return
         for _ in range((pool.spec.replicas or 0) - len(living)):
             await self._create(key)
-        return None
 
     async def _create(self, name: str) -> None:
         raw = await self._client.get_raw(NODE_POOLS, "", name)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.apimachinery.ownership import OWNER_UID
+from controller.apimachinery.timestamps import rfc3339
 from controller.kaito.api import labels
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.nodepool import NODE_POOLS
@@ -52,6 +55,42 @@ def stored(given: GivenPool) -> dict[str, str]:
     commit = given.plan().commit
     assert isinstance(commit, MergePatch)
     return commit.patch["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("age", "claims", "settles"),
+    [
+        (9, [], 0.0),
+        (10, [], 30.0),
+        (3600, [3600], 0.0),
+        (3600, [3590], 0.0),
+        (3600, [3600, 3589], 0.0),
+        (3600, [3600, 599], 30.0),
+        (3600, [600], 0.0),
+        (60, [51], 0.0),
+        (60, [49], 30.0),
+    ],
+)
+def test_a_status_settles_while_karpenter_replaces_claims_that_were_lost(
+    age: int, claims: list[int], settles: float
+):
+    """A pool and claims of so many seconds."""
+
+    def made(seconds: int) -> dict[str, str]:
+        return {"creationTimestamp": rfc3339(NOW - timedelta(seconds=seconds))}
+
+    given = GivenPool()
+    given.reads.add(NODE_POOLS, pool(metadata=made(age)))
+    for number, each in enumerate(claims):
+        found = pool_claim(f"default-phi-{number}")
+        metadata = msgspec.structs.replace(
+            found.metadata, creation_timestamp=made(each)["creationTimestamp"]
+        )
+        given.reads.add(NODE_CLAIMS, msgspec.structs.replace(found, metadata=metadata))
+        given.reads.add(POOL_CLAIMS, msgspec.structs.replace(found, metadata=metadata))
+    status = given.plan().status
+    assert status is not None
+    assert status.settles == settles
 
 
 def test_the_size_is_committed_under_the_revision_that_was_read_and_the_pool_created():

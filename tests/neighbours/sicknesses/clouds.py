@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.provisioner import node_name
-from controller.kaito.api import labels
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.api.validation.config_maps import INFERENCE_KEY
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups.http import Document
-from controller.kaito.provisioning.names import claim_name
+from controller.kaito.provisioning.names import claim_name, node_pool_name
 from controller.kube.resources import CONFIG_MAPS, NODES
 from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.neighbours.sickness import POOLS, REQUESTS, Sickness
 from tests.neighbours.sickness import WORKSPACES as ONLY
-from tests.neighbours.sickness import Sickness
 from tests.neighbours.sicknesses.objects import odd
 from tests.neighbours.sicknesses.refusals import DENIES, NEEDS_TEAM, VARYING, no_right
 
@@ -42,6 +42,9 @@ EACH_REPLACED = 9
 after that, the label of its node, live reads that say that both are gone, and one status. A claim
 costs money: none may be forgotten, and none made twice."""
 
+POOL_REPLACED = 75
+"""Nodes that Karpenter creates in ten minutes for a pool, without back-off: each is labelled."""
+
 LOST_WHEN_READY = EACH_REPLACED * REPLACED + 6
 """The rest is what is told of the first one that is lost."""
 
@@ -60,18 +63,20 @@ def claims_that(behaviour: ClaimBehaviour) -> Course:
     return course
 
 
-def claims_refused(answer: ErrorResponse) -> Course:
-    """None of the tenant's claims can be created."""
+def claims_refused(answer: Callable[[str], ErrorResponse]) -> Course:
+    """None of the tenant's claims can be created, or none of its pools; so it is answered."""
 
     @contextmanager
     def course(sick: Tenant) -> Iterator[None]:
-        def is_of_the_sick(name: str) -> bool:
-            uids = [each["metadata"]["uid"] for each in sick.objects(WORKSPACES)]
-            return any(
-                name == claim_name(uid, 0, 0, attempt) for uid in uids for attempt in range(20)
-            )
+        resource = str(NODE_POOLS if sick.column.has_pools else NODE_CLAIMS)
 
-        rule = Rule(answer, str(NODE_CLAIMS), frozenset({"create"}), is_of_the_sick)
+        def is_of_the_sick(name: str) -> bool:
+            found = [each["metadata"] for each in sick.objects(WORKSPACES)]
+            return name in {node_pool_name(sick.namespace, each["name"]) for each in found} | {
+                claim_name(each["uid"], 0, 0, attempt) for each in found for attempt in range(20)
+            }
+
+        rule = Rule(answer(resource), resource, frozenset({"create"}), is_of_the_sick)
         with sick.street.ruled(rule):
             yield
 
@@ -146,7 +151,7 @@ def claims_of(sick: Tenant) -> list[str]:
     return [
         each["name"]
         for each in found
-        if each["labels"].get(labels.WORKSPACE_NAMESPACE) == sick.namespace
+        if each["labels"].get(sick.street.workspaces.namespace_label) == sick.namespace
         and "deletionTimestamp" not in each
     ]
 
@@ -201,10 +206,11 @@ SICKNESSES = tuple(
         Sickness(
             name="claims stay pending",
             course=claims_that(ClaimBehaviour(node_after=AT_THE_END)),
-            named="waiting until the claim becomes ready",
+            named="waiting until the claim becomes ready|NodePool .*: 0 of 1 NodeClaims are ready",
         ),
         Sickness(
             name="there is no such machine",
+            spares=POOLS,  # Karpenter deletes such claims of a pool: the next row
             course=claims_that(ClaimBehaviour(node_after=2, stock_out=True)),
             named="InsufficientCapacity.*unavailable during launch",
             lingers=LONGEST_BACK_OFF,
@@ -222,30 +228,30 @@ SICKNESSES = tuple(
             course=claims_that(ClaimBehaviour(lost_after=8)),
             named="NodeClaim",
             lingers=LONGEST_BACK_OFF,
-            requests=LOST_WHEN_READY,
+            requests={"Workspace": LOST_WHEN_READY, "NodePool": REQUESTS + POOL_REPLACED},
             slow=True,
         ),
         Sickness(
             name="the GPU plugin does not come",
             course=claims_that(ClaimBehaviour(plugin_after=AT_THE_END)),
-            named="NodePluginsNotReady.*waiting all node plugins to be ready: ws.*-node",
+            named="NodePluginsNotReady.*waiting all node plugins to be ready: (ws|sick).*-node",
         ),
         Sickness(
             name="a webhook denies claims",
-            course=claims_refused(DENIES),
+            course=claims_refused(lambda _resource: DENIES),
             named=NEEDS_TEAM,
             slow=True,
         ),
         Sickness(
             name="a webhook denies claims in varying words",
-            course=claims_refused(ErrorResponse(400, "BadRequest", VARYING)),
+            course=claims_refused(lambda _resource: ErrorResponse(400, "BadRequest", VARYING)),
             named="request .* refused",
             slow=True,
         ),
         Sickness(
             name="no right to create claims",
-            course=claims_refused(no_right("create", str(NODE_CLAIMS))),
-            named='cannot create resource "nodeclaims"',
+            course=claims_refused(lambda resource: no_right("create", resource)),
+            named='cannot create resource "node(claims|pools)"',
             slow=True,
         ),
         Sickness(
@@ -254,7 +260,7 @@ SICKNESSES = tuple(
             late=True,
             named="NodeClaim",
             lingers=LONGEST_BACK_OFF,
-            requests=LOST_WHEN_READY,
+            requests={"Workspace": LOST_WHEN_READY, "NodePool": REQUESTS + POOL_REPLACED},
             slow=True,
         ),
         Sickness(

@@ -16,6 +16,7 @@ from controller.kaito.api.failed_write import failure_event, failure_reason, wha
 from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.provisioning.conditions import NODE_CLAIM_READY, ConditionFacts
+from controller.kaito.provisioning.pools import is_replacing
 from controller.kaito.workspace.config import Blocked
 from controller.kaito.workspace.model_server.benchmark import (
     BENCHMARK_COMPLETED,
@@ -81,11 +82,19 @@ def current_status(
             seen, (*resources, *_outcome(seen, step, failures, has_nodes=has_nodes)), step, now
         ),
     }
-    patch = _patch(seen, wanted, failures)
-    loses_claims = progress.claims is not None and progress.claims.again
-    # half of the least wait: changes of a claim within that time are reported once
-    settles = seen.settings.claims.first_retry.total_seconds() / 2
-    return replace(patch, settles=settles if loses_claims else 0.0)
+    return replace(_patch(seen, wanted, failures), settles=_settles(seen, progress, now))
+
+
+def _settles(seen: WorkspaceObservation, progress: NodeProgress, now: datetime) -> float:
+    """Return the seconds for which a status is held, so that changes of a claim are reported once.
+
+    It is half of the least wait between two claims. Karpenter does not wait before it replaces one.
+    """
+    least = seen.settings.claims.first_retry.total_seconds()
+    pool = seen.pool
+    if pool is not None and pool.found is not None:
+        return least if is_replacing(pool.found, pool.claims.values(), now) else 0.0
+    return least / 2 if progress.claims is not None and progress.claims.again else 0.0
 
 
 def _outcome(

@@ -503,6 +503,27 @@ async def test_deleting_a_definition_deletes_its_objects(embedded):
     assert (await embedded.get(things.path())).status == 404
 
 
+async def test_while_a_definition_is_being_deleted_no_object_of_it_is_created(things):
+    held = things.body("held")
+    held["metadata"]["finalizers"] = ["x.y/z"]
+    await things.api.create(things.path(), held)
+    await things.api.delete(things.crd)
+    try:
+        refused = await things.create("late")
+        for _ in range(100):  # a server may notice the deletion a little later
+            if refused.status == 405:
+                break
+            await asyncio.sleep(0.1)
+            refused = await things.create("late")
+        assert refused.body["reason"] == "MethodNotAllowed"
+        assert refused.message == (
+            "create not allowed while custom resource definition is terminating"
+        )
+        assert refused.body["details"] == {"group": things.group, "kind": "things"}
+    finally:
+        await things.api.patch(things.path("held"), {"metadata": {"finalizers": None}})
+
+
 async def test_the_name_of_a_definition_follows_from_plural_and_group(api):
     wrong = definition("g.test.dev") | {"metadata": {"name": "other.g.test.dev"}}
     answer = await api.create(CRDS, wrong)
