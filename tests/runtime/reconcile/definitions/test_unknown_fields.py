@@ -42,7 +42,7 @@ class Reads:
 class Search:
     """A search that finds one field, and remembers in what."""
 
-    searched: list[tuple[Any, ObjectSchema]] = field(default_factory=list)
+    searched: list[tuple[Any, ObjectSchema]] = field(default_factory=list[tuple[Any, ObjectSchema]])
 
     def __call__(self, obj: Any, pod: ObjectSchema) -> list[UnknownField]:
         self.searched.append((obj, pod))
