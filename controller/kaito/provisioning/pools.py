@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 _FIRST_CLAIMS: Final = timedelta(seconds=10)
-"""How long after a pool its first claims are created at the latest; later ones replace them."""
+"""The time after the creation of a pool in which its first claims are created; later ones replace
+them."""
 
 _LATELY: Final = timedelta(minutes=10)
 
