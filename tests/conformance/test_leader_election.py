@@ -188,7 +188,7 @@ async def test_T215_T216_a_release_reads_first_and_keeps_what_others_wrote():
         assert a.sample("leader_election_master_status") == 0
 
 
-async def test_T215_a_lease_of_somebody_else_is_not_released():
+async def test_T215_a_lease_of_another_holder_is_not_released():
     async with ballot() as world:
         a = world.candidate("a")
         await a.elector.acquire()
@@ -407,7 +407,7 @@ async def test_a_lease_that_was_deleted_is_made_anew_by_its_leader():
         assert a.elector.is_leader()
 
 
-async def test_a_lease_that_was_deleted_is_made_anew_by_nobody_else_while_its_leader_may_write():
+async def test_a_lease_that_was_deleted_is_made_anew_by_no_other_while_its_leader_may_write():
     async with ballot() as world:
         a, b = world.candidate("a"), world.candidate("b")
         await a.elector.acquire()

@@ -466,7 +466,7 @@ async def is_silent(world: World, kind: str) -> bool:
     return not await message(world, kind)
 
 
-async def test_an_ingress_of_somebody_else_is_left_alone_and_said(world: World):
+async def test_an_ingress_of_another_owner_is_left_alone_and_said(world: World):
     mine: Json = {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "Ingress",

@@ -125,7 +125,7 @@ async def test_a_job_that_has_ended_is_deleted_at_once(rays: Rays):
     assert stops(rays) == []
 
 
-async def test_a_job_on_a_cluster_of_somebody_else_leaves_it_alone(rays: Rays):
+async def test_a_job_on_a_cluster_of_another_owner_leaves_it_alone(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
     spec: dict[str, Any] = {
@@ -151,7 +151,7 @@ async def test_a_job_on_a_cluster_of_somebody_else_leaves_it_alone(rays: Rays):
     assert rays.ray.running() == []
 
 
-async def test_a_cluster_of_somebody_else_that_goes_ends_the_job(rays: Rays):
+async def test_a_deleted_cluster_of_another_owner_ends_the_job(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
     await rays.world.user.create(

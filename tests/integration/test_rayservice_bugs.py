@@ -126,7 +126,7 @@ def suspended(manifest: dict[str, Any], *, suspend: bool) -> dict[str, Any]:
     return manifest
 
 
-async def test_bug_53_what_stays_wrong_is_told_once(services: Services):
+async def test_bug_53_what_stays_wrong_is_reported_once(services: Services):
     operator = services.start_operator()
     services.ray.fault(Fault.ERROR)
     await services.create()

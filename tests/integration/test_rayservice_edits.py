@@ -165,7 +165,7 @@ def foreign(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["svc-serve-svc", "svc-head-svc"])
-async def test_a_service_of_somebody_else_in_the_way_is_named_and_waited_for(
+async def test_a_service_of_another_owner_in_the_way_is_named_and_waited_for(
     services: Services, name: str
 ):
     services.start_operator()

@@ -178,7 +178,7 @@ async def test_a_cluster_taken_over_gets_no_config_while_its_ray_does_not_say_wh
     assert len(services.serve_of(name).puts) == 1
 
 
-async def test_applications_that_somebody_shut_down_are_deployed_again(services: Services):
+async def test_applications_that_a_user_shut_down_are_deployed_again(services: Services):
     services.start_operator()
     await services.deployed()
     serve = services.serve_of(await services.active())

@@ -243,7 +243,7 @@ async def test_an_edit_of_the_instance_type_is_refused_and_the_pool_stays(spaces
     assert len(await spaces.claims()) == 2
 
 
-async def test_a_pool_that_somebody_scales_up_stays_as_it_is(spaces: PoolWorkspaces):
+async def test_a_pool_that_a_user_scales_up_stays_as_it_is(spaces: PoolWorkspaces):
     spaces.start_operator()
     await spaces.create(count=2)
     await spaces.has_nodes()

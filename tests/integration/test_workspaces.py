@@ -296,7 +296,7 @@ def old_deployment(owner: str) -> dict[str, Any]:
 
 
 @embedded_only
-async def test_nodes_and_claims_of_a_namespace_that_is_not_served_concern_nobody(
+async def test_nodes_and_claims_of_a_namespace_that_is_not_served_concern_no_operator(
     spaces: Workspaces,
 ):
     spaces.start_operator()

@@ -39,7 +39,7 @@ async def test_get_raw_gives_everything():
     assert (await client(answering(body)).get_raw(*TARGET))["spec"] == {"unheardOf": 1}
 
 
-async def test_a_caller_is_told_once_that_the_server_is_silent():
+async def test_a_caller_learns_once_that_the_server_is_silent():
     transport, told = answering(), list[tuple[float, str]]()
     transport.hold, loop = asyncio.Event(), asyncio.get_running_loop()
     began = loop.time()

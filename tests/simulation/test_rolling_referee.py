@@ -164,7 +164,7 @@ def test_groups_are_replaced_one_after_the_other():
 
 
 @pytest.mark.parametrize("going", ["terminating", "lost"])
-def test_a_replica_that_goes_holds_up_no_other_group(going: str):
+def test_a_terminating_replica_delays_no_other_group(going: str):
     first, second = (replace(old(f"a{n}", draining=True), unit="a") for n in (0, 1))
     following = {"g1": [old("c", drains=True), new("d")]}
     wanted = wish(1, 1, hosts=2)

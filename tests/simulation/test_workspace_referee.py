@@ -52,7 +52,7 @@ def seen() -> Seen:
     return Seen()
 
 
-def test_a_second_claim_is_one_too_many_also_while_the_first_is_going(seen: Seen):
+def test_a_second_claim_is_one_too_many_also_while_the_first_is_terminating(seen: Seen):
     seen.claim("c", "False", **GOING)
     seen.claim("d")
     assert seen.violations == ["1.000 s: 2 claims at a time, 1 wanted"]

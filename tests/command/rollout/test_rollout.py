@@ -173,7 +173,7 @@ def test_the_groups_are_read_from_the_status_if_it_has_them():
         (RolloutProgress("complete", "all"), 'raycluster "a" successfully rolled out'),
     ],
 )
-def test_progress_is_told_in_kubectls_words(progress: RolloutProgress, text: str):
+def test_progress_is_reported_in_kubectls_words(progress: RolloutProgress, text: str):
     assert sentence(parse_workload(["raycluster/a"], "team"), progress) == text
 
 

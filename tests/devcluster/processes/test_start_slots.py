@@ -50,7 +50,7 @@ async def test_a_container_that_is_never_ready_holds_others_back_for_a_time_only
         await world.until("b", runs)
 
 
-async def test_containers_that_cannot_start_and_those_that_wait_for_others_hold_nobody_back(world):
+async def test_containers_that_cannot_start_and_those_that_wait_for_others_delay_no_others(world):
     missing = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "none", "key": "a"}}}]
     async with world.node(starts=1, start_time=3600.0):
         await world.create("a", sh("exec sleep 60", env=missing))

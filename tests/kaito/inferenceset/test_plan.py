@@ -117,7 +117,7 @@ def test_a_name_that_only_a_failed_create_has_met_is_named_too():
     assert "that belongs to another owner" in given.condition()[2]
 
 
-def test_a_cause_is_told_by_one_event_only():
+def test_a_cause_is_reported_by_one_event_only():
     given = of(1)
     given.with_replicas(workspace(name=given.names[0]))
     told = msgspec.structs.replace(given.set, status=given.status)
@@ -145,7 +145,7 @@ def test_while_a_workspace_cannot_be_read_nothing_is_created_or_deleted():
     assert "while Workspace odd cannot be read: metadata.labels: no map" in given.condition()[2]
 
 
-def test_an_unreadable_workspace_of_somebody_else_holds_nothing_but_its_name():
+def test_an_unreadable_workspace_of_another_owner_holds_nothing_but_its_name():
     given = of(2)
     odd = Unreadable(
         ObjectMeta(name=given.names[1], namespace="default"), "metadata.labels: no map"
@@ -154,7 +154,7 @@ def test_an_unreadable_workspace_of_somebody_else_holds_nothing_but_its_name():
     assert names(given.plan(), Create) == [given.names[0]]
 
 
-def test_a_cause_that_is_longer_than_a_message_is_told_by_one_event_only():
+def test_a_cause_that_is_longer_than_a_message_is_reported_by_one_event_only():
     given = of(1)
     key = f"Workspace/default/{given.names[0]}"
     given.reads.refused = {key: CreateError("Forbidden", "no " * 3000)}

@@ -126,7 +126,7 @@ async def test_who_comes_after_a_failure_waits_for_the_end_of_the_pause(it: Aske
     assert it.times == [0, 11]
 
 
-async def test_what_nobody_wants_any_more_is_not_asked_again(it: Asked):
+async def test_a_question_without_subscribers_is_not_asked_again(it: Asked):
     it.of = lambda _question: DOWN
     it.lookups.sync("a", ["q"])
     await asyncio.sleep(3)
@@ -178,7 +178,7 @@ async def test_those_that_never_answer_do_not_hold_up_a_new_question(it: Asked):
     assert ("new", began) in it.asked
 
 
-async def test_results_that_nobody_wants_are_forgotten_at_last(it: Asked):
+async def test_results_without_subscribers_are_forgotten_at_last(it: Asked):
     for number in range(20):
         it.lookups.sync("a", [f"q{number}"])
         await asyncio.sleep(2)

@@ -155,7 +155,7 @@ async def test_a_server_that_is_not_there_is_said():
     await reader.aclose()
 
 
-async def test_a_server_that_nobody_vouches_for_gets_no_token():
+async def test_a_server_without_a_trusted_certificate_gets_no_token():
     tls = server_tls(trustme.CA(), "localhost")
     async with RawServer(answer_pod, tls=tls) as server:
         reader = WebReader(server.url)

@@ -163,7 +163,7 @@ async def test_what_is_no_token_gets_into_no_header(odd: str):
     assert {token for _, token in hub.asked} == {""}
 
 
-async def test_what_a_token_opens_is_shown_to_nobody_else():
+async def test_what_a_token_opens_is_shown_to_no_other():
     hub = FakeHub(fault=lambda _path, token: None if token == TOKEN else Document(403))
     secrets = Secrets(mine_token=TOKEN, theirs_token=OTHER)
     lookups = WorkspaceLookups(secrets, asyncio.get_running_loop(), hub)  # type: ignore[arg-type]

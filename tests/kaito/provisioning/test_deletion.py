@@ -21,7 +21,7 @@ PENDING = ObservedClaim("a", "uid-a", ClaimState.PENDING)
 GOING = ObservedClaim("c", "uid-c", ClaimState.TERMINATING)
 
 
-def test_without_claims_the_finalizer_goes_at_once():
+def test_without_claims_the_finalizer_is_removed_at_once():
     assert remove_claims([], [], START, START) == ClaimRemoval()
 
 
@@ -42,7 +42,7 @@ def test_a_claim_with_an_unknown_deletion_is_not_deleted_again():
     assert remove_claims([READY], ["b"], START, START).delete == ()
 
 
-def test_after_the_bound_the_finalizer_goes_and_says_what_is_left():
+def test_after_the_bound_the_finalizer_is_removed_and_says_what_is_left():
     removal = remove_claims([GOING], [], START, START + BOUND)
     assert removal.is_over
     assert removal.remaining == ("NodeClaim c",)

@@ -119,7 +119,7 @@ def test_KAI9_KAI20_a_pool_belongs_to_the_workspace_that_it_names(
     assert pool_owner(found, workspace().metadata) is owner
 
 
-def test_a_pool_of_somebody_else_says_whose_it_is():
+def test_a_pool_of_another_owner_says_whose_it_is():
     meta = workspace().metadata
     assert observed_pool(pool(metadata={"labels": ANOTHER}), meta).owner_text == (
         "Workspace other/phi"

@@ -105,7 +105,7 @@ def test_what_is_lost_for_certain_is_replaced_by_a_larger_pool():
     assert steps(decision) == ["grow"]
 
 
-def test_a_claim_that_is_going_is_replaced_and_another_ready_node_comes_first():
+def test_a_claim_that_is_terminating_is_replaced_and_another_ready_node_comes_first():
     decision = decide(
         target=3, commitment=COVERED, pool=SMALL, ready_nodes=frozenset({"n1", "n2"}),
         existing_nodes=frozenset({"n1", "n2"}), earlier_claims=claims(ClaimState.TERMINATING),
@@ -203,7 +203,7 @@ def test_a_definition_that_drops_the_number_of_nodes_is_said_and_not_written_aga
     assert (steps(decision), decision.wait and decision.wait.reason) == ([], "NodePoolNotStatic")
 
 
-def test_a_pool_that_somebody_has_deleted_is_created_again_once_its_claims_are_gone():
+def test_a_pool_that_a_user_has_deleted_is_created_again_once_its_claims_are_gone():
     going = claims(ClaimState.TERMINATING, READY)
     assert steps(decide(commitment=STORED, claims=going)) == []
     assert steps(decide(commitment=STORED, claims=claims(READY))) == ["create"]
@@ -246,7 +246,7 @@ def test_a_pool_that_exists_needs_its_node_class_no_more():
         ),
     ],
 )
-def test_the_first_cause_is_said_on_which_somebody_can_act(
+def test_the_first_cause_is_said_on_which_a_user_can_act(
     found: dict[str, ObservedClaim], pool: ObservedPool, reason: str, message: str
 ):
     wait = decide(commitment=STORED, pool=pool, claims=found).wait

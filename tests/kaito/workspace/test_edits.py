@@ -348,7 +348,7 @@ def test_an_unreadable_revision_is_passed_over_for_the_one_before(data: Any):
 
 
 @pytest.mark.parametrize("data", UNREADABLE, ids=range(len(UNREADABLE)))
-def test_if_nobody_can_tell_what_there_was_no_node_goes(data: Any):
+def test_if_it_is_unknown_what_there_was_no_node_goes(data: Any):
     served = Served()
     served.revisions[0]["data"] = data
     found = served.edited("resource.instanceType", OTHER_MACHINE)
@@ -373,7 +373,7 @@ def deep() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["inference.adapters", "resource.preferredNodes"])
-def test_if_nobody_can_tell_what_there_was_an_edit_that_keeps_the_nodes_is_followed(path: str):
+def test_if_it_is_unknown_what_there_was_an_edit_that_keeps_the_nodes_is_followed(path: str):
     served = Served()
     served.revisions = []
     value: Any = [ADAPTER] if path == "inference.adapters" else ["n1"]
@@ -399,7 +399,7 @@ def test_a_revision_of_a_claim_whose_write_is_not_known_counts_as_a_node():
     assert "no ControllerRevision of the workspace can be read" in refusal(found)
 
 
-def test_a_revision_of_somebody_else_says_nothing():
+def test_a_revision_of_another_owner_says_nothing():
     served, _, newer = histories()
     newer["metadata"] = own("phi-other", ownerReferences=[])
     served.revisions.append(newer)
@@ -424,7 +424,7 @@ def edited_pool(commit: bool = True) -> GivenPool:
 MARK = {"annotations": {labels.NODE_TEMPLATE: "Standard_NC24ads_A100_v4 apps=phi"}}
 
 
-def test_if_nobody_can_tell_what_there_was_no_pool_goes():
+def test_if_it_is_unknown_what_there_was_no_pool_goes():
     marked, committed = edited_pool(commit=False), edited_pool()
     pending, odd = edited_pool(), edited_pool()
     marked.reads.add(NODE_POOLS, pool(metadata=MARK))
@@ -436,7 +436,7 @@ def test_if_nobody_can_tell_what_there_was_no_pool_goes():
         assert not has_consequences(found.plan())
 
 
-def test_a_pool_of_somebody_else_or_none_hinders_nothing():
+def test_a_pool_of_another_owner_or_none_hinders_nothing():
     absent, foreign = edited_pool(), edited_pool()
     foreign.reads.add(NODE_POOLS, pool(owner={}, metadata=MARK))
     assert (refusal(absent), refusal(foreign)) == ("", "")

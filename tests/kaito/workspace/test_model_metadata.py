@@ -122,7 +122,7 @@ def test_a_failure_is_said_with_its_remedy():
     assert given(DOWN).plan().subscriptions != ()
 
 
-def test_where_nobody_may_be_asked_the_model_is_refused_with_the_remedy():
+def test_where_no_hub_may_be_asked_the_model_is_refused_with_the_remedy():
     made = given(settings=OFFLINE)
     status, reason, message = made.condition("ResourceReady")
     assert (status, reason) == ("False", "ModelMetadataOffline")
@@ -131,7 +131,7 @@ def test_where_nobody_may_be_asked_the_model_is_refused_with_the_remedy():
     assert writes(made.plan())[0].target.resource.kind == "ControllerRevision"
 
 
-def test_where_nobody_may_be_asked_a_user_may_give_the_facts():
+def test_where_no_hub_may_be_asked_a_user_may_give_the_facts():
     facts = json.dumps({"name": NAME, "weights": "2Gi", "layers": 22, "heads": 32})
     made = given(settings=OFFLINE, annotations={labels.MODEL: facts})
     assert len(made.creates(made.plan(), "NodeClaim")) == 1

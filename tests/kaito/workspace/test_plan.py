@@ -163,7 +163,7 @@ def test_as_many_nodes_as_a_workspace_gets_fit_into_its_annotation():
     assert len(given.creates(given.plan(), "NodeClaim")) == MOST_NODES
 
 
-def test_a_number_of_nodes_that_somebody_has_written_into_the_annotation_is_not_believed():
+def test_a_number_of_nodes_that_a_user_has_written_into_the_annotation_is_not_believed():
     text = write_commitment(Commitment(target=10**9))
     given = Given(workspace(annotations={labels.NODE_CLAIMS: text}))
     assert len(given.creates(given.plan(), "NodeClaim")) == 1
@@ -386,7 +386,7 @@ def test_a_service_that_cannot_be_read_is_not_created_again():
 # the Deployments of Kaito before 0.8
 
 
-def test_a_deployment_of_an_older_kaito_goes_before_the_server_comes():
+def test_a_deployment_of_an_older_kaito_is_deleted_before_the_server_is_created():
     given = Given().with_nodes().with_revision().with_deployment()
     (delete,) = writes(given.plan())
     assert isinstance(delete, Delete)
@@ -415,7 +415,7 @@ def test_a_deployment_stays_until_its_successor_can_be_created(lacking: str):
     assert [each for each in writes(given.plan()) if isinstance(each, Delete)] == []
 
 
-def test_a_deployment_beside_the_server_goes_too_and_one_of_somebody_else_stays():
+def test_a_deployment_beside_the_server_goes_too_and_one_of_another_owner_stays():
     given = Given().with_nodes().with_revision().with_services().with_server(server())
     assert writes(given.plan()) == []
     given.with_deployment(ownerReferences=[])
@@ -447,7 +447,7 @@ def test_a_service_of_the_users_own_is_used_as_in_kaito():
 
 
 @pytest.mark.parametrize("owner", [{}, {"uid": "u-0"}], ids=["nobody", "the one before"])
-def test_a_revision_of_somebody_else_under_its_name_is_left_alone(owner: dict[str, str]):
+def test_a_revision_of_another_owner_under_its_name_is_left_alone(owner: dict[str, str]):
     given = Given().with_nodes()
     (create,) = given.creates(given.plan(), "ControllerRevision")
     references = [{**OWNER, **owner, "controller": True}] if owner else []
@@ -523,7 +523,7 @@ def test_KAI12_a_job_of_another_revision_is_deleted_and_created_when_it_is_gone(
     assert (delete.uid, delete.propagation) == ("uid-phi", "Foreground")
 
 
-def test_KAI12_a_job_that_is_going_is_waited_for():
+def test_KAI12_a_job_that_is_terminating_is_waited_for():
     given = Given(workspace(**TUNING)).with_nodes().with_revision(2)
     given.with_job(changed(job(active=1), deletion_timestamp="2026-01-01T00:00:00Z"))
     assert writes(given.plan()) == []
@@ -559,7 +559,7 @@ def deleted(**changes: Any) -> Any:
     )
 
 
-def test_committed_claims_that_are_not_seen_are_looked_up_before_the_finalizer_goes():
+def test_committed_claims_that_are_not_seen_are_looked_up_before_the_finalizer_is_removed():
     slots = [{"place": 0, "name": "wsbbbbbbbbb", "begunBy": "p"}]
     text = json.dumps({"target": 1, "slots": slots})
     given = Given(deleted(annotations={labels.NODE_CLAIMS: text}))
@@ -596,7 +596,7 @@ def test_a_jump_of_the_clock_back_puts_the_bound_off_no_further_than_from_the_ju
     assert given.plan().commit is not None
 
 
-def test_without_the_resource_of_claims_the_finalizer_goes():
+def test_without_the_resource_of_claims_the_finalizer_is_removed():
     given = Given(deleted())
     given.reads.served.discard(NODE_CLAIMS)
     assert given.plan().commit is not None
@@ -654,7 +654,7 @@ def told_after(failures: int, *present: NodeClaim, discarded: tuple[str, ...] = 
     return {each.on_success.note for each in of_claims if each.on_success is not None}
 
 
-def test_claims_that_are_lost_again_are_told_of_in_equal_words_and_in_a_status_that_settles():
+def test_claims_that_are_lost_again_are_reported_in_equal_words_and_in_a_status_that_settles():
     assert told_after(0) == {f"created NodeClaim wsbbbbbbbbb for {INSTANCE}"}
     assert told_after(1) == {f"created another NodeClaim for {INSTANCE}"}
     going = ("wsaaaaaaaaa",)

@@ -327,7 +327,7 @@ def test_a_missing_node_class_is_created_as_it_is_configured():
     assert writes(given.plan()) == []
 
 
-def test_a_node_class_that_is_not_configured_in_full_is_to_be_created_by_somebody():
+def test_a_node_class_that_is_not_configured_in_full_has_to_be_created_by_an_administrator():
     given = GivenPool(workspace(annotations={labels.NODE_CLASS_NAME: "other"})).with_revision()
     assert writes(given.plan()) == []
     assert given.condition("NodeClaimReady") == (
@@ -427,7 +427,7 @@ def test_the_finalizer_stays_until_pool_and_claims_are_gone():
     assert given.plan().commit.patch == {"metadata": {"finalizers": []}}  # type: ignore[union-attr]
 
 
-def test_a_pool_that_is_not_seen_is_looked_up_before_the_finalizer_goes():
+def test_a_pool_that_is_not_seen_is_looked_up_before_the_finalizer_is_removed():
     given = GivenPool(deleted())
     (lookup,) = given.plan().lookups
     assert (lookup.target.name, given.plan().commit) == (NAME, None)  # type: ignore[union-attr]
@@ -442,7 +442,7 @@ def test_a_pool_whose_creation_has_no_known_outcome_is_waited_for():
     assert (plan.lookups, writes(plan), plan.commit) == ((), [], None)
 
 
-def test_without_the_resource_the_finalizer_goes():
+def test_without_the_resource_the_finalizer_is_removed():
     given = GivenPool(deleted())
     given.reads.served -= {NODE_POOLS, POOL_CLAIMS, NODE_CLAIMS}
     assert given.plan().commit is not None

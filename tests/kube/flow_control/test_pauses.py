@@ -123,7 +123,7 @@ async def test_reads_of_several_resources_that_are_refused_at_once_pause_everyth
     assert pauses.remaining(OTHER) == 5.0
 
 
-async def test_a_refused_write_pauses_nobody_else_while_several_reads_are_refused():
+async def test_a_refused_write_pauses_no_other_request_while_several_reads_are_refused():
     pauses = Pauses(asyncio.get_running_loop())
     for number in range(REFUSED_READS):
         pauses.record(Lane("list", f"resource-{number}"), refusal(seconds="60"))

@@ -154,7 +154,7 @@ def test_node_ports_go_with_the_type_that_has_them():
     assert "spec.clusterIP is 10.0.0.7, None is wanted, and it cannot be changed" in event.note
 
 
-def test_what_cannot_be_changed_is_told_once():
+def test_what_cannot_be_changed_is_reported_once():
     obj = cluster(copy.deepcopy(SAMPLES["separate-ingress"]))
 
     def headless(body: Json) -> None:

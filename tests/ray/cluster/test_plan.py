@@ -240,7 +240,7 @@ def test_workers_of_a_removed_group_are_deleted_with_an_event():
     "labels",
     [{"ray.io/group": "removed"}, {"ray.io/group": "headgroup"}, {"ray.io/node-type": "head"}],
 )
-def test_a_worker_whose_label_somebody_has_changed_keeps_its_place(labels: dict[str, str]):
+def test_a_worker_whose_label_a_user_has_changed_keeps_its_place(labels: dict[str, str]):
     first = pod("example-workers-worker-00000000", labels=labels, created="2026-08-01T09:00:00Z")
     made = plan(settled(cluster(), head(), first, workers(2)[1]))
     assert made.stages == ()
@@ -342,7 +342,7 @@ def test_a_cluster_of_another_controller_is_not_touched_even_if_it_is_not_valid(
 
 
 @pytest.mark.parametrize("mode", ["token", "x" * 5000])
-def test_an_invalid_cluster_is_told_so_once_and_not_touched(mode: str):
+def test_an_invalid_cluster_is_reported_once_and_not_touched(mode: str):
     invalid = cluster(authOptions={"mode": mode}, rayVersion="2.0.0")
     made = plan(reads(invalid, head(phase="Failed"), *workers(5)))
     assert made.stages == ()

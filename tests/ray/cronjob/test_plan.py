@@ -245,7 +245,7 @@ def test_a_deleted_one_is_left_to_the_garbage_collector():
     assert plan(gone, job(at(9), "Failed"), now=at(10)) == NOTHING
 
 
-def test_one_that_is_not_valid_is_told_so_once_and_not_acted_for():
+def test_one_that_is_not_valid_is_reported_once_and_not_acted_for():
     kept = cron_job(schedule="61 * * * *", failedJobsHistoryLimit=0)
     made = plan(kept, job(at(9), "Failed"), now=at(10))
     assert writes(made) == []
@@ -384,7 +384,7 @@ def test_a_tick_is_made_up_for_until_its_deadline(seconds: int | None, late: int
     assert created(made) == ([name_of(at(10))] if is_made else [])
 
 
-def test_a_missed_deadline_is_told_once_and_the_next_tick_is_made():
+def test_a_missed_deadline_is_reported_once_and_the_next_tick_is_made():
     kept = cron_job(startingDeadlineSeconds=60)
     made = plan(kept, now=at(10, 5))
     assert ready(made)[:2] == ("True", "MissSchedule")
@@ -481,7 +481,7 @@ def status_after(
     return kind.status_after(seen, made, failures, now)
 
 
-def test_a_refusal_that_is_longer_than_a_message_is_told_once():
+def test_a_refusal_that_is_longer_than_a_message_is_reported_once():
     kept, words = cron_job(), "no " * 3000
     status = status_after(kept, now=at(10), made=plan(kept, now=at(10)), message=words)
     assert len(status.events) == 1

@@ -186,7 +186,7 @@ def test_scaling_down_deletes_the_highest_indexes_and_nothing_else(paused: bool)
     assert created(made) == []
 
 
-def test_a_copy_beyond_the_number_that_is_going_is_not_deleted_again():
+def test_a_copy_beyond_the_number_that_is_terminating_is_not_deleted_again():
     there = [member(0), member(1), member(2, terminating=True)]
     assert deleted(plan(fleet(replicas=2), *there)) == []
 

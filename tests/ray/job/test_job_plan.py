@@ -611,7 +611,7 @@ def test_a_retry_deletes_by_uid_what_the_attempt_was_made_of_and_asks_ray_nothin
     assert (made.commands, made.subscriptions) == ((), ())
 
 
-def test_a_retry_deletes_clusters_of_former_attempts_and_none_of_somebody_else():
+def test_a_retry_deletes_clusters_of_former_attempts_and_none_of_another_owner():
     scene = Scene("Retrying")
     scene.reads.add(RAYCLUSTERS, cluster(name="example-stray", uid="stray"))
     scene.reads.add(RAYCLUSTERS, cluster(name="example-theirs", uid="theirs", owner="somebody"))

@@ -150,7 +150,7 @@ def test_a_group_keeps_its_turn_until_its_replacements_are_available() -> None:
     )
 
 
-def test_a_group_that_lacks_units_without_having_had_a_turn_holds_nobody_up() -> None:
+def test_a_group_that_lacks_units_without_having_had_a_turn_delays_no_other_group() -> None:
     lacking = group(Unit("p", up_to_date=True), name="one")
     assert take_turns((lacking, group(*THREE_OLD, name="two")), 1).now == {"two"}
 

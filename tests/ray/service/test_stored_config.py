@@ -90,7 +90,7 @@ def packed(data: bytes) -> str:
     ],
     ids=range(11),
 )
-def test_an_annotation_of_somebody_else_is_said_to_be_unreadable(value: str):
+def test_an_annotation_of_another_writer_is_said_to_be_unreadable(value: str):
     with pytest.raises(UnreadableConfig, match=labels.SERVE_CONFIG):
         load({labels.SERVE_CONFIG: value})
 

@@ -133,7 +133,7 @@ def test_CTL22_an_object_enqueues_those_that_its_kind_names_too():
     assert keys(child("a"), True) == ["default/f", "for/a"]
 
 
-def test_an_owner_that_nobody_watches_is_not_enqueued():
+def test_an_owner_that_no_kind_watches_is_not_enqueued():
     owned = Owned(CONFIG_MAPS, also_enqueues=lambda obj: ("near/a", "far/a"))
     near = owner_keys(WIDGETS, owned, lambda _key: None, is_served=lambda key: key != "far/a")
     assert near(child("a"), True) == ["default/f", "near/a"]

@@ -645,7 +645,7 @@ async def test_an_edit_while_the_schema_cannot_be_read_is_tried_again_soon_as_th
         assert publisher.times == [1, 7, 37, 97, 101, 157, 163, 193]
 
 
-async def test_an_edit_stays_unverified_while_the_schema_cannot_be_read_and_this_is_told_once():
+async def test_an_edit_stays_unverified_while_the_schema_cannot_be_read_and_this_is_reported_once():
     publisher = Publisher()
     async with running(publisher) as (schemas, changed):
         publisher.error = NotSent("connection refused")

@@ -61,7 +61,7 @@ async def test_LE9_the_log_tells_the_whole_course_of_an_election():
     ]
 
 
-async def test_LE9_the_log_tells_why_nobody_leads_although_there_is_no_lease():
+async def test_LE9_the_log_tells_why_no_process_leads_although_there_is_no_lease():
     lock = SharedLock()
     lock.lease = None
     made = candidate(lock)

@@ -14,7 +14,7 @@ def test_without_a_lease_the_process_leads_for_ever():
     assert AlwaysLeader().snapshot() == ElectionSnapshot(leads=True, time_left=math.inf)
 
 
-def test_before_there_is_a_candidate_nobody_leads():
+def test_without_a_candidate_no_process_leads():
     candidate: Any = None  # made only when the election begins
     found = ThreadedElection(candidate).snapshot()
     assert found == ElectionSnapshot(leads=False, time_left=0.0, holder="", problem="")

@@ -88,7 +88,7 @@ async def test_a_pod_that_sends_to_a_stream_that_was_reset_is_left():
     chatty.close()
 
 
-async def test_what_a_pod_does_not_want_holds_nobody_up():
+async def test_what_a_pod_does_not_want_does_not_delay_it():
     async def refuse(reader, writer):
         writer.close()
 

@@ -187,7 +187,7 @@ def test_init_containers_run_one_after_the_other_before_the_containers() -> None
     ]
 
 
-def test_a_sidecar_keeps_running_and_holds_nobody_up() -> None:
+def test_a_sidecar_keeps_running_and_delays_no_other_container() -> None:
     init = [
         {"name": "sidecar", "image": "x", "restartPolicy": "Always"},
         {"name": "a", "image": "x"},

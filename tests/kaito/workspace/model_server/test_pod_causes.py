@@ -126,7 +126,7 @@ def test_a_pod_without_a_node_is_the_cause(reason: str):
     assert found == (reason, "pod phi-0: it cannot be scheduled: 0/3 nodes are available")
 
 
-def test_a_scheduler_of_somebody_else_chooses_no_reason_that_the_api_server_would_refuse():
+def test_a_foreign_scheduler_chooses_no_reason_that_the_api_server_would_refuse():
     assert cause(conditions=[unscheduled("not a reason!", "full")])[0] == "Unschedulable"
 
 

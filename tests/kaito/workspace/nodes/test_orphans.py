@@ -125,7 +125,7 @@ async def test_one_absence_between_other_answers_deletes_nothing(doubt: str | Ku
                     labels.POOL_WORKSPACE_NAMESPACE: "default"}},
     ],
 )  # fmt: skip
-async def test_nothing_is_read_for_what_is_going_or_does_not_name_one_workspace_and_its_uid(
+async def test_nothing_is_read_for_what_is_terminating_or_does_not_name_one_workspace_and_its_uid(
     left: dict[str, Any],
 ):
     assert (await collected(claim(**left), ABSENT)).reads == 0

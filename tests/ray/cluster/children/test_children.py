@@ -263,7 +263,7 @@ def test_a_claim_of_the_user_is_not_made_and_its_absence_is_said():
     assert plan(reads(obj).add(CLAIMS, claim)).events == ()
 
 
-def test_notes_that_no_message_has_room_for_are_told_once():
+def test_notes_that_no_message_has_room_for_are_reported_once():
     seen = RayClusterKind().observe("default/example", reads(cluster()))
     assert seen is not None
     notes = tuple(Note("FailedToCreateService", f"service {n}: " + "x" * 99) for n in range(99))

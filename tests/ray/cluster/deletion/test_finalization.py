@@ -286,7 +286,7 @@ def test_the_deadline_is_an_annotation_in_seconds(annotation: str | None, second
 
 @pytest.mark.parametrize("job", ["absent", "of another"])
 @pytest.mark.parametrize("spec", sorted(SPECS.keys() - IN_REDIS))
-def test_bug_69_the_finalizer_goes_when_the_specification_no_longer_wants_it(spec: str, job: str):
+def test_bug_69_the_finalizer_is_removed_with_what_it_was_for(spec: str, job: str):
     kept = observed(redis_cluster(SPECS[spec](), deleted=1), head(), job=JOBS_SEEN[job])
     made = plan_now(kept)
     assert finalizers_after(made) == []
@@ -295,7 +295,7 @@ def test_bug_69_the_finalizer_goes_when_the_specification_no_longer_wants_it(spe
         assert "the specification no longer names Redis" in told(made)
 
 
-def test_bug_69_the_finalizer_goes_when_cleanup_is_switched_off():
+def test_bug_69_the_finalizer_is_removed_when_cleanup_is_switched_off():
     made = plan_now(observed(redis_cluster(deleted=1), head()), DISABLED)
     assert finalizers_after(made) == []
     assert "ENABLE_GCS_FT_REDIS_CLEANUP is false" in told(made)

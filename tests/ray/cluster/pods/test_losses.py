@@ -324,7 +324,7 @@ def test_deletions_are_named_with_whoever_is_known(reason: str, words: str):
     assert re.search(words, message), message
 
 
-def test_pods_that_are_lost_again_are_told_of_in_equal_words_and_in_a_status_that_settles():
+def test_pods_that_are_lost_again_are_reported_in_equal_words_and_in_a_status_that_settles():
     life, told = Life(group(1)), list[tuple[str, str, float]]()
     seconds = 0.0
     for number in range(4):

@@ -165,7 +165,7 @@ def test_an_outcome_that_nobody_knows_is_no_cause():
     assert first(head(), failures=(unknown(),))[0] == "PodsMissing"
 
 
-def test_a_first_cause_is_told_once_whatever_its_words_and_however_many_pods():
+def test_a_first_cause_is_reported_once_whatever_its_words_and_however_many_pods():
     stored, events = after(cluster(), head(), image("a"))
     assert [(kind, reason) for kind, reason, _ in events] == [("Warning", "ImagePullBackOff")]
     assert events[0][2] == ready_of(stored)[2]

@@ -184,7 +184,7 @@ def test_events_tell_what_changes(before: dict[str, Any] | None, told: list[str]
     assert events(scene(old("a"), raw=rolling(1, paused=paused), before=before)) == told
 
 
-def test_the_end_is_told_only_of_what_was_begun():
+def test_the_end_is_reported_only_of_what_was_begun():
     raw = rolling(1)
     assert events(scene(new(raw, "a"), raw=raw, before=upgrading())) == ["UpgradeComplete"]
     assert events(scene(new(raw, "a"), raw=raw)) == []
@@ -192,7 +192,7 @@ def test_the_end_is_told_only_of_what_was_begun():
     assert events(scene(new(raw, "a"), raw=raw, before=never)) == []
 
 
-def test_what_a_person_has_to_do_is_told_once():
+def test_what_a_person_has_to_do_is_reported_once():
     raw = rolling(1)
     head = the_head(raw, outdated=True)
     assert events(scene(new(raw, "a"), raw=raw, head=head)) == ["UpgradeStuck"]

@@ -230,7 +230,7 @@ def test_a_refused_write_is_the_first_cause():
     assert [event.reason for event in patch.events] == ["FailedToCreateRayCluster"]
 
 
-def test_a_refusal_that_is_longer_than_a_message_is_told_once():
+def test_a_refusal_that_is_longer_than_a_message_is_reported_once():
     kind = RayClusterFleetKind()
 
     def patch_of(obj: Any) -> Any:

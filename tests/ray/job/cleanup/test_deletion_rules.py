@@ -79,7 +79,7 @@ def test_an_administrator_may_have_finished_jobs_deleted_themselves():
     assert due(0, settings=settings) == (None, None)
 
 
-def test_a_cluster_of_somebody_else_is_not_shut_down():
+def test_a_cluster_of_another_owner_is_not_shut_down():
     job = {"clusterSelector": {"ray.io/cluster": "a"}, "shutdownAfterJobFinishes": True}
     assert due(0, **job) == (None, None)
     assert due(0, settings=JobSettings(delete_finished_jobs=True), **job) == (None, None)
@@ -121,7 +121,7 @@ def test_a_rule_may_be_about_the_deployment():
     assert due(5, status="", deployment="Complete", deletionStrategy=strategy) == (None, None)
 
 
-def test_a_job_on_a_cluster_of_somebody_else_may_delete_itself():
+def test_a_job_on_a_cluster_of_another_owner_may_delete_itself():
     strategy = {"deletionRules": [{"policy": "DeleteSelf", "condition": {"jobStatus": "FAILED"}}]}
     selector = {"ray.io/cluster": "a"}
     found = due(0, status="FAILED", clusterSelector=selector, deletionStrategy=strategy)

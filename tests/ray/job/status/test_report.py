@@ -142,7 +142,7 @@ def test_the_status_of_the_cluster_is_copied_and_what_has_gone_from_it_goes():
     assert wanted["state"] == "ready"
 
 
-def test_a_held_edit_is_told_once_however_long_its_text_is():
+def test_a_held_edit_is_reported_once_however_long_its_text_is():
     scene = Scene("Initializing", runs_on="")
     seen = scene.kind.observe("default/example", scene.reads)
     assert seen is not None
@@ -153,7 +153,7 @@ def test_a_held_edit_is_told_once_however_long_its_text_is():
     assert again.events == ()
 
 
-def test_unknown_fields_are_told_once_however_long_their_names_are():
+def test_unknown_fields_are_reported_once_however_long_their_names_are():
     conditions, message = ConditionSet((), 1, NOW), "no " * 3000
     set_fields_known(conditions, message)
     assert len(unknown_field_events((), message)) == 1

@@ -68,7 +68,7 @@ def test_the_deployment_that_is_not_healthy_is_named():
     )
 
 
-def test_applications_of_somebody_else_do_not_count():
+def test_applications_of_another_client_do_not_count():
     state = serve_state(recorded("serve-get-running"))
     broken = ServeApplication("DEPLOY_FAILED", "no")
     state = replace(state, applications={**state.applications, "theirs": broken})

@@ -154,7 +154,7 @@ def test_an_event_tells_of_missing_fields_unless_the_stored_condition_does():
     assert InstalledDefinition("Widget", error="403").events(()) == ()
 
 
-def test_missing_fields_that_are_longer_than_a_message_are_told_once():
+def test_missing_fields_that_are_longer_than_a_message_are_reported_once():
     found = replace(LACKING, missing=tuple(f"spec.field{number}" for number in range(1000)))
     conditions = ConditionSet((), 7, NOW)
     found.set_in(conditions)

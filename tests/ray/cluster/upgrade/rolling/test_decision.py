@@ -305,7 +305,7 @@ def test_a_replacement_that_ray_does_not_list_as_alive_is_waited_for_too():
     assert moves(decided(with_begun(seen, "workers")), "workers-1") == Moves()
 
 
-def test_a_group_that_was_not_touched_and_cannot_get_its_pods_holds_nobody_up():
+def test_a_group_that_was_not_touched_and_cannot_get_its_pods_delays_no_other_group():
     raw = in_place()
     pending = new(raw, "a", **STARTING)
     seen = observed(raw, the_head(raw), pending, old("b", group="workers-1"))
@@ -313,7 +313,7 @@ def test_a_group_that_was_not_touched_and_cannot_get_its_pods_holds_nobody_up():
 
 
 @pytest.mark.parametrize("change", [{"replicas": 0}, {"suspend": True}], ids=str)
-def test_a_group_that_is_to_have_no_pods_any_more_holds_nobody_up(change: dict[str, Any]):
+def test_a_group_that_is_to_have_no_pods_any_more_delays_no_other_group(change: dict[str, Any]):
     raw = in_place()
     raw["spec"]["workerGroupSpecs"][0] |= change
     seen = observed(raw, the_head(raw), old("b", group="workers-1"))
@@ -322,7 +322,7 @@ def test_a_group_that_is_to_have_no_pods_any_more_holds_nobody_up(change: dict[s
     assert moves(rollout, "workers-1").drain == ("b",)
 
 
-def test_a_removed_group_holds_nobody_up():
+def test_a_removed_group_delays_no_other_group():
     raw = rolling(1, maxSurge=0, maxUnavailable=1)
     seen = observed(raw, the_head(raw), old("b"))
     assert decided(with_begun(seen, "removed")).begun == {"workers"}

@@ -58,7 +58,7 @@ def test_a_person_explains_it():
         (upgrading("HeadNeedsFaultTolerance"), True, True),
     ],
 )
-def test_an_update_that_is_under_way_goes_on(
+def test_an_update_that_is_under_way_continues(
     condition: dict[str, Any], *, only_head: bool, expected: bool
 ):
     assert explained(recorded(rolling(1), condition), only_head=only_head) is expected

@@ -49,7 +49,7 @@ def test_the_first_new_pod_that_is_not_of_use_is_named():
     assert unknown == "waiting for a to be listed by Ray as alive"
 
 
-def test_a_pod_that_goes_is_named():
+def test_a_terminating_pod_is_named():
     assert cause(old("a", terminating=True), raw=rolling(1)) == "waiting for a to be gone"
 
 
