@@ -26,7 +26,11 @@ from controller.runtime.plan import (
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.execution_state import ExecutionState
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
-from controller.runtime.reconcile.repairs.contested import CONTESTED_REASON, with_contested
+from controller.runtime.reconcile.repairs.contested import (
+    CONTESTED_REASON,
+    sentences_of,
+    with_contested,
+)
 from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repair, Repairs
 from controller.runtime.reconcile.status.changes import changes_a_verdict, stored_status
 from controller.runtime.reconcile.status.decision import StatusDecisions
@@ -196,10 +200,8 @@ class Executor:
             run.write_ended(result)
             return result
         repairs = self._repairs.setdefault(run.execution.owner.uid, Repairs())
-        action = verb_of(write).capitalize()
-        for repair in repairs.unnamed(write, self._now()):  # before it is repaired once more
-            repair.writer = await self._lookups.other_writer(repair.target, repair.path)
-            run.events.append(Event("Warning", CONTESTED_REASON, action, str(repair)))
+        if unnamed := repairs.unnamed(write, self._now()):  # before they are made once more
+            await self._name_other_writers(run, write, unnamed)
         run.write_started(write)
         result = await self._writer.perform(
             run.execution.owner, write, on_silence=partial(self._on_silence, run)
@@ -211,6 +213,17 @@ class Executor:
             repairs.record(write, self._now())
             run.write_undone(repairs.undone(write))
         return result
+
+    async def _name_other_writers(
+        self, run: ExecutionState, write: Write, repairs: Sequence[Repair]
+    ) -> None:
+        """Find out who changes these fields of one object back; one event tells of them all."""
+        paths = [repair.path for repair in repairs]
+        writers = await self._lookups.other_writers(repairs[0].target, paths)
+        for repair, writer in zip(repairs, writers, strict=True):
+            repair.writer = writer
+        action, note = verb_of(write).capitalize(), sentences_of(repairs)
+        run.events.append(Event("Warning", CONTESTED_REASON, action, note))
 
     def _on_silence(self, run: ExecutionState, failure: Failure) -> None:
         """Report a write without a response at once: it may never get one."""

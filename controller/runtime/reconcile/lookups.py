@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.errors import KubeError, NotFound
@@ -14,6 +15,8 @@ from controller.runtime.reconcile.repairs.field_managers import SOMEBODY, other_
 from controller.runtime.reconcile.repairs.repairs import WHOLE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
     from controller.runtime.expectations.expectations import Expectations
@@ -74,18 +77,17 @@ class LookupReader:
             return error
         return None
 
-    async def other_writer(self, target: Target, path: Path) -> str:
-        """Read the object live, because caches drop `managedFields`, and return the other writer.
+    async def other_writers(self, target: Target, paths: Sequence[Path]) -> list[str]:
+        """Read the object live, because caches drop `managedFields`; the other writer of each path.
 
         A deletion leaves no trace of its writer.
         """
-        if path == WHOLE:
-            return SOMEBODY
-        try:
-            obj = await self._client.get_raw(target.resource, target.namespace, target.name)
-        except KubeError:
-            return SOMEBODY
-        return other_writer(obj, path, own=self._client.field_manager)
+        obj: Mapping[str, Any] = {}
+        if any(path != WHOLE for path in paths):
+            with suppress(KubeError):
+                obj = await self._client.get_raw(target.resource, target.namespace, target.name)
+        own = self._client.field_manager
+        return [SOMEBODY if path == WHOLE else other_writer(obj, path, own=own) for path in paths]
 
     async def _read(self, owner: Owner, target: Target) -> None:
         obj = await read_live(self._client.for_flow(owner.uid), target)

@@ -45,7 +45,7 @@ costs money: none may be forgotten, and none made twice."""
 POOL_REPLACED = 75
 """Nodes that Karpenter creates in ten minutes for a pool, without back-off: each is labelled."""
 
-LOST_WHEN_READY = EACH_REPLACED * REPLACED + 6
+LOST_WHEN_READY = EACH_REPLACED * REPLACED + 5
 """The rest is what is told of the first one that is lost."""
 
 

@@ -262,7 +262,7 @@ SICKNESSES = (
         course=reverted_metadata,
         named={"RayJob": CONTESTED},
         lingers=60.0,  # a contested field is repaired once a minute
-        requests={"Workspace": 36},  # four fields are named, and its status has three conflicts
+        requests={"Workspace": 31},  # it is built meanwhile, with a conflict for each status
     ),
     Sickness(
         name="another operator writes the status",

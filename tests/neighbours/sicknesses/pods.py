@@ -26,7 +26,7 @@ two workers once, since they wait for a head that is lost again."""
 EACH_LOST = 3
 """Requests for each of them: its deletion, a live read that says that it is gone, a creation."""
 
-EVICTED = {"RayCluster": EACH_LOST * PODS_LOST + 20}
+EVICTED = {"RayCluster": EACH_LOST * PODS_LOST + 18}
 """Requests of a cluster that replaces pods again and again, with what is told of it: the status,
 once it has settled, and events as series. Other kinds have more keys among which they count."""
 

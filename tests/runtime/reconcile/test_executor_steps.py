@@ -69,6 +69,7 @@ class Bench:
     sent: list[Write] = field(default_factory=list[Any])
     emitted: list[Event] = field(default_factory=list[Event])
     told: list[tuple[Failure, ...]] = field(default_factory=list[Any])
+    asked: list[str] = field(default_factory=list[str])
     submitted: int = 0
 
     def __post_init__(self) -> None:
@@ -119,8 +120,9 @@ class Bench:
         assert owner is OWNER
         return self.unreadable.get(lookup.target.name)
 
-    async def other_writer(self, target: Target, path: Any) -> str:
-        return f"another writer of {target.name} {'.'.join(path)}"
+    async def other_writers(self, target: Target, paths: list[Any]) -> list[str]:
+        self.asked.append(target.name)
+        return [f"another writer of {target.name} {'.'.join(path)}" for path in paths]
 
     def _status_after(self, failures: tuple[Failure, ...]) -> StatusPatch | None:
         self.told.append(failures)
@@ -425,6 +427,17 @@ async def test_from_the_third_repair_on_the_other_writer_is_named_by_an_event_an
     bench.executor.forget(OWNER.uid)
     await bench.execute(Plan(stages=plan.stages))
     assert bench.names == ["a"]
+
+
+async def test_one_read_and_one_event_tell_of_all_fields_that_others_change_back():
+    bench = Bench()
+    plan = Plan(stages=((patch("a", shape="round", colour="red"), patch("b", colour="red")),))
+    for at in (0.0, 1.0, 3.0):
+        bench.now = at
+        await bench.execute(plan)
+    assert bench.asked == ["a", "b"]
+    notes = sorted(event.note for event in bench.emitted)
+    assert [note.count("keeps changing data.") for note in notes] == [2, 1]
 
 
 async def test_a_status_write_is_a_patch_with_the_preconditions_that_it_needs():

@@ -144,7 +144,7 @@ async def test_a_log_that_is_unavailable_is_an_answer(responses: tuple[Any, ...]
 
 async def test_of_a_deletion_nothing_is_read():
     desk = Desk()
-    assert await desk.reader.other_writer(target(), WHOLE) == "another writer"
+    assert await desk.reader.other_writers(target(), [WHOLE]) == ["another writer"]
     assert desk.client.requests == []
 
 
@@ -155,6 +155,8 @@ async def test_the_other_writer_is_found_in_the_live_object():
     ]
     desk = Desk({"metadata": {"managedFields": entries}}, LOST)
     path = ("data", "colour")
-    assert await desk.reader.other_writer(target(), path) == "another writer (mesh)"
+    paths = [path, WHOLE, path]
+    found = ["another writer (mesh)", "another writer", "another writer (mesh)"]
+    assert await desk.reader.other_writers(target(), paths) == found
     assert desk.client.requests == [("get_raw", CONFIG_MAPS, "default", "a")]
-    assert await desk.reader.other_writer(target(), path) == "another writer", "it is not known"
+    assert await desk.reader.other_writers(target(), [path]) == ["another writer"], "not known"

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import CONTESTED, ConditionSet
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from controller.runtime.reconcile.repairs.repairs import Repair
 
 CONTESTED_REASON: Final = "FieldContested"
 """Reason of its event."""
+
+
+def sentences_of(repairs: Iterable[Repair]) -> str:
+    """Return what is said of these repairs, in an order that does not depend on theirs."""
+    return "; ".join(sorted(map(str, repairs)))
 
 
 def with_contested(
@@ -26,6 +31,5 @@ def with_contested(
     if "conditions" not in wanted:
         return wanted
     conditions = ConditionSet(wanted["conditions"], generation, now)
-    message = "; ".join(sorted(map(str, contested)))
-    conditions.set_if(CONTESTED, "True", "AnotherWriter", message)
+    conditions.set_if(CONTESTED, "True", "AnotherWriter", sentences_of(contested))
     return {**wanted, "conditions": conditions.as_list()}
