@@ -97,10 +97,10 @@ class ObjectWriter:
         """Store a new object; if it was `applied`, its managedFields are set already.
 
         Raises:
-            ApiError: 400, 403, 404 (namespace), 405, 409 or 422.
+            ApiError: 400, 403, 404 (namespace), 409 or 422.
         """
         if resource.custom:
-            require_living_definition(self._store, resource)
+            require_living_definition(self._store, resource, object_)
         object_ = accept(resource, namespace, object_)
         decode(resource, object_, options, patched=False)
         if resource.namespaced:
