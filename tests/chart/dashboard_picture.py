@@ -24,7 +24,7 @@ from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from tests.chart.helm import CHART, ROOT
 from tests.chart.prometheus import JOB, NAMESPACE, PROMETHEUS
-from tests.chart.running_prometheus import prometheus
+from tests.chart.running_prometheus import leave_a_lease, prometheus
 from tests.e2e.processes import free_port, manta, until, write_kubeconfig
 
 if TYPE_CHECKING:
@@ -168,6 +168,7 @@ async def main(folder: Path) -> None:
     [manifest] = load(ROOT / "examples" / "raycluster.yaml")
     async with embedded_cluster(port=0, crds=crds, nodes=nodes) as cluster:
         write_kubeconfig(kubeconfig, cluster)
+        await leave_a_lease(cluster.client("user"))
         arguments = (
             f"--kubeconfig={kubeconfig}",
             f"--metrics-address=127.0.0.1:{port}",

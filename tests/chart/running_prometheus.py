@@ -7,16 +7,21 @@ import subprocess
 import urllib.parse
 import urllib.request
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from controller.command.election import LEASE_NAME
+from controller.runtime.leaderelection.lease import LEASES, RELEASED_SECONDS, new_lease
 from tests.chart.prometheus import JOB, NAMESPACE, PROMETHEUS, alert_groups
 from tests.e2e.processes import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
+
+    from controller.kube.client import Client
 
 Answer = dict[str, Any]
 
@@ -56,6 +61,12 @@ class Prometheus:
         answer: Answer = self.ask("rules") or {"groups": []}
         rules: list[Answer] = [rule for group in answer["groups"] for rule in group["rules"]]
         return rules if rules and all(rule["health"] != "unknown" for rule in rules) else []
+
+
+async def leave_a_lease(client: Client) -> None:
+    """Create the lease as an earlier release leaves it: an operator takes it at once."""
+    free = new_lease("default", LEASE_NAME, "", RELEASED_SECONDS, datetime.now(UTC))
+    await client.create(LEASES, "default", free)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from tests.chart.prometheus import (
     needs_prometheus,
     unknown_in,
 )
-from tests.chart.running_prometheus import prometheus
+from tests.chart.running_prometheus import leave_a_lease, prometheus
 from tests.e2e.processes import free_port, manta, until, write_kubeconfig
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ async def test_prometheus_knows_what_the_dashboard_and_the_alerts_ask_for(tmp_pa
     crds, nodes = custom_resource_definitions(), NodeSettings(start_delay=0.1, ready_delay=0.1)
     async with embedded_cluster(port=0, crds=crds, nodes=nodes) as cluster:
         write_kubeconfig(kubeconfig, cluster)
+        await leave_a_lease(cluster.client("user"))
         [manifest] = load(ROOT / "examples" / "raycluster.yaml")
         arguments = (
             f"--kubeconfig={kubeconfig}",
