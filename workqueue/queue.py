@@ -182,6 +182,12 @@ class WorkQueue(Generic[K]):
         self._held[key] = self._clock.time() + seconds
         self._hold_back(key)
 
+    def withdraw(self, key: K) -> None:
+        """Take back a delayed addition of `key`; a run that is queued or in flight stays."""
+        if key in self._delays:
+            self._delays.discard(key)
+            del self._priority[key]
+
     def forget(self, key: K) -> None:
         """Reset the back-off of `key`. It stays queued (WQ-21)."""
         self._failures.forget(key)

@@ -62,6 +62,7 @@ class Expectations:
     Attributes:
         reader: the caches overlaid with the expectations: what `observe` gets.
         request_live_read: schedules a live read after a delay in seconds; set by the resolver.
+        withdraw_live_read: takes back a live read that is not due yet; set by the resolver.
         enqueue: enqueues the key of an owner; set by the operator.
         retry: does so unless the key is in back-off; set by the operator, else `enqueue` is used.
         on_rewound: called with a sign that the server went back in time; set by the caches.
@@ -79,6 +80,7 @@ class Expectations:
             self._overlays, self._owners, now=now, wall=wall, hooks=self
         )
         self.request_live_read: Callable[[ObjectReference, float], None] = _ignore
+        self.withdraw_live_read: Callable[[ObjectReference], None] = _ignore
         self.enqueue: Callable[[Owner], None] = _ignore
         self.retry: Callable[[Owner], None] | None = None
         self.on_rewound: Callable[[str], None] = _ignore

@@ -47,6 +47,9 @@ class TrackerHooks(Protocol):
     def request_live_read(self, reference: ObjectReference, delay: float, /) -> None:
         """Schedule a live read after a delay in seconds."""
 
+    def withdraw_live_read(self, reference: ObjectReference, /) -> None:
+        """Take back a live read, because nothing is expected any more."""
+
     def enqueue_owners(self, expectation: Expectation[Any], /) -> None:
         """Enqueue the owners of an object."""
 
@@ -204,6 +207,7 @@ class ExpectationTracker:
         self._overlays.get(expectation.reference.resource).drop(expectation.reference.key)
         for state in self._owners.find(expectation.owners):
             state.expectations.pop(expectation.reference, None)
+        self._hooks.withdraw_live_read(expectation.reference)
 
     def record_member(self, owner_uid: str, write: Write | None) -> None:
         """Record that this write has created its object, perhaps a member of a replica."""

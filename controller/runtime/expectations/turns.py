@@ -46,6 +46,10 @@ class ResolverTurns:
         self._owners: dict[str, _Turns] = {}
         self._owner_of: dict[ObjectReference, str] = {}
 
+    def __contains__(self, reference: ObjectReference) -> bool:
+        """Return whether it is this object's turn, or it waits for one."""
+        return reference in self._owner_of
+
     def begin(self, owner: str, reference: ObjectReference) -> bool:
         """Return whether it is this object's turn; otherwise `end` returns it later."""
         turns = self._owners.setdefault(owner, _Turns())

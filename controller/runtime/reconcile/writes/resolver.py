@@ -75,6 +75,7 @@ class ExpectationResolver:
         self._turns = ResolverTurns(rng)
         self._in_progress: set[ObjectReference] = set()
         expectations.request_live_read = self._enqueue
+        expectations.withdraw_live_read = self._withdraw
 
     async def run(self) -> None:
         """Resolve expectations until closed or cancelled."""
@@ -96,6 +97,15 @@ class ExpectationResolver:
         """Queue an object unless it is being resolved: `_requeue` then checks what is left."""
         if reference not in self._in_progress:
             self._queue.add_after(reference, delay)
+
+    def _withdraw(self, reference: ObjectReference) -> None:
+        """Wake nobody for an object of which nothing is expected any more.
+
+        One that takes turns with others of its owner is woken nevertheless, to give its turn away.
+        """
+        if reference not in self._turns:
+            self._queue.withdraw(reference)
+            self._queue.forget(reference)
 
     async def _process(self, reference: ObjectReference) -> None:
         owner = self._owner_of_unknown(reference)

@@ -82,6 +82,36 @@ async def test_a_lost_create_that_did_not_happen_is_made_now():
         assert OWNER in book.woken
 
 
+async def test_what_the_store_shows_in_time_wakes_nobody_later():
+    async with settling() as book:
+        book.make("a", 10)
+        assert book.resolver._queue.statistics().delayed == 1
+        book.show(child("a", 10))
+        assert (book.entries, book.resolver._queue.statistics().delayed) == (0, 0)
+
+
+async def test_what_the_store_shows_after_a_live_read_has_failed_counts_no_more_as_failing():
+    async with settling() as book:
+        book.client.script = unreachable
+        book.make("a", 10)
+        await asyncio.sleep(31)
+        assert book.resolver._queue.statistics().failing == 1
+        book.show(child("a", 10))
+        assert book.resolver._queue.statistics().failing == 0
+
+
+async def test_a_turn_is_given_away_by_one_that_the_store_has_shown_meanwhile():
+    async with settling() as book:
+        book.client.script = unreachable
+        for name in ("a", "b"):
+            book.expectations.mark_unknown(OWNER, create(name))
+        await asyncio.sleep(1)
+        book.show(child("a", 2))
+        book.client.script = None
+        await asyncio.sleep(120)
+        assert (book.names(), unsettled(book)) == (["a", "b"], frozenset())
+
+
 async def test_an_error_that_nobody_expected_ends_no_task_and_costs_only_its_object():
     with capture_logs():
         book = await _after_many_errors()
