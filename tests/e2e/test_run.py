@@ -77,7 +77,7 @@ def test_sigterm_ends_the_operator_cleanly_and_nothing_is_left_half_done(tmp_pat
         pods_before = kubectl("get", "pods", "-o", "name")
         with manta(tmp_path, *arguments, name="again") as operator:
             until(
-                lambda: kubectl.json("get", "raycluster", "example")["status"].get("state"),
+                lambda: kubectl.json("get", "raycluster", "example").get("status", {}).get("state"),
                 why=operator.text,
             )
             assert set(pods_before.split()) <= set(kubectl("get", "pods", "-o", "name").split())

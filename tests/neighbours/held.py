@@ -15,9 +15,10 @@ OTHERS = ("asyncio", "async_solipsism", "controller.devcluster", "prometheus_cli
 world of the test."""
 
 
-BOUNDED = ("SpamFilter", "CreateErrors", "FairLimiter", "InternPool", "SchemaNode")
-"""Classes that keep the latest of what they have seen, up to a capacity that their tests check, and
-schemas: one for each resource, which share more or fewer nodes by the moments they were read at."""
+BOUNDED = ("SpamFilter", "CreateErrors", "FairLimiter", "InternPool", "SchemaNode", "Failed")
+"""Classes that keep the latest of what they have seen, up to a capacity that their tests check;
+schemas: one for each resource, which share more or fewer nodes by the moments they were read at;
+and the errors of caches, of which each cache keeps its last."""
 
 NUMBERS = (int, float)
 """Types of what is not counted: a statistic that grows is another object than before."""

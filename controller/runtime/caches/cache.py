@@ -18,7 +18,8 @@ class Cache:
         scope: what it watches.
         informer: fills the store.
         barrier: waits until the store is up to date.
-        last_error: why the last request failed, None if it succeeded.
+        last_error: the error of the request that failed last, also if later ones succeeded; None
+            until one fails, and again when a confirmation begins.
         reported: keys of objects that cannot be decoded, with the reasons already reported.
     """
 
@@ -29,7 +30,7 @@ class Cache:
     reported: dict[str, str] = field(default_factory=dict[str, str])
 
     def note_error(self, error: SourceError) -> None:
-        """Record that the last request failed; keep the error without its traceback."""
+        """Record that a request failed; keep the error without its traceback."""
         error.__traceback__ = error.__cause__ = error.__context__ = None
         self.last_error = error
 
