@@ -659,5 +659,13 @@ BAD_LUCK = {
         ),
         drains=Fate("stuck", running=2.0),
     ),
+    "a dispute whose end the status tells of late, because it was refused": Scenario(
+        Surroundings(seed=0, past=0, collector_lag=0.0),
+        (Cluster((Group(0, 0, 0, 6),)),),
+        (
+            Step(0.0, Rival("labels", 0.0, 2.0)),
+            Step(0.3, Webhook("refuses", "rayclusters.ray.io", "patch", 10.0)),
+        ),
+    ),
 }
 """By the sentence that says what happens."""

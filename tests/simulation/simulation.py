@@ -386,6 +386,7 @@ class Simulation:
         """Entries of the ledger may need half a minute; after that there is nothing to do."""
         operator, _ = self._alive[0]
         await asyncio.sleep(SETTLING)
+        await self._let_disputes_be_forgotten()
         writes = len(operator.transport.journal.writes)
         await asyncio.sleep(QUIET)
         blame = self.referee.violations.append
@@ -401,6 +402,13 @@ class Simulation:
         for uid in list(self._autoscalers):
             self._autoscaler_ends(uid)
         self._look_for_leaks(operator)
+
+    async def _let_disputes_be_forgotten(self) -> None:
+        """Wait while a status tells of another writer: one that was refused tells of it late."""
+        for _ in range(int(CONVERGENCE)):
+            if not self._disputes():
+                return
+            await asyncio.sleep(1.0)
 
     def _look_for_leaks(self, operator: RunningOperator) -> None:
         blame = self.referee.violations.append
@@ -428,7 +436,10 @@ class Simulation:
             clusters = [each for each in clusters if each["metadata"]["uid"] not in left]
             pods = [pod for pod in pods if not left & _owners(pod)]
         wrong = shortcomings(clusters, pods, self._objects("services"))
-        return wrong or [each for kind in REPAIRING for each in contested(self._objects(str(kind)))]
+        return wrong or self._disputes()
+
+    def _disputes(self) -> list[str]:
+        return [each for kind in REPAIRING for each in contested(self._objects(str(kind)))]
 
     def _objects(self, table: str) -> list[dict[str, Any]]:
         assert self.world.server is not None
