@@ -17,6 +17,7 @@ from tests.simulation.scenario import (
     Compact,
     CreateJob,
     Delete,
+    DeleteJobCluster,
     DeleteRayService,
     DeleteRayServiceCluster,
     EditPods,
@@ -666,6 +667,18 @@ BAD_LUCK = {
             Step(0.0, Rival("labels", 0.0, 2.0)),
             Step(0.3, Webhook("refuses", "rayclusters.ray.io", "patch", 10.0)),
         ),
+    ),
+    "a submitter that has ended with a head that nobody could ask about the job": Scenario(
+        Surroundings(seed=0, past=0, collector_lag=0.0),
+        (),
+        (
+            Step(0.0, RayFault("late", 5.0)),
+            Step(0.0, RayFault("late", 5.0)),
+            Step(0.3, Fault("lag", "rayjobs.ray.io", 1, 0.1, 2.0)),
+            Step(0.0, Restart("kill", 1.0)),
+            Step(0.3, DeleteJobCluster(0)),
+        ),
+        (Job(mode="SidecarMode", fates=(Fate("SUCCEEDED", 1.0, 1.0),), shutdown=True),),
     ),
 }
 """By the sentence that says what happens."""

@@ -246,7 +246,10 @@ class JobReferee:
         says_success = now.state == "Complete" or now.says == JobStatus.SUCCEEDED.value
         if says_success and JobStatus.SUCCEEDED not in truths:
             self._blame(told)
-        if now.cause == "AppFailed" and JobStatus.FAILED not in truths and not self._ray.forgot:
+        # A job that Ray has never told of may be on a head that is gone with its submitter.
+        knowable = now.says or any(self._ray.is_alive(run) for run in runs)
+        failed = JobStatus.FAILED in truths or self._ray.forgot
+        if now.cause == "AppFailed" and knowable and not failed:
             self._blame(told)
         if now.cause in UNREACHABLE and before.state == "Running":
             there = {uid for uid, (_, name) in self._clusters.items() if name == before.cluster}
