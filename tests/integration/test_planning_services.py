@@ -76,6 +76,7 @@ async def test_what_is_planned_for_a_new_service_is_what_is_then_created(service
     assert len(pods.items) == plan.rollout.peak.pods
 
 
+@pytest.mark.timeout(180)  # a minute of it passes on a real server, too
 async def test_a_new_image_is_planned_as_another_cluster_that_takes_over(services: Services):
     old = await running(services, sized(rayClusterDeletionDelaySeconds=30))
     before = await services.service()
