@@ -24,7 +24,7 @@ from controller.ray.cronjob.ready_condition import (
 )
 from controller.ray.cronjob.runs import RunPhase, job_name
 from controller.ray.cronjob.status import cron_job_status
-from controller.ray.cronjob.timing import read_timing
+from controller.ray.cronjob.timing import is_recorded, read_timing
 from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, Target
 from controller.runtime.reconcile.definitions.definition_guard import (
     is_left_as_it_is,
@@ -62,7 +62,7 @@ def _plan_runs(seen: CronJobObservation, now: datetime) -> Plan:
         stages = tuple(filter(None, (tuple(replaced), (_create(seen, valid, due),))))
         return Plan(stages=stages, requeue_after=_requeue_after(valid, timing, now))
     status = cron_job_status(seen, ready_condition(seen, valid, timing), now, timing)
-    surplus = tuple(_delete(run) for run in _surplus(seen, valid))
+    surplus = tuple(_delete(run) for run in _surplus(seen, valid, now))
     return Plan(
         stages=(surplus,) if surplus else (),
         status=status,
@@ -138,8 +138,11 @@ def _delete(run: JobRun) -> Delete:
     )
 
 
-def _surplus(seen: CronJobObservation, valid: ValidCronJob) -> Iterable[JobRun]:
-    """Yield finished runs beyond the history limits, oldest first."""
+def _surplus(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> Iterable[JobRun]:
+    """Yield finished runs beyond the history limits, oldest first.
+
+    Those stay for now whose tick the status does not name yet: it would be served again.
+    """
     limits = {
         RunPhase.SUCCEEDED: valid.spec.successful_jobs_history_limit,
         RunPhase.FAILED: valid.spec.failed_jobs_history_limit,
@@ -148,4 +151,5 @@ def _surplus(seen: CronJobObservation, valid: ValidCronJob) -> Iterable[JobRun]:
     for stage, limit in limits.items():
         finished = [run for run in present if run.phase is stage]
         if limit is not None:
-            yield from finished[: max(0, len(finished) - limit)]
+            beyond = finished[: max(0, len(finished) - limit)]
+            yield from (run for run in beyond if is_recorded(seen, run.tick, now))

@@ -63,6 +63,14 @@ def read_timing(seen: CronJobObservation, valid: ValidCronJob, now: datetime) ->
     return Timing(last, late, None, deadline, following)
 
 
+def is_recorded(seen: CronJobObservation, tick: datetime | None, now: datetime) -> bool:
+    """Return whether a tick counts as served, or not at all, once its RayJob is deleted."""
+    noted = time_of(seen.status.get("lastScheduleTime"))
+    if tick is None or tick - now > _SKEW:
+        return True
+    return noted is not None and tick <= noted and noted - now <= _JUMP
+
+
 def _last(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> datetime | None:
     """Return the latest tick of status and RayJobs: the status may lag, RayJobs may be deleted.
 

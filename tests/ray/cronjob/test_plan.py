@@ -449,6 +449,25 @@ def test_beyond_its_limits_history_goes_the_oldest_first(
         assert write.uid == f"uid-of-{write.target.name}"
 
 
+@pytest.mark.parametrize(
+    ("last", "hours"),
+    [(None, []), (at(1), [1]), (at(2), [1]), (at(3), [1, 3]), (at(9) + timedelta(days=2), [])],
+)
+def test_beyond_the_limits_only_those_go_whose_tick_the_status_names(
+    last: datetime | None, hours: list[int]
+):
+    """Else the tick would be served again by an operator that knows no more than the status."""
+    kept = cron_job(scheduled(last) if last else {}, successfulJobsHistoryLimit=0)
+    made = plan(kept, succeeded(at(1)), succeeded(at(3)), now=at(3, 40))
+    assert deleted(made) == [name_of(at(hour)) for hour in hours]
+
+
+def test_one_of_a_clock_that_ran_ahead_goes_although_the_status_names_an_earlier_tick():
+    kept = cron_job(scheduled(at(3)), successfulJobsHistoryLimit=0)
+    made = plan(kept, succeeded(at(9)), now=at(3, 40))
+    assert deleted(made) == [name_of(at(9))]
+
+
 # -- status
 
 
