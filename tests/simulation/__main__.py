@@ -18,9 +18,9 @@ from pathlib import Path
 import structlog
 
 from tests.simulation.examples import try_examples
+from tests.simulation.lives import LIVES
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import play
-from tests.simulation.strategies import LIVES
 
 SHARD = 25
 

@@ -16,6 +16,7 @@ from tests.simulation.scenario import (
     Cluster,
     Compact,
     CreateJob,
+    CronJob,
     Delete,
     DeleteJobCluster,
     DeleteRayService,
@@ -679,6 +680,18 @@ BAD_LUCK = {
             Step(0.3, DeleteJobCluster(0)),
         ),
         (Job(mode="SidecarMode", fates=(Fate("SUCCEEDED", 1.0, 1.0),), shutdown=True),),
+    ),
+    "a RayJob has ended when it is first seen, and no history is kept, and the status is late": (
+        Scenario(
+            Surroundings(),
+            (),
+            (
+                Step(56.0, Fault("lag", "rayjobs.ray.io", seconds=4.0, lasts=20.0)),
+                Step(3.0, Restart("after")),
+                Step(0.0, Fault("503", "raycronjobs.ray.io", lasts=15.0)),
+            ),
+            crons=(CronJob(successful=0, fates=(Fate(running=2.0),)),),
+        )
     ),
 }
 """By the sentence that says what happens."""

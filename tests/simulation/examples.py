@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from tests.simulation.lives import LIVES
 from tests.simulation.simulation import play
-from tests.simulation.strategies import LIVES
 
 if TYPE_CHECKING:
     from tests.simulation.scenario import Scenario

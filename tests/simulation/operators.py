@@ -6,15 +6,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from controller.ray.cluster import RayClusterKind
+from controller.ray.cronjob import RayCronJobKind
 from controller.ray.job import JobSettings, RayJobKind
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.cluster.observation import ClusterObservation
+    from controller.ray.cronjob.observation import CronJobObservation
     from controller.ray.dashboard import DashboardActors
     from controller.ray.job.observation import JobObservation
     from controller.runtime.plan import Plan
+    from tests.simulation.cron_referee import CronReferee
     from tests.simulation.job_referee import JobReferee
     from tests.simulation.referee import Referee
 
@@ -52,4 +55,17 @@ class WitnessedJobKind(RayJobKind):
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
         plan = super().plan(observation, now)
         self._referee.planned(observation, plan)
+        return plan
+
+
+class WitnessedCronJobKind(RayCronJobKind):
+    """RayCronJobs."""
+
+    def __init__(self, referee: CronReferee) -> None:
+        super().__init__()
+        self._referee = referee
+
+    def plan(self, observation: CronJobObservation, now: datetime) -> Plan:
+        plan = super().plan(observation, now)
+        self._referee.planned(observation, plan, now)
         return plan

@@ -1,4 +1,4 @@
-"""A life of some RayClusters, RayJobs, RayServices and Workspaces as plain data.
+"""A life of some RayClusters, RayJobs, RayServices, RayCronJobs and Workspaces as plain data.
 
 It says what is done to them, and what goes wrong.
 
@@ -109,6 +109,25 @@ class RayService(msgspec.Struct, frozen=True):
     workers: int = 1
     upgrade: Literal["NewCluster", "None", "NewClusterWithIncrementalUpgrade"] = "NewCluster"
     delay: int = 5
+
+
+class CronJob(msgspec.Struct, frozen=True):
+    """A RayCronJob as it is created, or as it is edited.
+
+    Attributes:
+        every: minutes between its ticks.
+        deadline: `startingDeadlineSeconds`, 0 for none.
+        successful: `successfulJobsHistoryLimit`, None for none.
+        failed: `failedJobsHistoryLimit`, None for none.
+        fates: of its RayJobs, by the order of their creation; the last is that of all further ones.
+    """
+
+    every: int = 1
+    policy: Literal["Allow", "Forbid", "Replace"] = "Allow"
+    deadline: int = 0
+    successful: int | None = None
+    failed: int | None = None
+    fates: tuple[Fate, ...] = (Fate(),)
 
 
 class ClaimFate(msgspec.Struct, frozen=True):
@@ -338,6 +357,40 @@ class LoseServe(Action, frozen=True):
     """All Serves lose their applications."""
 
 
+class CreateCronJob(Action, frozen=True):
+    """Create a RayCronJob, if there is none of that name."""
+
+    cron: int
+    body: CronJob
+
+
+class EditCronJob(Action, frozen=True):
+    """Replace the specification of a RayCronJob; whether it is suspended stays as it is."""
+
+    cron: int
+    body: CronJob
+
+
+class SuspendCronJob(Action, frozen=True):
+    """Set suspend of a RayCronJob."""
+
+    cron: int
+    suspend: bool
+
+
+class DeleteCronJob(Action, frozen=True):
+    """Delete a RayCronJob."""
+
+    cron: int
+    propagation: Literal["Background", "Foreground"] = "Background"
+
+
+class DeleteCronRun(Action, frozen=True):
+    """Somebody deletes a RayJob of a RayCronJob."""
+
+    pick: int
+
+
 class RayFault(Action, frozen=True):
     """All dashboards misbehave for some seconds, or all applications of Serve do."""
 
@@ -487,6 +540,7 @@ class LoseClaim(Action, frozen=True):
 
 
 WorkspaceAction: TypeAlias = CreateWorkspace | DeleteWorkspace | LoseClaim
+CronAction: TypeAlias = CreateCronJob | EditCronJob | SuspendCronJob | DeleteCronJob | DeleteCronRun
 
 AnyAction: TypeAlias = (
     Create
@@ -516,6 +570,11 @@ AnyAction: TypeAlias = (
     | DeleteRayService
     | DeleteRayServiceCluster
     | LoseServe
+    | CreateCronJob
+    | EditCronJob
+    | SuspendCronJob
+    | DeleteCronJob
+    | DeleteCronRun
     | RayFault
     | CreateWorkspace
     | DeleteWorkspace
@@ -581,6 +640,7 @@ class Scenario(msgspec.Struct, frozen=True):
     drains: Fate = Fate(running=2.0)
     work: Seconds = 0.0
     workspaces: tuple[Workspace, ...] = ()
+    crons: tuple[CronJob, ...] = ()
 
     @property
     def has_rolling(self) -> bool:
@@ -608,6 +668,17 @@ class Scenario(msgspec.Struct, frozen=True):
         return bool(self.workspaces) or created
 
     @property
+    def has_crons(self) -> bool:
+        """Whether there is ever a RayCronJob."""
+        created = any(isinstance(step.action, CreateCronJob) for step in self.steps)
+        return bool(self.crons) or created
+
+    @property
+    def has_steady_clocks(self) -> bool:
+        """Whether no clock ever jumps."""
+        return not any(isinstance(step.action, ClockJump) for step in self.steps)
+
+    @property
     def has_prunings(self) -> bool:
         """Whether a definition ever lacks a field, so that deletions may be held."""
         return any(isinstance(step.action, Prune) for step in self.steps)
@@ -623,7 +694,7 @@ class Scenario(msgspec.Struct, frozen=True):
     @property
     def _first(self) -> tuple[object, ...]:
         """What is there from the beginning."""
-        return (*self.clusters, *self.jobs, *self.services, *self.workspaces)
+        return (*self.clusters, *self.jobs, *self.services, *self.workspaces, *self.crons)
 
     def to_json(self) -> str:
         """One line; `from_json` reads it."""

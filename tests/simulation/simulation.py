@@ -22,6 +22,7 @@ from controller.ray.api.rayservice import RAYSERVICES
 from tests.faults.faulty_transport import Lag, Rule
 from tests.integration.harness import embedded_world
 from tests.simulation.autoscaler import Autoscaler
+from tests.simulation.crons import CronsOfLife
 from tests.simulation.effort import Effort
 from tests.simulation.faults import rules_for
 from tests.simulation.job_outcome import keeps_no_head
@@ -35,12 +36,12 @@ from tests.simulation.scenario import (
     ClockJump,
     Compact,
     Create,
+    CreateCronJob,
     CreateJob,
     CreateRayService,
     CreateWorkspace,
-    DeleteWorkspace,
+    CronAction,
     Fault,
-    LoseClaim,
     LoseRayJobs,
     LoseServe,
     Prune,
@@ -49,6 +50,7 @@ from tests.simulation.scenario import (
     Rival,
     Scenario,
     Webhook,
+    WorkspaceAction,
 )
 from tests.simulation.services import ServicesOfLife
 from tests.simulation.user import NODE_COUNT, User
@@ -135,10 +137,14 @@ class Simulation:
         self.others = Others(self.world, self.referee, self.user.busy)
         rounds = 3 if self.scenario.surroundings.past else 1
         self._revisions: deque[int] = deque(maxlen=rounds)  # autoscalers see the oldest
-        self.rays: list[JobsOfLife | ServicesOfLife | WorkspacesOfLife] = []
+        self.rays: list[JobsOfLife | ServicesOfLife | WorkspacesOfLife | CronsOfLife] = []
         self.workspaces = WorkspacesOfLife(self.world, self.referee.violations)
         if self.scenario.has_workspaces:
             self.rays.append(self.workspaces)
+        steady = self.scenario.has_steady_clocks
+        self.crons = CronsOfLife(self.world, self.referee.violations, steady=steady)
+        if self.scenario.has_crons:
+            self.rays.append(self.crons)
         self.rolling = (
             RollingOfLife(self.world, self.scenario) if self.scenario.has_rolling else None
         )
@@ -229,10 +235,14 @@ class Simulation:
             await self._act(CreateRayService(number, service))
         for number, workspace in enumerate(self.scenario.workspaces):
             await self._act(CreateWorkspace(number, workspace))
+        for number, cron in enumerate(self.scenario.crons):
+            await self._act(CreateCronJob(number, cron))
 
     async def _act(self, action: AnyAction) -> None:
-        if isinstance(action, CreateWorkspace | DeleteWorkspace | LoseClaim):
+        if isinstance(action, WorkspaceAction):
             refusal = await self.workspaces.do(action)
+        elif isinstance(action, CronAction):
+            refusal = await self.crons.do(action)
         else:
             refusal = await self.user.act(action)
         self._say(f"{action} {refusal and f'... {refusal}'}")

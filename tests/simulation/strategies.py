@@ -135,17 +135,17 @@ hooked = st.sampled_from(["refuses", "fails", "hangs"])
 hooked_resources = st.sampled_from(["services", "rayclusters.ray.io", "jobs.batch", ""])
 
 
-def _fault(kinds: list[str], resources: st.SearchStrategy[str]) -> st.SearchStrategy[s.Fault]:
+def fault_of(kinds: list[str], resources: st.SearchStrategy[str]) -> st.SearchStrategy[s.Fault]:
     return st.builds(s.Fault, st.sampled_from(kinds), resources, often, late, lasting)
 
 
 faults = st.one_of(
-    _fault(["lag"], st.sampled_from(WATCHED)),
-    _fault(["lost answer", "lost request", "straggling"], st.sampled_from(["pods", ""])),
-    _fault(["cut", "reset", "gone"], st.sampled_from(WATCHED)),
-    _fault(["late", "slow"], st.sampled_from(WATCHED)),
-    _fault(["429", "409", "already exists", "500", "503", "504"], st.sampled_from(["pods", ""])),
-    _fault(["refused", "unreadable"], st.just("")),
+    fault_of(["lag"], st.sampled_from(WATCHED)),
+    fault_of(["lost answer", "lost request", "straggling"], st.sampled_from(["pods", ""])),
+    fault_of(["cut", "reset", "gone"], st.sampled_from(WATCHED)),
+    fault_of(["late", "slow"], st.sampled_from(WATCHED)),
+    fault_of(["429", "409", "already exists", "500", "503", "504"], st.sampled_from(["pods", ""])),
+    fault_of(["refused", "unreadable"], st.just("")),
     st.builds(s.Compact),
 )
 webhooks = st.one_of(
@@ -258,13 +258,15 @@ job_lags = st.builds(
     late,
     lasting,
 )
-job_writes = _fault(
+job_writes = fault_of(
     ["lost answer", "lost request", "straggling", "409", "503"],
     st.sampled_from(["rayjobs.ray.io", "rayclusters.ray.io", "jobs.batch"]),
 )
 service_kinds = st.sampled_from(["rayservices.ray.io", "rayclusters.ray.io", "services"])
 service_lags = st.builds(s.Fault, st.just("lag"), service_kinds, st.just(1), late, lasting)
-service_writes = _fault(["lost answer", "lost request", "straggling", "409", "503"], service_kinds)
+service_writes = fault_of(
+    ["lost answer", "lost request", "straggling", "409", "503"], service_kinds
+)
 actions = st.one_of(scalings, faults, demands, accidents, edits, restarts, faults, lives, others)
 job_actions = st.one_of(
     ray_faults, job_lives, restarts, accidents, job_lags, job_writes, faults, job_lives, others
@@ -283,7 +285,7 @@ single_job_steps = st.builds(s.Step, delays, job_actions).map(lambda step: (step
 single_service_steps = st.builds(s.Step, delays, service_actions).map(lambda step: (step,))
 lags = st.builds(s.Fault, st.just("lag"), st.just("pods"), st.just(1), late, lasting)
 pods_gone = st.builds(s.Fault, st.just("gone"), st.just("pods"), often, late, lasting)
-at_pods = _fault(["lost answer", "lost request", "straggling"], st.just("pods"))
+at_pods = fault_of(["lost answer", "lost request", "straggling"], st.just("pods"))
 together = st.one_of(  # misfortunes that seldom come alone
     st.tuples(lags, restarts),
     st.tuples(lags, at_pods, scalings),
@@ -326,13 +328,13 @@ workspace_lives = st.one_of(
     st.builds(s.DeleteWorkspace, which_workspace),
     st.builds(s.CreateWorkspace, which_workspace, workspaces),
 )
-workspace_lags = _fault(["lag"], st.sampled_from(CLAIMED))
+workspace_lags = fault_of(["lag"], st.sampled_from(CLAIMED))
 workspace_faults = st.one_of(
     workspace_lags,
-    _fault(["lost answer", "lost request", "straggling"], st.sampled_from(CLAIMED)),
-    _fault(["cut", "reset", "gone", "late", "slow"], st.sampled_from(CLAIMED)),
-    _fault(["429", "409", "already exists", "500", "503", "504"], st.sampled_from(CLAIMED)),
-    _fault(["refused", "unreadable"], st.just("")),
+    fault_of(["lost answer", "lost request", "straggling"], st.sampled_from(CLAIMED)),
+    fault_of(["cut", "reset", "gone", "late", "slow"], st.sampled_from(CLAIMED)),
+    fault_of(["429", "409", "already exists", "500", "503", "504"], st.sampled_from(CLAIMED)),
+    fault_of(["refused", "unreadable"], st.just("")),
     st.builds(s.Compact),
     st.builds(
         s.Webhook,
@@ -393,10 +395,10 @@ first_updates = st.builds(
 
 
 def _begun(first: s.Step, drawn: list[tuple[s.Step, ...]]) -> tuple[s.Step, ...]:
-    return (first, *_in_order(drawn))
+    return (first, *in_order(drawn))
 
 
-def _in_order(drawn: list[tuple[s.Step, ...]]) -> tuple[s.Step, ...]:
+def in_order(drawn: list[tuple[s.Step, ...]]) -> tuple[s.Step, ...]:
     return tuple(chain(*drawn))
 
 
@@ -404,27 +406,27 @@ lives_of_clusters = st.builds(
     s.Scenario,
     surroundings,
     st.lists(clusters(), min_size=1, max_size=MOST_CLUSTERS).map(tuple),
-    st.lists(steps, min_size=4, max_size=MOST_STEPS).map(_in_order),
+    st.lists(steps, min_size=4, max_size=MOST_STEPS).map(in_order),
 )
 lives_of_jobs = st.builds(
     s.Scenario,
     surroundings,
     st.lists(clusters(), min_size=0, max_size=1).map(tuple),
-    st.lists(job_steps, min_size=3, max_size=MOST_STEPS_WITH_JOBS).map(_in_order),
+    st.lists(job_steps, min_size=3, max_size=MOST_STEPS_WITH_JOBS).map(in_order),
     st.lists(jobs(), min_size=1, max_size=MOST_JOBS).map(tuple),
 )
 lives_of_services = st.builds(
     s.Scenario,
     surroundings,
     st.lists(clusters(), min_size=0, max_size=1).map(tuple),
-    st.lists(service_steps, min_size=3, max_size=MOST_STEPS_WITH_SERVICES).map(_in_order),
+    st.lists(service_steps, min_size=3, max_size=MOST_STEPS_WITH_SERVICES).map(in_order),
     services=st.lists(services, min_size=1, max_size=MOST_SERVICES).map(tuple),
 )
 lives_of_workspaces = st.builds(
     s.Scenario,
     surroundings,
     st.just(()),
-    st.lists(workspace_steps, min_size=3, max_size=MOST_STEPS_WITH_WORKSPACES).map(_in_order),
+    st.lists(workspace_steps, min_size=3, max_size=MOST_STEPS_WITH_WORKSPACES).map(in_order),
     workspaces=st.lists(workspaces, min_size=1, max_size=MOST_WORKSPACES).map(tuple),
 )
 lives_of_rolling = st.builds(
@@ -445,12 +447,3 @@ lives_of_rolling = st.builds(
     work=st.sampled_from([0.0, 0.0, 10.0, 60.0]),
 )
 scenarios = st.one_of(lives_of_clusters, lives_of_jobs, lives_of_services, lives_of_rolling)
-LIVES = {
-    "rays": scenarios,
-    "clusters": lives_of_clusters,
-    "jobs": lives_of_jobs,
-    "services": lives_of_services,
-    "rolling": lives_of_rolling,
-    "workspaces": lives_of_workspaces,
-}
-"""By what they are about; the first are of all kinds of Ray."""

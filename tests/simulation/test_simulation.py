@@ -1,7 +1,8 @@
-"""Random lives of RayClusters, RayJobs, RayServices and Workspaces under random faults.
+"""Random lives of RayClusters, RayJobs, RayServices, RayCronJobs and Workspaces, and their faults.
 
-`make test` plays those of remembered bad luck, `make test-all` 100 of all kinds of Ray, 200 that
-roll and 200 of Workspaces, `make simulate` as many as it is told to.
+`make test` plays those of remembered bad luck, `make test-all` 100 of all kinds of Ray that run
+something, 200 that roll, 200 of Workspaces and 100 of RayCronJobs, `make simulate` as many as it is
+told to.
 
 One operator may never harm anything, see `referee.py`. Two operators at once, which only the lack
 of leader election allows, must come to the right state and have two heads for a minute at most.
@@ -20,8 +21,8 @@ import structlog
 
 from tests.simulation.bad_luck import BAD_LUCK
 from tests.simulation.examples import scenario_of, try_examples
+from tests.simulation.lives import LIVES
 from tests.simulation.simulation import play
-from tests.simulation.strategies import LIVES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,6 +51,7 @@ def quiet() -> Iterator[None]:
     [
         *((seed, "rays") for seed in range(4)),
         *((seed, of) for of in ("rolling", "workspaces") for seed in range(8)),
+        *((seed, "crons") for seed in range(4)),
     ],
 )
 def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(

@@ -1,0 +1,17 @@
+"""All that lives can be about."""
+
+from __future__ import annotations
+
+from tests.simulation import strategies
+from tests.simulation.cron_strategies import lives_of_crons
+
+LIVES = {
+    "rays": strategies.scenarios,
+    "clusters": strategies.lives_of_clusters,
+    "jobs": strategies.lives_of_jobs,
+    "services": strategies.lives_of_services,
+    "rolling": strategies.lives_of_rolling,
+    "workspaces": strategies.lives_of_workspaces,
+    "crons": lives_of_crons,
+}
+"""By what they are about; the first are of all kinds of Ray that run something."""
