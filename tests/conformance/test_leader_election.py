@@ -460,17 +460,38 @@ async def test_a_newcomer_without_a_lease_leads_only_when_a_frozen_leader_may_wr
         assert taken == pytest.approx(TIMING.renew_seconds, abs=0.1)
 
 
-async def test_a_released_lease_that_was_deleted_is_made_anew_at_once():
+async def test_a_released_lease_that_was_deleted_is_made_anew_when_nobody_else_can_have_taken_it():
     async with ballot() as world:
         a, b = world.candidate("a"), world.candidate("b")
         await a.elector.acquire()
-        waiting = asyncio.create_task(b.elector.acquire())
+        waiting = asyncio.create_task(seconds_until_acquired(b))
         await asyncio.sleep(1)
         b.suffers(Rule(ErrorResponse(503), LEASE, frozenset({"update"})))
         await a.elector.release()
         await asyncio.sleep(2)
         await world.observer.delete(LEASES, NAMESPACE, NAME)
-        await asyncio.wait_for(waiting, 2)
+        assert 3 + TIMING.renew_seconds < await waiting < 3 + TIMING.renew_seconds + 1.3
+
+
+@pytest.mark.parametrize("end", ["release", "aclose"])
+async def test_a_lease_that_was_taken_and_deleted_between_two_looks_has_no_second_leader(end: str):
+    async with ballot() as world:
+        a, b, c = world.candidate("a"), world.candidate("b"), world.candidate("c")
+        await a.elector.acquire()
+        b.suffers(Rule(ErrorResponse(503), LEASE, frozenset({"update"})))
+        waiting = asyncio.create_task(b.elector.acquire())
+        await asyncio.sleep(3)
+        await getattr(a.elector, end)()
+        await asyncio.sleep(3)
+        b.suffers(Rule(ErrorResponse(503), LEASE))
+        await c.elector.acquire()
+        await world.observer.delete(LEASES, NAMESPACE, NAME)
+        c.suffers(Rule(DelayedRequest(60.0), LEASE))
+        b.recovers()
+        while c.elector.is_leader():
+            assert not b.elector.is_leader()
+            await asyncio.sleep(0.1)
+        await asyncio.wait_for(waiting, 3)
 
 
 async def test_only_one_of_many_candidates_ever_leads():

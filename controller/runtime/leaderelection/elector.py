@@ -188,13 +188,14 @@ class Elector:
         """Read the lease, and write it if it is ours or free.
 
         One that was deleted is its holder's until it would have expired: the holder may write, and
-        renews it. One that was never seen may have been deleted, too.
+        renews it. One that was never seen may have been deleted, too, and one that was free or had
+        expired may have been taken and deleted since the last look.
         """
         lease = await self._lock.read()
         sent = self._now()
         if lease is not None:
             self._observe(lease)
-        elif self._record is None and math.isinf(self._expires):
+        elif not self._acquired.is_set() and not self._is_suspected:
             self._suspect(sent)
         others = self._record is None or self.holder not in {"", self._identity}
         if others and (self._acquired.is_set() or not self._free):
@@ -208,9 +209,16 @@ class Elector:
 
     def _suspect(self, now: float) -> None:
         """Give the last holder of an absent lease time to make it anew, or to stop writing."""
-        wait = self._timing.renew_seconds
-        self._expires = now + wait
+        known = now if math.isinf(self._expires) else self._expires
+        self._expires = max(known, now + self._timing.renew_seconds)
+        self._record = None
+        wait = round(self._expires - now, 1)
         _log.info("election.no_lease", lease=str(self._lock), created_after_seconds=wait)
+
+    @property
+    def _is_suspected(self) -> bool:
+        """True if no lease was found at the last look."""
+        return self._record is None and not math.isinf(self._expires)
 
     @property
     def _free(self) -> bool:
