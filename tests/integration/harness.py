@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver import ApiServer
     from controller.kube.transport import Transport
     from controller.runtime.kind import Kind
+    from controller.runtime.leaderelection.election import Election
     from tests.faults.faulty_transport import Rule
 
 REAL_KUBECONFIG = own_kubeconfig()
@@ -157,6 +158,7 @@ class World(worlds.World):
         namespaces: Sequence[str] | None = None,
         identity: str = "",
         wall: Callable[[], datetime] | None = None,
+        election: Election | None = None,
     ) -> RunningOperator:
         """Run one for these kinds; for RayClusters if none is given.
 
@@ -178,6 +180,7 @@ class World(worlds.World):
             settings=settings,
             wall=wall,
             registry=registry,
+            election=election,
         )
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:

@@ -19,6 +19,7 @@ from tests.simulation.scenario import (
     CronJob,
     Delete,
     DeleteJobCluster,
+    DeleteLease,
     DeleteRayService,
     DeleteRayServiceCluster,
     EditPods,
@@ -692,6 +693,12 @@ BAD_LUCK = {
             ),
             crons=(CronJob(successful=0, fates=(Fate(running=2.0),)),),
         )
+    ),
+    "a lease is deleted that one operator took after the last look of the other": Scenario(
+        Surroundings(seed=9),
+        (TWO_WORKERS,),
+        (Step(0.35, DeleteLease()), Step(2.5, Scale(0, 0, 3))),
+        elected=True,
     ),
 }
 """By the sentence that says what happens."""

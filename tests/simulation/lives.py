@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.simulation import strategies
 from tests.simulation.cron_strategies import lives_of_crons
+from tests.simulation.election_strategies import lives_of_elections
 
 LIVES = {
     "rays": strategies.scenarios,
@@ -13,5 +14,6 @@ LIVES = {
     "rolling": strategies.lives_of_rolling,
     "workspaces": strategies.lives_of_workspaces,
     "crons": lives_of_crons,
+    "elections": lives_of_elections,
 }
 """By what they are about; the first are of all kinds of Ray that run something."""

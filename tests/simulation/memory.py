@@ -50,6 +50,10 @@ class Memory:
         self._shown: defaultdict[str, set[str]] = defaultdict(set)
         self._vanished: defaultdict[str, set[str]] = defaultdict(set)
 
+    def begin(self) -> None:
+        """It begins to lead: from now on it holds all that was there before."""
+        self._started = self._loop.time()
+
     def answered(self, entry: JournalEntry) -> None:
         """A request of this operator has its answer."""
         about = entry.attributes

@@ -434,6 +434,7 @@ class Restart(Action, frozen=True):
     """End the operator and start the next one `pause` seconds later.
 
     `before` and `after` kill it at its next write, before or after the server has carried it out.
+    Of two it is the one that leads.
     """
 
     how: Literal["kill", "stop", "before", "after"]
@@ -463,6 +464,17 @@ class Fault(Action, frozen=True):
     every: int = 1
     seconds: Seconds = 1.0
     lasts: Seconds = 5.0
+
+
+class OneSided(Action, frozen=True):
+    """A fault between the server and one of two operators with one lease."""
+
+    fault: Fault
+    of: Literal["leader", "standby"] = "leader"
+
+
+class DeleteLease(Action, frozen=True):
+    """Somebody deletes the lease of the operators."""
 
 
 class Webhook(Action, frozen=True):
@@ -586,6 +598,8 @@ AnyAction: TypeAlias = (
     | Restart
     | Compact
     | Fault
+    | OneSided
+    | DeleteLease
     | Webhook
     | Rival
     | Prune
@@ -630,6 +644,7 @@ class Scenario(msgspec.Struct, frozen=True):
     Attributes:
         drains: what becomes of the jobs that drain Ray's nodes.
         work: seconds until a worker that is being drained has no work any more.
+        elected: whether there are two operators with one lease.
     """
 
     surroundings: Surroundings
@@ -641,6 +656,7 @@ class Scenario(msgspec.Struct, frozen=True):
     work: Seconds = 0.0
     workspaces: tuple[Workspace, ...] = ()
     crons: tuple[CronJob, ...] = ()
+    elected: bool = False
 
     @property
     def has_rolling(self) -> bool:

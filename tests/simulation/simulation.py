@@ -29,6 +29,13 @@ from tests.simulation.job_outcome import keeps_no_head
 from tests.simulation.operators import WitnessedKind
 from tests.simulation.others import Others
 from tests.simulation.outcome import contested, shortcomings
+from tests.simulation.processes import (
+    Process,
+    candidate_of,
+    delete_lease,
+    free_lease,
+    lapses,
+)
 from tests.simulation.rays import JobsOfLife
 from tests.simulation.referee import Referee
 from tests.simulation.rolling import RollingOfLife
@@ -41,9 +48,11 @@ from tests.simulation.scenario import (
     CreateRayService,
     CreateWorkspace,
     CronAction,
+    DeleteLease,
     Fault,
     LoseRayJobs,
     LoseServe,
+    OneSided,
     Prune,
     RayFault,
     Restart,
@@ -63,6 +72,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.storage.store import StoredEvent
     from controller.runtime.kind import Kind
+    from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator, World
     from tests.simulation.scenario import AnyAction
 
@@ -91,6 +101,20 @@ AUTOSCALING_INTERVAL = 2.0
 
 IDLE_TIMEOUT = 10.0
 """Seconds until an autoscaler gives up a worker that the load does not need."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weather:
+    """A fault that lasts.
+
+    Attributes:
+        rules: those of the transports that have it.
+        process: which one has it; None if all.
+    """
+
+    fault: Fault | Webhook
+    rules: list[Rule]
+    process: Process | None = None
 
 
 @dataclass(frozen=True)
@@ -125,9 +149,10 @@ class Simulation:
     referee: Referee
     overlapping: float = 0.0
     story: list[str] = field(default_factory=list)
-    _alive: list[tuple[RunningOperator, Wire]] = field(default_factory=list)
-    _wires: list[Wire] = field(default_factory=list)
-    _weather: list[tuple[Fault | Webhook, list[Rule]]] = field(default_factory=list)
+    _alive: list[Process] = field(default_factory=list)
+    _ending: Process | None = None
+    _started: int = 0
+    _weather: list[Weather] = field(default_factory=list)
     _autoscalers: dict[str, Autoscaler] = field(default_factory=dict)
     _transitions: int = 0
     _digest: Any = field(default_factory=hashlib.sha256)
@@ -168,14 +193,15 @@ class Simulation:
     async def run(self) -> Result:
         """All of it."""
         async with asyncio.TaskGroup() as tasks:
-            scaling = tasks.create_task(self._scale())
+            beside = [tasks.create_task(self._scale()), tasks.create_task(self._revive())]
             try:
                 await self._play(tasks)
                 await self._make_peace()
                 await self._converge()
                 await self._rest()
             finally:
-                scaling.cancel()
+                for each in beside:
+                    each.cancel()
         return Result(
             tuple(self.referee.violations),
             tuple(self.story),
@@ -201,7 +227,7 @@ class Simulation:
         for step in self.scenario.steps:
             await asyncio.sleep(step.delay)
             match step.action:
-                case Fault() | Webhook():
+                case Fault() | Webhook() | OneSided():
                     self._begin(step.action)
                 case Rival() | Prune() | ClockJump():
                     self._say(f"{step.action}")
@@ -220,12 +246,15 @@ class Simulation:
                 case _:
                     await self._act(step.action)
         await asyncio.gather(*restarts)
-        await asyncio.sleep(max((fault.lasts for fault, _ in self._weather), default=0.0))
+        await asyncio.sleep(max((each.fault.lasts for each in self._weather), default=0.0))
         await self.others.over()
 
     async def _settle_in(self) -> None:
         for rays in self.rays:
             await rays.open()
+        if self.scenario.elected:
+            await free_lease(self.world)
+            self._start()
         self._start()
         for number, body in enumerate(self.scenario.clusters):
             await self._act(Create(number, body))
@@ -243,27 +272,37 @@ class Simulation:
             refusal = await self.workspaces.do(action)
         elif isinstance(action, CronAction):
             refusal = await self.crons.do(action)
+        elif isinstance(action, DeleteLease):
+            refusal = await delete_lease(self.world)
         else:
             refusal = await self.user.act(action)
         self._say(f"{action} {refusal and f'... {refusal}'}")
 
-    def _begin(self, fault: Fault | Webhook) -> None:
+    def _begin(self, fault: Fault | Webhook | OneSided) -> None:
         self._say(f"{fault}")
-        entry = (fault, rules_for(fault))
-        self._weather.append(entry)
+        process = None
+        if isinstance(fault, OneSided):
+            leads, fault = fault.of == "leader", fault.fault
+            process = next((each for each in self._alive if each.leads is leads), None)
+        weather = Weather(fault, rules_for(fault), process)
+        self._weather.append(weather)
         self._apply_weather()
-        self.world.loop.call_later(fault.lasts, self._end, entry)
+        self.world.loop.call_later(fault.lasts, self._end, weather)
 
-    def _end(self, entry: tuple[Fault | Webhook, list[Rule]]) -> None:
-        if entry in self._weather:
-            self._weather.remove(entry)
+    def _end(self, weather: Weather) -> None:
+        if weather in self._weather:
+            self._weather.remove(weather)
             self._apply_weather()
 
     def _apply_weather(self) -> None:
-        for operator, wire in self._alive:
-            rules = [rule for _, rules in self._weather for rule in rules]
-            operator.transport.rules[:] = _without_lesser_lags(rules)
-            faults = [fault for fault, _ in self._weather if isinstance(fault, Fault)]
+        for process in self._alive:
+            weather = [each for each in self._weather if each.process in {None, process}]
+            rules = _without_lesser_lags([rule for each in weather for rule in each.rules])
+            process.operator.transport.rules[:] = rules
+            if process.candidate is not None:
+                process.candidate.transport.rules[:] = rules
+            faults = [each.fault for each in weather if isinstance(each.fault, Fault)]
+            wire = process.wire
             wire.stragglers = [(f.every, f.seconds) for f in faults if f.kind == "straggling"]
             wire.rewound = any(fault.kind == "rewound" for fault in faults)
 
@@ -271,31 +310,56 @@ class Simulation:
 
     def _start(self) -> None:
         assert self.world.server is not None
-        name = f"operator-{len(self._wires) + 1}"
+        self._started += 1
+        name = f"operator-{self._started}"
         around = self.scenario.surroundings
         wire = Wire(self.world.server, name, past=around.past, streaming=around.streaming)
         actors = self.rolling and self.rolling.for_operator(self.others.wall)
         kind = WitnessedKind(self.referee, actors)
         kinds: list[Kind[Any]] = [kind]
         kinds += [rays.kind(self.others.wall) for rays in self.rays]
-        operator = self.world.start_operator(transport=wire, kinds=kinds, wall=self.others.wall)
+        candidate = candidate_of(self.world, name, wire) if self.scenario.elected else None
+        if candidate is not None:
+            candidate.elector.memory = kind.memory
+        operator = self.world.start_operator(
+            transport=wire,
+            kinds=kinds,
+            wall=self.others.wall,
+            election=candidate and candidate.elector,
+        )
         operator.transport.on_answer.append(kind.memory.answered)
         operator.transport.on_answer.append(Effort(self.world.loop, self.referee.violations))
-        self._wires.append(wire)
-        self._alive.append((operator, wire))
+        process = Process(operator, wire, candidate)
+        operator.transport.on_request.append(lambda entry: self._check_lead(process, entry))
+        self._alive.append(process)
         self._apply_weather()
         self._say(f"start {name}")
+
+    def _check_lead(self, process: Process, entry: JournalEntry) -> None:
+        wrong = lapses(process, entry, self._alive)
+        self.referee.violations += [f"{self.world.loop.time():.3f} s: {each}" for each in wrong]
+
+    async def _revive(self) -> None:
+        """Start another process for each that has ended since it does not lead any more."""
+        while self.scenario.elected:
+            await asyncio.sleep(1.0)
+            for process in list(self._alive):
+                if not process.operator.running and process is not self._ending:
+                    self._alive.remove(process)
+                    self._start()
 
     async def _restart(self, restart: Restart) -> None:
         self._say(f"{restart}")
         if self.overlapping:
             self._start()
             await asyncio.sleep(self.overlapping)
-        operator, wire = self._alive[0]
-        await self._end_operator(operator, restart.how)
-        self._alive.pop(0)
+        process = next((each for each in self._alive if each.leads), self._alive[0])
+        self._ending = process
+        await self._end_operator(process.operator, restart.how)
+        self._alive.remove(process)
+        self._ending = None
         # A lease lasts longer than a request can be under way.
-        await wire.arrived()
+        await process.wire.arrived()
         if not self.overlapping:
             await asyncio.sleep(restart.pause)
             self._start()
@@ -373,9 +437,9 @@ class Simulation:
         for rays in self._all_rays:
             rays.make_peace()
         while len(self._alive) > 1:
-            operator, wire = self._alive.pop(0)
-            await operator.kill()
-            await wire.arrived()
+            process = self._alive.pop(0)
+            await process.operator.kill()
+            await process.wire.arrived()
         await self.user.heal()
         if self.rolling is not None:
             await self.user.let_upgrades_end()
@@ -394,7 +458,7 @@ class Simulation:
 
     async def _rest(self) -> None:
         """Entries of the ledger may need half a minute; after that there is nothing to do."""
-        operator, _ = self._alive[0]
+        operator = self._alive[0].operator
         await asyncio.sleep(SETTLING)
         await self._let_disputes_be_forgotten()
         writes = len(operator.transport.journal.writes)
