@@ -15,8 +15,8 @@ from aiohttp import web
 from prometheus_client.exposition import choose_encoder
 
 from controller.runtime.errors import ManagerMisuse
-from controller.runtime.exposition import write_metrics
 from controller.runtime.http_listener import HttpListener
+from controller.runtime.metrics.exposition import write_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -26,9 +26,9 @@ from controller.runtime.expectations.overlay import metadata_of
 from controller.runtime.health import Health, MonitoringServer
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.logs import current_level
-from controller.runtime.loop_monitor import Monitor
 from controller.runtime.manager import Group, Manager
-from controller.runtime.metrics import (
+from controller.runtime.metrics.loop_monitor import Monitor
+from controller.runtime.metrics.metrics import (
     ClientCollector,
     EventCollector,
     ExpectationCollector,

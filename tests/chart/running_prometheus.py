@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from controller.command.election import LEASE_NAME
+from controller.command.run.election import LEASE_NAME
 from controller.runtime.leaderelection.lease import LEASES, RELEASED_SECONDS, new_lease
 from tests.chart.prometheus import JOB, NAMESPACE, PROMETHEUS, alert_groups
 from tests.e2e.processes import free_port

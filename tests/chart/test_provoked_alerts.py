@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.command.operator import report_gates
+from controller.command.run.operator import report_gates
 from controller.kube.errors import WriteUnconfirmed
 from controller.ray.api import FeatureGates
 from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, Elector, LeaseLock

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 import controller
 from controller.command.kinds import KindSettings
-from controller.command.run import announce
+from controller.command.run.run import announce
 from controller.kube.authentication.credentials import StaticCredentials
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings

@@ -14,8 +14,8 @@ from controller.__main__ import main
 from controller.command.cli import parser
 from controller.command.cli.arguments import feature_gates
 from controller.command.cli.run import settings_of
-from controller.command.operator import report_gates
-from controller.command.run import is_outside
+from controller.command.run.operator import report_gates
+from controller.command.run.run import is_outside
 from controller.command.takeover.helm import split_image
 from controller.command.takeover.options import ChangeFailed
 from controller.kube.authentication.credentials import StaticCredentials

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.command.election import elected
-from controller.command.operator import operator_for
+from controller.command.run.election import elected
+from controller.command.run.operator import operator_for
 from controller.kube.authentication.credentials import StaticCredentials
 from controller.runtime.settings import Settings
 from tests.docs.tree import ROOT

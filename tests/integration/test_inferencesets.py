@@ -16,7 +16,7 @@ from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.kaito.api import labels
 from controller.kaito.api.definitions.crds import inference_set_definition, kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetSettings
 from controller.ray.api import FeatureGates

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.node import NODES
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.command.operator import collect_orphans
-from controller.kaito.api.nodepool import NODE_POOLS
+from controller.command.run.operator import collect_orphans
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.workspace_pools import opened as opened_with_pools

@@ -14,8 +14,8 @@ from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.definitions.crds import inference_set_definition, workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.node import NODES
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace import WorkspaceSettings

@@ -10,8 +10,8 @@ from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.kaito.api import labels
 from controller.kaito.api.definitions.crds import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.nodepool import NODE_POOLS, NodePool
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS, NodePool
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.names import node_pool_name
 from controller.kube.errors import NotFound

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.operator import collect_orphans
+from controller.command.run.operator import collect_orphans
 from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.devcluster.karpenter.provisioner import node_name
 from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups import WorkspaceLookups
 from controller.kube.errors import AlreadyExists, KubeError, NotFound

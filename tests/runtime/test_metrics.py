@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
 from controller.kube.resources import PODS
-from controller.runtime.collectors import ObjectCollector
 from controller.runtime.events.recorder import RecorderStatistics
 from controller.runtime.expectations.statistics import ExpectationStatistics
-from controller.runtime.metrics import (
+from controller.runtime.metrics.collectors import ObjectCollector
+from controller.runtime.metrics.metrics import (
     PAUSE_BUCKETS,
     PHASE_BUCKETS,
     RECONCILE_BUCKETS,

@@ -154,12 +154,12 @@ def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
 
 
 def _start(options: argparse.Namespace) -> int:
-    from controller.command.event_loop import run_operator  # noqa: PLC0415  only what it needs
     from controller.command.kinds import KindSettings  # noqa: PLC0415
-    from controller.command.run import run  # noqa: PLC0415
+    from controller.command.run.event_loop import run_operator  # noqa: PLC0415  only what it needs
+    from controller.command.run.run import run  # noqa: PLC0415
 
     if options.check:
-        from controller.command.check import check  # noqa: PLC0415
+        from controller.command.run.check import check  # noqa: PLC0415
 
         return asyncio.run(check(kubeconfig=options.kubeconfig, context=options.context))
     try:

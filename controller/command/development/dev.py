@@ -26,7 +26,7 @@ from controller.command.development.runs import (
 from controller.command.development.user_dirs import cache_dir
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
-from controller.command.operator import operator_for
+from controller.command.run.operator import operator_for
 from controller.command.signals import INTERRUPTED, stop_on_signals, unless_stopped
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings

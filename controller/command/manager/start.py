@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from controller import __version__
-from controller.command.event_loop import run_operator
 from controller.command.kinds import KindSettings
 from controller.command.manager.flags import help_text, read_options
 from controller.command.option_names import with_option
-from controller.command.run import log_as, run
+from controller.command.run.event_loop import run_operator
+from controller.command.run.run import log_as, run
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings

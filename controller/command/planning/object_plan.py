@@ -8,8 +8,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from controller.command.planning.differences import Difference
-    from controller.command.planning.rolling import Rolling
-    from controller.command.planning.rollout import RolloutPlan
+    from controller.command.planning.upgrades.rolling import Rolling
+    from controller.command.planning.upgrades.rollout import RolloutPlan
 
 Action = Literal["create", "change", "replace", "delete"]
 

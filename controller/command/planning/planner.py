@@ -6,15 +6,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.command.planning import requests
-from controller.command.planning.created_kinds import with_created_kinds
-from controller.command.planning.dry_run import DryRun
-from controller.command.planning.net_changes import edits_of, name_patterns, net_changes
+from controller.command.planning.dry_run.created_kinds import with_created_kinds
+from controller.command.planning.dry_run.dry_run import DryRun
+from controller.command.planning.dry_run.net_changes import edits_of, name_patterns, net_changes
+from controller.command.planning.dry_run.refusals import ask_server
 from controller.command.planning.object_plan import ObjectPlan
-from controller.command.planning.refusals import ask_server
-from controller.command.planning.rolling import RollingRecorder, rolling_update
-from controller.command.planning.rollout import RolloutRecorder
 from controller.command.planning.snapshot import Snapshot
-from controller.command.planning.under_way import replaced_objects
+from controller.command.planning.upgrades.rolling import RollingRecorder, rolling_update
+from controller.command.planning.upgrades.rollout import RolloutRecorder
+from controller.command.planning.upgrades.under_way import replaced_objects
 from controller.kube.errors import StatusError
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS

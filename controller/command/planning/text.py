@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from controller.command.planning.rolling_text import rolling_lines
+from controller.command.planning.upgrades.rolling_text import rolling_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from controller.command.planning.differences import Difference
     from controller.command.planning.object_plan import Action, ObjectChange, ObjectPlan, Refusal
-    from controller.command.planning.rollout import RolloutPlan, RolloutStep
+    from controller.command.planning.upgrades.rollout import RolloutPlan, RolloutStep
 
 Line = tuple[str, str]  # a style of `rich`, and the text
 

@@ -18,7 +18,7 @@ from controller.ray.api.fields.upgrade_strategy import (
     RollingUpdate,
     strategy_in_force,
 )
-from controller.ray.pods.template_set import groups_only_in, templates_of, with_templates
+from controller.ray.pods.hashes.template_set import groups_only_in, templates_of, with_templates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

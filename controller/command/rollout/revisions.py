@@ -10,7 +10,7 @@ from controller.apimachinery.custom_object import dig, mapping
 from controller.command.rollout.errors import RolloutError
 from controller.kube.errors import Forbidden
 from controller.kube.resources import CONTROLLER_REVISIONS
-from controller.ray.pods.template_hash import digest
+from controller.ray.pods.hashes.template_hash import digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@
 it on a port for kubectl.
 """
 
-from controller.devcluster.apiserver.audit import Attributes
+from controller.devcluster.apiserver.access.audit import Attributes
 from controller.devcluster.apiserver.server import ApiServer
 from controller.devcluster.apiserver.storage.store import StoredEvent
 

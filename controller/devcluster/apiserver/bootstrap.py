@@ -8,7 +8,7 @@ from controller.devcluster.apiserver.options.write_options import WriteOptions
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.registry import Registry
+    from controller.devcluster.apiserver.resources.registry import Registry
     from controller.devcluster.apiserver.writing.object_writer import ObjectWriter
 
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

@@ -16,7 +16,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from controller.devcluster.apiserver.access import Refused
 from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.messages import ApiRequest, lower_case
-from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.protocol.status import ApiError
 from controller.devcluster.apiserver.streams.upgrades import is_upgrade, serve_session
 
 if TYPE_CHECKING:

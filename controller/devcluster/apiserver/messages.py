@@ -10,19 +10,19 @@ import msgspec
 
 from controller.devcluster.apiserver.access.users import ADMIN, user_named
 from controller.devcluster.apiserver.jsondata import encode
-from controller.devcluster.apiserver.negotiation import JSON
 from controller.devcluster.apiserver.protobuf import (
     MEDIA_TYPE,
     STREAM_MEDIA_TYPE,
     encode_event,
     encode_protobuf,
 )
+from controller.devcluster.apiserver.protocol.negotiation import JSON
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from controller.devcluster.apiserver.access.users import User
-    from controller.devcluster.apiserver.status import ApiError
+    from controller.devcluster.apiserver.protocol.status import ApiError
 
 
 class ReceivedRequest(Protocol):

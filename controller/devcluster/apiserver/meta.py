@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import child, entries
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     StatusCause,
     forbidden_field,
     invalid_value,

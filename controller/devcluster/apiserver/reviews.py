@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.access.audit import Attributes
 from controller.devcluster.apiserver.access.rbac import Rbac
 from controller.devcluster.apiserver.access.users import user_named
-from controller.devcluster.apiserver.audit import Attributes
 from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.negotiation import content_type, decode_object
+from controller.devcluster.apiserver.protocol.negotiation import content_type, decode_object
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.audit import Audit
+    from controller.devcluster.apiserver.access.audit import Audit
     from controller.devcluster.apiserver.messages import ApiRequest
-    from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.apiserver.protocol.paths import ResourcePath
 
 REVIEWS = {
     "selfsubjectaccessreviews": "SelfSubjectAccessReview",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.audit import Audit
+from controller.devcluster.apiserver.access.audit import Audit
 from controller.devcluster.apiserver.bootstrap import create_initial_objects
 from controller.devcluster.apiserver.crd import Definitions
-from controller.devcluster.apiserver.discovery import Discovery
+from controller.devcluster.apiserver.discovery.discovery import Discovery
 from controller.devcluster.apiserver.kinds import builtin_resources
 from controller.devcluster.apiserver.messages import (
     ApiRequest,
@@ -17,12 +17,12 @@ from controller.devcluster.apiserver.messages import (
     lower_case,
     plain_not_found,
 )
-from controller.devcluster.apiserver.paths import parse_resource_path
-from controller.devcluster.apiserver.registry import Registry
+from controller.devcluster.apiserver.protocol.paths import parse_resource_path
+from controller.devcluster.apiserver.protocol.status import ApiError, path_not_found
 from controller.devcluster.apiserver.requests.handler import ResourceHandler
 from controller.devcluster.apiserver.requests.subresources import Hooks
+from controller.devcluster.apiserver.resources.registry import Registry
 from controller.devcluster.apiserver.reviews import review
-from controller.devcluster.apiserver.status import ApiError, path_not_found
 from controller.devcluster.apiserver.storage.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.access import User
-    from controller.devcluster.apiserver.audit import RequestKey
+    from controller.devcluster.apiserver.access.audit import RequestKey
     from controller.devcluster.apiserver.messages import ReceivedRequest
     from controller.devcluster.apiserver.storage.store import StoredEvent
     from controller.devcluster.apiserver.storage.watch import Clock

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.devcluster.apiserver.status import ApiError, bad_request
+from controller.devcluster.apiserver.protocol.status import ApiError, bad_request
 from controller.devcluster.apiserver.streams.connections import (
     ERROR,
     RESIZE,

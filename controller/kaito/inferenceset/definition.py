@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from controller.kaito.api.definitions.relied_on import (
+    INFERENCE_FIELDS,
+    NODE_FIELDS,
+    WORKSPACE_FIELDS,
+)
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.relied_on import INFERENCE_FIELDS, NODE_FIELDS, WORKSPACE_FIELDS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.runtime.reconcile.definitions.installed_definition import (
     DefinitionReader,

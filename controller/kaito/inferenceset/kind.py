@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
-from controller.kaito.api.definition_guard import is_left_as_it_is
+from controller.kaito.api.definitions.definition_guard import is_left_as_it_is
+from controller.kaito.api.definitions.unknown_fields import of_inference_sets
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.unknown_fields import of_inference_sets
 from controller.kaito.api.validation.inferenceset import validate_inference_set
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.definition import definitions_reader

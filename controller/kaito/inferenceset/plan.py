@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.definition_guard import leave_as_it_is
+from controller.kaito.api.definitions.definition_guard import leave_as_it_is
 from controller.kaito.inferenceset.decision import next_changes
 from controller.kaito.inferenceset.status import current_status, deleting_status
 from controller.kaito.inferenceset.writes import (

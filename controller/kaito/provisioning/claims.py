@@ -14,7 +14,7 @@ from controller.kaito.api.message import cut
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.kaito.api.nodeclaim import NodeClaim
+    from controller.kaito.api.karpenter.nodeclaim import NodeClaim
     from controller.kube.objects import Condition, ObjectMeta
 
 _READY: Final = "Ready"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.options import KaitoOptions, image_family
 from controller.kaito.presets import Cloud, find_instance_type
 

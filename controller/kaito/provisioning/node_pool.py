@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
-from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.provisioning.names import node_pool_name
 from controller.kaito.provisioning.node_claim import NODE_TAINT
 
 if TYPE_CHECKING:
-    from controller.kaito.api.node_class import NodeClassSettings
+    from controller.kaito.api.karpenter.node_class import NodeClassSettings
     from controller.kaito.provisioning.node_claim import NodeRequest
     from controller.kube.objects import ObjectMeta
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from controller.kaito.api.nodepool import NodePool
+    from controller.kaito.api.karpenter.nodepool import NodePool
     from controller.kaito.provisioning.claims import ObservedClaim
     from controller.kube.objects import ObjectMeta
 

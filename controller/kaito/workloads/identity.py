@@ -11,7 +11,7 @@ from controller.kaito.api.workspace import WORKSPACES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.kaito.workloads.pod_parts import Body
+    from controller.kaito.workloads.pods.pod_parts import Body
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from controller.apimachinery.custom_object import mapping
 from controller.kaito.workloads.identity import child, pod_labels
-from controller.kaito.workloads.scheduling import (
+from controller.kaito.workloads.pods.scheduling import (
     default_tolerations,
     node_affinity,
     node_terms,
@@ -17,8 +17,8 @@ from controller.kube.resources import STATEFUL_SETS
 if TYPE_CHECKING:
     from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import WorkspaceSpec
-    from controller.kaito.workloads.pod_parts import Body
-    from controller.kaito.workloads.revision import Revision
+    from controller.kaito.workloads.pods.pod_parts import Body
+    from controller.kaito.workloads.revisions.revision import Revision
     from controller.kube.objects import ObjectMeta
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.kaito.api.field_errors import INVALID, message_of
 from controller.kaito.api.validation.config_maps import (
     inference_config_errors,
     longest_context,
     missing_config_error,
     training_config_errors,
 )
+from controller.kaito.api.validation.field_errors import INVALID, message_of
 from controller.kaito.workloads import config_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.kaito.api.field_errors import FieldError
+    from controller.kaito.api.validation.field_errors import FieldError
     from controller.kaito.workspace.goal import Goal
 
 MISSING = "ConfigMapNotFound"

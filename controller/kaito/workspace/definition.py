@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from controller.kaito.api.relied_on import WORKSPACE_FIELDS
+from controller.kaito.api.definitions.relied_on import WORKSPACE_FIELDS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader, remedy
 

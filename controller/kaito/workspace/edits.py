@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.field_errors import INVALID, as_problem
-from controller.kaito.api.stored_revision import stored_specification
+from controller.kaito.api.revisions.stored_revision import stored_specification
+from controller.kaito.api.validation.field_errors import INVALID, as_problem
 from controller.kaito.api.validation.update import update_errors
 from controller.kaito.provisioning.pools import PoolOwner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.kaito.api.stored_revision import WorkspaceRevision
+    from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
     from controller.kaito.workspace.observation import SeenPool, WorkspaceObservation
 
 _OTHERWISE = "or delete the workspace and create it again"

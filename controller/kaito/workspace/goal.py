@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.field_errors import INVALID, message_of, via
 from controller.kaito.api.options import Provisioner
-from controller.kaito.api.revision import is_revision_hash, revision_hash
+from controller.kaito.api.revisions.revision import is_revision_hash, revision_hash
+from controller.kaito.api.validation.field_errors import INVALID, message_of, via
 from controller.kaito.api.validation.inference import runtime_errors
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.presets import DISK_OF_UNKNOWN_SIZE, disk_request, find_model, read_model
@@ -18,8 +18,8 @@ from controller.kaito.provisioning.node_claim import can_claim, node_request
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.kaito.api.field_errors import FieldError
     from controller.kaito.api.options import KaitoOptions, Runtime
+    from controller.kaito.api.validation.field_errors import FieldError
     from controller.kaito.api.workspace import Preset, Workspace, WorkspaceSpec
     from controller.kaito.presets import Model
     from controller.kaito.provisioning.node_claim import NodeRequest

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
-from controller.kaito.api.definition_guard import is_left_as_it_is
-from controller.kaito.api.unknown_fields import of_workspaces
+from controller.kaito.api.definitions.definition_guard import is_left_as_it_is
+from controller.kaito.api.definitions.unknown_fields import of_workspaces
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace.definition import definition_reader
 from controller.kaito.workspace.goal import Goal, read_goal

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from controller.kaito.api.stored_revision import WorkspaceRevision
+    from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.lookups import (
         BenchmarkLog,

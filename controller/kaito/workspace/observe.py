@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.node import NODES
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.claims import belongs_to, observed_claim
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.apimachinery.memo import SpecificationMemo
-    from controller.kaito.api.nodeclaim import NodeClaim
+    from controller.kaito.api.karpenter.nodeclaim import NodeClaim
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.lookups import Lookups, ModelMetadata
     from controller.kaito.provisioning.nodes import NodeFacts

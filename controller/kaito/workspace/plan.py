@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.definition_guard import leave_as_it_is
+from controller.kaito.api.definitions.definition_guard import leave_as_it_is
 from controller.kaito.provisioning.commitment import write_commitment
 from controller.kaito.provisioning.pool_commitment import write_pool_commitment
 from controller.kaito.workspace.commit import commit_patch

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.kaito.api import labels
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.api.node import NODES
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.options_map import OPTIONS_MAPS
-from controller.kaito.api.stored_revision import WorkspaceRevision
+from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
 from controller.kaito.provisioning.names import node_pool_name
 from controller.kaito.provisioning.selection import (
     BY_LABEL,

@@ -20,8 +20,8 @@ from controller.kube.resources import (
     SERVICES,
 )
 from controller.ray.api import labels
+from controller.ray.api.definitions.unknown_fields import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.unknown_fields import unknown_field_finder
 from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
 from controller.ray.cluster.doubts.definition import definition_reader
 from controller.ray.cluster.features import unsupported_fields

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.ray.api.definitions.relied_on import job_fields
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.api.relied_on import job_fields
 from controller.runtime.reconcile.definitions.installed_definition import (
     DefinitionReader,
     DefinitionsReader,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
+from controller.ray.api.definitions.unknown_fields import unknown_field_finder
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.api.unknown_fields import unknown_field_finder
 from controller.ray.api.validation.cronjob import validate_cron_job
 from controller.ray.cronjob.definition import definitions_reader
 from controller.ray.cronjob.observe import observe_cron_job

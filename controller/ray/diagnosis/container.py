@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod_diagnosis import Finding
-from controller.ray.pods.authentication import WAIT_CONTAINER
+from controller.ray.pods.features.authentication import WAIT_CONTAINER
 
 if TYPE_CHECKING:
     from controller.kube.objects import ContainerStateTerminated

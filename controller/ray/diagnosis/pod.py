@@ -20,7 +20,7 @@ from controller.ray.diagnosis.container import (
 )
 from controller.ray.diagnosis.pod_diagnosis import Finding, PodDiagnosis
 from controller.ray.diagnosis.reasons import Cause
-from controller.ray.pods.authentication import WAIT_CONTAINER
+from controller.ray.pods.features.authentication import WAIT_CONTAINER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.fleet.condition_types import UPGRADING
-from controller.ray.pods.template_hash import is_outdated
+from controller.ray.pods.hashes.template_hash import is_outdated
 from controller.runtime.reconcile.definitions.installed_definition import REMEDY
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
+from controller.ray.api.definitions.unknown_fields import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
-from controller.ray.api.unknown_fields import unknown_field_finder
 from controller.ray.api.validation.fleet import validate_fleet
 from controller.ray.fleet.definition import definitions_reader
 from controller.ray.fleet.observation import FleetGoal

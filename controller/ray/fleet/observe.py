@@ -14,7 +14,7 @@ from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.fleet.copies import Copy
 from controller.ray.fleet.observation import SCOPE, FleetObservation
 from controller.ray.fleet.template import copy_name, index_of
-from controller.ray.pods.template_hash import is_outdated
+from controller.ray.pods.hashes.template_hash import is_outdated
 from controller.runtime.kind import OWNER_INDEX
 from controller.runtime.reconcile.definitions.definition_guard import believed
 

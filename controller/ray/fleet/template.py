@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from controller.apimachinery.names import ALPHABET, SUFFIX_LENGTH, suffix
-from controller.ray.pods.template_hash import digest, recreate_digest
+from controller.ray.pods.hashes.template_hash import digest, recreate_digest
 
 if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.ray.api.definitions.relied_on import job_fields
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.api.relied_on import job_fields
 from controller.ray.job.states import State
 from controller.runtime.plan import Event, Plan
 from controller.runtime.reconcile.definitions import definition_guard

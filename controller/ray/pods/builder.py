@@ -13,8 +13,6 @@ from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.ports import METRICS_PORT
 from controller.ray.api.users_metadata import users_metadata
-from controller.ray.pods import autoscaler, template_hash
-from controller.ray.pods.authentication import add_token
 from controller.ray.pods.cluster_options import options_stamp
 from controller.ray.pods.draft import PodDraft
 from controller.ray.pods.environment import (
@@ -23,16 +21,19 @@ from controller.ray.pods.environment import (
     add_head_location,
     add_ray_environment,
 )
-from controller.ray.pods.fault_tolerance import add_state_storage, state_storage
-from controller.ray.pods.probes import add_probes
+from controller.ray.pods.features import autoscaler
+from controller.ray.pods.features.authentication import add_token
+from controller.ray.pods.features.fault_tolerance import add_state_storage, state_storage
+from controller.ray.pods.features.probes import add_probes
+from controller.ray.pods.features.volumes import add_scratch_volume, add_shared_memory
+from controller.ray.pods.features.wait_gcs_ready import add_wait_gcs_ready
+from controller.ray.pods.hashes import template_hash
 from controller.ray.pods.start_command import (
     Role,
     container_command,
     render_start_command,
     start_parameters,
 )
-from controller.ray.pods.volumes import add_scratch_volume, add_shared_memory
-from controller.ray.pods.wait_gcs_ready import add_wait_gcs_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

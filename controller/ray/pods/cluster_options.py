@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
 from controller.ray.api.token import token_secret_name
-from controller.ray.pods.fault_tolerance import EmbeddedStorage
-from controller.ray.pods.field_digests import field_digests
+from controller.ray.pods.features.fault_tolerance import EmbeddedStorage
+from controller.ray.pods.hashes.field_digests import field_digests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.ray.api.raycluster import ClusterSpec
-    from controller.ray.pods.fault_tolerance import StateStorage
+    from controller.ray.pods.features.fault_tolerance import StateStorage
     from controller.ray.pods.start_command import Role
 
 _READ_LIVE: Final = frozenset({"idleTimeoutSeconds", "upscalingMode"})

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from controller.apimachinery.custom_object import mapping
-from controller.ray.pods.canonical import canonical
-from controller.ray.pods.template_hash import SCALING_FIELDS, without_scheduling
+from controller.ray.pods.hashes.canonical import canonical
+from controller.ray.pods.hashes.template_hash import SCALING_FIELDS, without_scheduling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from controller.ray.api.definitions.relied_on import CLUSTER_FIELDS
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.api.relied_on import CLUSTER_FIELDS
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.runtime.reconcile.definitions.installed_definition import (
     DefinitionReader,

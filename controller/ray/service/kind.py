@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
+from controller.ray.api.definitions.unknown_fields import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.api.unknown_fields import unknown_field_finder
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
 from controller.ray.service.definition import definitions_reader

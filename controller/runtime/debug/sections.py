@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.snapshot import ExpectationSnapshot
     from controller.runtime.leaderelection.election import ElectionSnapshot
-    from controller.runtime.loop_monitor import LoopLag
+    from controller.runtime.metrics.loop_monitor import LoopLag
     from controller.runtime.reconcile.controller import Controller
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.external import ExternalCommand
     from controller.runtime.kind import Kind
-    from controller.runtime.metrics import ControllerMetrics, ResultLabel
+    from controller.runtime.metrics.metrics import ControllerMetrics, ResultLabel
     from controller.runtime.reconcile.executor import Executor
     from workqueue import Clock, QueueMetrics, QueueSnapshot
 

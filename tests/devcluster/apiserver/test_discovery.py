@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from controller.apimachinery.schemas.object_schema import GroupVersionKind, parse_schemas
 from controller.apimachinery.schemas.unknown_fields import unknown_fields
-from controller.devcluster.apiserver.registry import version_priority
 from tests.devcluster.apiserver.definitions import definition
 
 POD = GroupVersionKind("", "v1", "Pod")
@@ -101,13 +98,6 @@ async def test_openapi_has_the_schemas_of_custom_resources(embedded):
     document = (await embedded.get("/openapi/v3/apis/g.test.dev/v1")).body
     (schema,) = document["components"]["schemas"].values()
     assert schema["properties"]["spec"]["properties"]["size"]["type"] == "integer"
-
-
-@pytest.mark.parametrize(
-    "versions", [["v10", "v2", "v1", "v2beta1", "v1beta2", "v1beta1", "v1alpha1", "other"]]
-)
-def test_stable_and_newer_versions_come_first(versions):
-    assert sorted(set(versions), key=version_priority) == versions
 
 
 async def test_what_is_not_served_is_not_found_whatever_the_client_accepts(api):

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from controller.devcluster.apiserver.http import serve
-from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.protocol.status import ApiError
 from controller.devcluster.apiserver.streams.connections import ERROR, RESIZE, STDERR, STDIN, STDOUT
 from controller.devcluster.apiserver.streams.spdy.frames import GOAWAY, Frame
 from controller.devcluster.processes.connections import ProcessConnections

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.kaito.api.nodeclaim import NodeClaim
+from controller.kaito.api.karpenter.nodeclaim import NodeClaim
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.presets import Cloud
 from controller.kaito.provisioning.claims import (

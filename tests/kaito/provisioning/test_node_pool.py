@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from controller.apimachinery.ownership import OWNER_UID
-from controller.kaito.api.node_class import ConfiguredNodeClass, NodeClassSettings
-from controller.kaito.api.nodepool import NodePool
+from controller.kaito.api.karpenter.node_class import ConfiguredNodeClass, NodeClassSettings
+from controller.kaito.api.karpenter.nodepool import NodePool
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.presets import Cloud
 from controller.kaito.provisioning.node_claim import node_request

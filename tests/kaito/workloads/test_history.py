@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.kaito.api.revision import revision_data, revision_hash
+from controller.kaito.api.revisions.revision import revision_data, revision_hash
 from controller.kaito.workloads import next_revision
 from controller.kube.objects import ControllerRevision
 from tests.kaito.support import workspace

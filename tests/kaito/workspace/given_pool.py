@@ -8,9 +8,13 @@ import msgspec
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
-from controller.kaito.api.node_class import ConfiguredNodeClass, NodeClass, NodeClassSettings
-from controller.kaito.api.nodeclaim import NODE_CLAIMS, NodeClaim
-from controller.kaito.api.nodepool import NODE_POOLS, NodePool
+from controller.kaito.api.karpenter.node_class import (
+    ConfiguredNodeClass,
+    NodeClass,
+    NodeClassSettings,
+)
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS, NodeClaim
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS, NodePool
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.watches import POOL_CLAIMS

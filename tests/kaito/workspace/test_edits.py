@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.api.stored_revision import WorkspaceRevision
+from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace import WorkspaceSettings

@@ -11,8 +11,8 @@ import pytest
 from controller.apimachinery.ownership import OWNER_UID
 from controller.apimachinery.timestamps import rfc3339
 from controller.kaito.api import labels
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.pool_commitment import PoolCommitment, read_pool_commitment
 from controller.kaito.workspace.watches import POOL_CLAIMS

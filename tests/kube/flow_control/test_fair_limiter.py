@@ -16,7 +16,7 @@ from controller.kube.flow_control.fair_limiter import (
 )
 from controller.kube.flow_control.lanes import Lane
 from controller.kube.resources import PODS
-from controller.runtime.metrics import ClientCollector
+from controller.runtime.metrics.metrics import ClientCollector
 from tests.kube.fakes import POD, FakeTransport, answer, client
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from controller.kube.resources import PODS
 from controller.kube.responses import Response
 from controller.kube.retry import MAX_RETRY_AFTER, retry_after
 from controller.kube.transport import Request
-from controller.runtime.metrics import ClientCollector
+from controller.runtime.metrics.metrics import ClientCollector
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 
 CREATE = Lane("create", "pods", "sick")

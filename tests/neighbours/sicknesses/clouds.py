@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.provisioner import node_name
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.api.validation.config_maps import INFERENCE_KEY
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups.http import Document

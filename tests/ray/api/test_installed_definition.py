@@ -17,8 +17,8 @@ from controller.command.manifests import load
 from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
+from controller.ray.api.definitions.relied_on import CLUSTER_FIELDS, job_fields
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.api.relied_on import CLUSTER_FIELDS, job_fields
 from controller.ray.cluster.doubts.definition import (
     RELIED_ON,
     ROLLING_FIELDS,

@@ -20,7 +20,7 @@ from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.errors import Terminal
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.external import ExternalCommand, Subscription
-from controller.runtime.metrics import RuntimeMetrics
+from controller.runtime.metrics.metrics import RuntimeMetrics
 from controller.runtime.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
 from controller.runtime.reconcile import controller as module
 from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller

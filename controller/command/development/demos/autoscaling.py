@@ -20,7 +20,7 @@ from controller.command.development.demos.summary import DemoSummary
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import ClusterView, Screen
 from controller.command.manifests import load
-from controller.command.operator import operator_for
+from controller.command.run.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import SERVICES

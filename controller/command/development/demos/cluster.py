@@ -19,7 +19,7 @@ from controller.command.development.demos.steps import Step, StepFailed, Steps, 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.view import ClusterView, ObjectHandler, Screen, screen_for
 from controller.command.manifests import load
-from controller.command.operator import operator_for
+from controller.command.run.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.resources import PODS

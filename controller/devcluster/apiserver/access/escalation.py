@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.devcluster.apiserver.audit import Attributes
+from controller.devcluster.apiserver.access.audit import Attributes
 from controller.devcluster.apiserver.jsondata import child, encode, entries
-from controller.devcluster.apiserver.status import forbidden, not_found
+from controller.devcluster.apiserver.protocol.status import forbidden, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.access.rbac import Rbac
     from controller.devcluster.apiserver.access.users import User
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
 
 GROUP: Final = "rbac.authorization.k8s.io"
 _ROLES: Final = frozenset({"roles", "clusterroles"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from controller.devcluster.apiserver.access.users import ADMIN
-from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.protocol.status import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

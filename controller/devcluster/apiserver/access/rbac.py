@@ -10,7 +10,7 @@ from controller.devcluster.apiserver.jsondata import child, entries
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.devcluster.apiserver.audit import Attributes
+    from controller.devcluster.apiserver.access.audit import Attributes
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.storage.store import ObjectStore
 

@@ -14,7 +14,7 @@ from controller.devcluster.apiserver.apply.ownership import (
     write_owners,
 )
 from controller.devcluster.apiserver.apply.upgrade import formerly_applied, note_applied
-from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.protocol.status import ApiError
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.apply.structure import Structure

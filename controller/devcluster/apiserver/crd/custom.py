@@ -13,13 +13,13 @@ from controller.devcluster.apiserver.crd.validation import validate
 from controller.devcluster.apiserver.fields.typed import decode_metadata
 from controller.devcluster.apiserver.jsondata import entries
 from controller.devcluster.apiserver.meta import STANDARD_FINALIZERS
-from controller.devcluster.apiserver.strategy import Strategy
+from controller.devcluster.apiserver.resources.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.apply.structure import Structure
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.scale_paths import ScalePaths
-    from controller.devcluster.apiserver.status import StatusCause
+    from controller.devcluster.apiserver.protocol.status import StatusCause
+    from controller.devcluster.apiserver.resources.scale_paths import ScalePaths
 
 
 _FORMAT = re.compile(r'"number"|of type date-time')

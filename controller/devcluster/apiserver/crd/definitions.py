@@ -12,16 +12,16 @@ from controller.devcluster.apiserver.crd.schema import SchemaError, compile_sche
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.options.delete_options import DeleteOptions
-from controller.devcluster.apiserver.resource import ApiResource
-from controller.devcluster.apiserver.scale_paths import ScalePaths
-from controller.devcluster.apiserver.status import StatusCause, invalid_value, required
-from controller.devcluster.apiserver.strategy import Strategy
+from controller.devcluster.apiserver.protocol.status import StatusCause, invalid_value, required
+from controller.devcluster.apiserver.resources.resource import ApiResource
+from controller.devcluster.apiserver.resources.scale_paths import ScalePaths
+from controller.devcluster.apiserver.resources.strategy import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from controller.devcluster.apiserver.registry import Registry
+    from controller.devcluster.apiserver.resources.registry import Registry
     from controller.devcluster.apiserver.storage.deletion import Deleter
     from controller.devcluster.apiserver.storage.store import ObjectStore, StoredEvent
 

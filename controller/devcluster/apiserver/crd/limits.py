@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.jsondata import entries
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     StatusCause,
     invalid_type,
     invalid_value,

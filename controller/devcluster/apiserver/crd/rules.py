@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from controller.devcluster.apiserver.crd.cel import EvaluationError
 from controller.devcluster.apiserver.crd.limits import json_type
 from controller.devcluster.apiserver.crd.schema import ROOT_PARTS
-from controller.devcluster.apiserver.status import StatusCause, invalid_value, shown
+from controller.devcluster.apiserver.protocol.status import StatusCause, invalid_value, shown
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.crd.cel import Rule

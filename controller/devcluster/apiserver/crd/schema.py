@@ -10,7 +10,7 @@ import msgspec
 from controller.devcluster.apiserver.crd.cel import Rule, RuleError, compile_rule
 from controller.devcluster.apiserver.crd.limits import CHECKED_FORMATS, Limits
 from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.status import shown
+from controller.devcluster.apiserver.protocol.status import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from controller.devcluster.apiserver.crd.rules import MISSING, check_rules, join
 from controller.devcluster.apiserver.crd.schema import ROOT_PARTS
-from controller.devcluster.apiserver.status import StatusCause, duplicate, required
+from controller.devcluster.apiserver.protocol.status import StatusCause, duplicate, required
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

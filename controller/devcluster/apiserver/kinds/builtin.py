@@ -39,7 +39,7 @@ from controller.devcluster.apiserver.kinds.workloads import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from controller.devcluster.apiserver.resource import METADATA_FIELDS, ApiResource
+from controller.devcluster.apiserver.resources.resource import METADATA_FIELDS, ApiResource
 from controller.devcluster.apiserver.streams.connections import CONNECTIONS
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.resources.strategy import Strategy
     from controller.devcluster.apiserver.storage.store import ObjectStore
-    from controller.devcluster.apiserver.strategy import Strategy
 
 
 def path_field(path: str) -> Callable[[Json], str]:

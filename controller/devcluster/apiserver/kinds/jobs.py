@@ -9,11 +9,15 @@ import msgspec
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds.workloads import WorkloadStrategy
 from controller.devcluster.apiserver.meta import is_name_label
-from controller.devcluster.apiserver.status import invalid_value, required, unsupported_value
+from controller.devcluster.apiserver.protocol.status import (
+    invalid_value,
+    required,
+    unsupported_value,
+)
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.status import StatusCause
+    from controller.devcluster.apiserver.protocol.status import StatusCause
 
 HOSTNAME_WARNING = (
     "metadata.name: this is used in Pod names and hostnames, which can result in surprising "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.devcluster.apiserver.jsondata import Json, child
 from controller.devcluster.apiserver.meta import is_label
-from controller.devcluster.apiserver.strategy import Strategy
+from controller.devcluster.apiserver.resources.strategy import Strategy
 
 
 class NamespaceStrategy(Strategy):

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import child, entries
 from controller.devcluster.apiserver.meta import is_label, is_subdomain, validate_labels
-from controller.devcluster.apiserver.quantity import quantity_value
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     StatusCause,
     duplicate,
     forbidden_field,
@@ -16,6 +15,7 @@ from controller.devcluster.apiserver.status import (
     required,
     unsupported_value,
 )
+from controller.devcluster.apiserver.quantity import quantity_value
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json

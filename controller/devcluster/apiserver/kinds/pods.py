@@ -8,11 +8,11 @@ from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.kinds.pod_defaults import default_pod_spec
 from controller.devcluster.apiserver.kinds.pod_rules import validate_pod_spec
 from controller.devcluster.apiserver.meta import is_name_label
-from controller.devcluster.apiserver.status import ResourceName, forbidden, forbidden_field
-from controller.devcluster.apiserver.strategy import Strategy
+from controller.devcluster.apiserver.protocol.status import ResourceName, forbidden, forbidden_field
+from controller.devcluster.apiserver.resources.strategy import Strategy
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.status import StatusCause
+    from controller.devcluster.apiserver.protocol.status import StatusCause
     from controller.devcluster.apiserver.storage.store import ObjectStore
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"

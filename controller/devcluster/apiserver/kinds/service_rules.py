@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from controller.devcluster.apiserver.jsondata import child, entries
 from controller.devcluster.apiserver.kinds.allocation import SERVICE_NETWORK
 from controller.devcluster.apiserver.meta import is_label, is_subdomain, validate_labels
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     StatusCause,
     duplicate,
     forbidden_field,

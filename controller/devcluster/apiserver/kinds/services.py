@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.kinds.service_rules import EXPOSED, moved, validate_service
 from controller.devcluster.apiserver.meta import is_name_label
-from controller.devcluster.apiserver.status import StatusCause, invalid_value
-from controller.devcluster.apiserver.strategy import Strategy
+from controller.devcluster.apiserver.protocol.status import StatusCause, invalid_value
+from controller.devcluster.apiserver.resources.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.kinds.allocation import Allocations

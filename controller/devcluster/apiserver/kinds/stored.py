@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.jsondata import child, entries
 from controller.devcluster.apiserver.kinds.pod_defaults import default_pod_spec
 from controller.devcluster.apiserver.meta import is_path_segment
-from controller.devcluster.apiserver.status import forbidden_field, invalid_value, required
-from controller.devcluster.apiserver.strategy import Strategy
+from controller.devcluster.apiserver.protocol.status import forbidden_field, invalid_value, required
+from controller.devcluster.apiserver.resources.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.status import StatusCause
+    from controller.devcluster.apiserver.protocol.status import StatusCause
 
 CONFIG_KEY_RULE = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "

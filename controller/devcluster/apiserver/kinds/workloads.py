@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.kinds.pod_defaults import default_pod_spec
 from controller.devcluster.apiserver.kinds.pod_rules import validate_pod_spec
-from controller.devcluster.apiserver.status import required
-from controller.devcluster.apiserver.strategy import Strategy
+from controller.devcluster.apiserver.protocol.status import required
+from controller.devcluster.apiserver.resources.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.status import StatusCause
+    from controller.devcluster.apiserver.protocol.status import StatusCause
 
 
 class WorkloadStrategy(Strategy):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.jsondata import Json, child
 from controller.devcluster.apiserver.options.query import is_dry_run
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     ResourceName,
     StatusCause,
     bad_request,

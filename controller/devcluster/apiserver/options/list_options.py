@@ -10,7 +10,7 @@ from controller.devcluster.apiserver.options.selectors import (
     parse_label_selector,
     split_field_selector,
 )
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     ResourceName,
     StatusCause,
     forbidden_field,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, child
 from controller.devcluster.apiserver.meta import is_label_value
-from controller.devcluster.apiserver.status import bad_request
+from controller.devcluster.apiserver.protocol.status import bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

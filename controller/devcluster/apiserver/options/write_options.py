@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from controller.devcluster.apiserver.options.query import flag, is_dry_run
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     ResourceName,
     invalid,
     unsupported_value,
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
 
     Admission: TypeAlias = Callable[[ApiResource, Json, Json | None], None]
     """Refuses an object to be stored, in place of another or as a new one."""

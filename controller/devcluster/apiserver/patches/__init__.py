@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.patches.json_patch import MalformedPatchError, PatchError, json_patch
-from controller.devcluster.apiserver.negotiation import decode, decode_object
 from controller.devcluster.apiserver.patches.merge import merge_patch
 from controller.devcluster.apiserver.patches.strategic import strategic_merge_patch
-from controller.devcluster.apiserver.status import ApiError, bad_request
+from controller.devcluster.apiserver.protocol.negotiation import decode, decode_object
+from controller.devcluster.apiserver.protocol.status import ApiError, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from controller.devcluster.apiserver.fields.field_table import Field, table
 from controller.devcluster.apiserver.jsondata import entries
-from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.protocol.status import ApiError
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.messages import ApiResponse, bytes_response
-from controller.devcluster.apiserver.negotiation import JSON
 from controller.devcluster.apiserver.options.list_options import ListOptions
 from controller.devcluster.apiserver.options.query import revision
-from controller.devcluster.apiserver.status import ApiError, not_found, too_large_resource_version
+from controller.devcluster.apiserver.protocol.negotiation import JSON
+from controller.devcluster.apiserver.protocol.status import (
+    ApiError,
+    not_found,
+    too_large_resource_version,
+)
 from controller.devcluster.apiserver.storage.lists import list_page
 from controller.devcluster.apiserver.storage.watch import Watch
 

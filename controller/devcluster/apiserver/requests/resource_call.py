@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from controller.devcluster.apiserver.messages import bytes_response
-from controller.devcluster.apiserver.negotiation import accepted, content_type, decode_object
 from controller.devcluster.apiserver.options.selectors import (
     Selection,
     parse_field_selector,
     parse_label_selector,
 )
+from controller.devcluster.apiserver.protocol.negotiation import (
+    accepted,
+    content_type,
+    decode_object,
+)
+from controller.devcluster.apiserver.protocol.status import ApiError, bad_request
 from controller.devcluster.apiserver.requests.tables import TableRows
-from controller.devcluster.apiserver.resource import METADATA_FIELDS
-from controller.devcluster.apiserver.status import ApiError, bad_request
+from controller.devcluster.apiserver.resources.resource import METADATA_FIELDS
 from controller.devcluster.apiserver.storage.representation import MetadataOnly, WholeObjects
 
 if TYPE_CHECKING:
@@ -22,8 +26,8 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
-    from controller.devcluster.apiserver.paths import ResourcePath
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.protocol.paths import ResourcePath
+    from controller.devcluster.apiserver.resources.resource import ApiResource
     from controller.devcluster.apiserver.storage.representation import Representation
     from controller.devcluster.apiserver.storage.store import Stored
 

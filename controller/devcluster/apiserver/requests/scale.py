@@ -8,7 +8,7 @@ from controller.devcluster.apiserver.jsondata import Json, child
 from controller.devcluster.apiserver.messages import json_response
 from controller.devcluster.apiserver.options.write_options import WriteOptions
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     ApiError,
     bad_request,
     conflict,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.messages import ApiResponse
     from controller.devcluster.apiserver.requests.resource_call import ResourceCall
-    from controller.devcluster.apiserver.scale_paths import ScalePaths
+    from controller.devcluster.apiserver.resources.scale_paths import ScalePaths
     from controller.devcluster.apiserver.storage.store import ObjectStore
     from controller.devcluster.apiserver.writing.object_writer import ObjectWriter
 

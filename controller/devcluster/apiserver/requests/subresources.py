@@ -10,8 +10,7 @@ from controller.devcluster.apiserver.messages import bytes_response, json_respon
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.options.delete_options import DeleteOptions
 from controller.devcluster.apiserver.options.write_options import WriteOptions
-from controller.devcluster.apiserver.requests.scale import Scales
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     ApiError,
     ResourceName,
     bad_request,
@@ -19,6 +18,7 @@ from controller.devcluster.apiserver.status import (
     method_not_allowed,
     not_found,
 )
+from controller.devcluster.apiserver.requests.scale import Scales
 from controller.devcluster.apiserver.storage.representation import WholeObjects
 from controller.devcluster.apiserver.storage.store import Stored
 from controller.devcluster.apiserver.streams.connections import CONNECTIONS, ConnectionRequest
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.access import TokenIssuer
     from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
-    from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.apiserver.protocol.paths import ResourcePath
     from controller.devcluster.apiserver.requests.resource_call import ResourceCall
     from controller.devcluster.apiserver.storage.deletion import Deleter
     from controller.devcluster.apiserver.storage.store import ObjectStore

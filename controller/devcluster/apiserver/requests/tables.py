@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.columns.column import Column
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
     from controller.devcluster.apiserver.storage.store import Stored
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.devcluster.apiserver.options.query import flag
-from controller.devcluster.apiserver.status import bad_request, method_not_allowed
+from controller.devcluster.apiserver.protocol.status import bad_request, method_not_allowed
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.messages import ApiRequest
-    from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.apiserver.protocol.paths import ResourcePath
 
 WRITES: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 """Verbs of methods with an object in their body."""

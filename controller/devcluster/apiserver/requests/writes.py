@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.messages import bytes_response, error_response, json_response
-from controller.devcluster.apiserver.negotiation import decode_object
 from controller.devcluster.apiserver.options.delete_options import DeleteOptions
 from controller.devcluster.apiserver.options.list_options import ListOptions
 from controller.devcluster.apiserver.options.write_options import WriteOptions
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.negotiation import decode_object
+from controller.devcluster.apiserver.protocol.status import (
     ApiError,
     ResourceName,
     bad_request,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.messages import ApiResponse
     from controller.devcluster.apiserver.options.write_options import Admission
     from controller.devcluster.apiserver.requests.resource_call import ResourceCall
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
     from controller.devcluster.apiserver.storage.deletion import Deleter
     from controller.devcluster.apiserver.storage.store import ObjectStore, Stored
     from controller.devcluster.apiserver.writing.object_writer import ObjectWriter, Written

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, entries
 from controller.devcluster.apiserver.meta import timestamp
-from controller.devcluster.apiserver.status import ResourceName, conflict, not_found
+from controller.devcluster.apiserver.protocol.status import ResourceName, conflict, not_found
 from controller.devcluster.apiserver.storage.store import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.devcluster.apiserver.options.delete_options import DeleteOptions
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
     from controller.devcluster.apiserver.storage.store import ObjectStore
 
 _POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from controller.devcluster.apiserver.status import bad_request, expired, too_large_resource_version
+from controller.devcluster.apiserver.protocol.status import (
+    bad_request,
+    expired,
+    too_large_resource_version,
+)
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json

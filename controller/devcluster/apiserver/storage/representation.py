@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
     from controller.devcluster.apiserver.storage.store import Stored
 
 

@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from controller.devcluster.apiserver.jsondata import encode
-from controller.devcluster.apiserver.status import ApiError, expired, too_large_resource_version
+from controller.devcluster.apiserver.protocol.status import (
+    ApiError,
+    expired,
+    too_large_resource_version,
+)
 from controller.devcluster.apiserver.storage.store import Stored
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, cast
 
 from controller.devcluster.apiserver.fields.typed import DecodeError, json_type
 from controller.devcluster.apiserver.jsondata import child
-from controller.devcluster.apiserver.status import ApiError, bad_request
+from controller.devcluster.apiserver.protocol.status import ApiError, bad_request
 from controller.devcluster.apiserver.writing.identity import check_kind, undecodable, wrong_name
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.options.write_options import WriteOptions
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
 
 
 def accept(resource: ApiResource, namespace: str, object_: Json) -> Json:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.apply.fields import Path
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.options.write_options import WriteOptions
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
 
 
 class CreationOwners:

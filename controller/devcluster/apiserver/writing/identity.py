@@ -8,7 +8,7 @@ import msgspec
 
 from controller.devcluster.apiserver.fields.field_table import table
 from controller.devcluster.apiserver.jsondata import child
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     MODIFIED,
     ApiError,
     ResourceName,
@@ -21,7 +21,7 @@ from controller.devcluster.apiserver.status import (
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.options.write_options import WriteOptions
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
 
 
 def undecodable(resource: ApiResource, object_: Json, why: str, *, patched: bool) -> ApiError:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.status import forbidden
+from controller.devcluster.apiserver.protocol.status import forbidden
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
     from controller.devcluster.apiserver.storage.store import ObjectStore
 
 

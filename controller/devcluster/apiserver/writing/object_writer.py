@@ -17,7 +17,7 @@ from controller.devcluster.apiserver.meta import (
     timestamp,
     validate_metadata_update,
 )
-from controller.devcluster.apiserver.status import (
+from controller.devcluster.apiserver.protocol.status import (
     ApiError,
     already_exists,
     invalid,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.kinds import Quotas
     from controller.devcluster.apiserver.options.write_options import WriteOptions
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resources.resource import ApiResource
     from controller.devcluster.apiserver.storage.store import ObjectStore
 
 NAME_ATTEMPTS = 8

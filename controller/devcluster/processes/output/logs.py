@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.messages import ApiResponse
-from controller.devcluster.apiserver.status import bad_request
+from controller.devcluster.apiserver.protocol.status import bad_request
 from controller.devcluster.logs import chosen_container, is_waiting, why_no_log
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.apiserver.messages import ApiRequest
-    from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.apiserver.protocol.paths import ResourcePath
     from controller.devcluster.processes.output.output import Output, Outputs
 
 _PIECE = 64 * 1024

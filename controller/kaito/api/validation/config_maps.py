@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_mapping
-from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field
+from controller.kaito.api.validation.field_errors import FieldError, invalid_value, missing_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -5,9 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field, via
 from controller.kaito.api.names import derived_problem, subdomain_problem
 from controller.kaito.api.options import Runtime
+from controller.kaito.api.validation.field_errors import (
+    FieldError,
+    invalid_value,
+    missing_field,
+    via,
+)
 from controller.kaito.api.validation.sources import source_errors
 from controller.kaito.presets import (
     find_model,

@@ -9,15 +9,15 @@ import msgspec
 from controller.apimachinery.custom_object import undecodable_problem
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import malformed
-from controller.kaito.api.field_errors import (
+from controller.kaito.api.inferenceset import parse_inference_set
+from controller.kaito.api.names import label_problem
+from controller.kaito.api.validation.field_errors import (
     FieldError,
     as_problem,
     invalid_value,
     missing_field,
     via,
 )
-from controller.kaito.api.inferenceset import parse_inference_set
-from controller.kaito.api.names import label_problem
 from controller.kaito.api.validation.workspace import MAX_NAME, validate_workspace
 from controller.kaito.api.workspace import Workspace
 from controller.kube.objects import ObjectMeta

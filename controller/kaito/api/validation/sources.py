@@ -6,7 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field
+from controller.kaito.api.validation.field_errors import FieldError, invalid_value, missing_field
 from controller.kaito.api.validation.image_reference import image_problem
 
 if TYPE_CHECKING:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.kaito.api.field_errors import FieldError, invalid_value, missing_field, via
 from controller.kaito.api.names import derived_problem
+from controller.kaito.api.validation.field_errors import (
+    FieldError,
+    invalid_value,
+    missing_field,
+    via,
+)
 from controller.kaito.api.validation.sources import (
     destination_errors,
     source_errors,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.kaito.api.field_errors import FieldError, invalid_value, via
+from controller.kaito.api.validation.field_errors import FieldError, invalid_value, via
 from controller.kaito.api.validation.resource import selected_labels
 
 if TYPE_CHECKING:

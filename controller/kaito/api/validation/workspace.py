@@ -14,13 +14,6 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
 from controller.apimachinery.template import malformed
 from controller.kaito.api import labels
-from controller.kaito.api.field_errors import (
-    INVALID,
-    FieldError,
-    as_problem,
-    invalid_value,
-    via,
-)
 from controller.kaito.api.names import label_problem
 from controller.kaito.api.options import (
     IMAGE_FAMILIES,
@@ -28,7 +21,14 @@ from controller.kaito.api.options import (
     Provisioner,
     image_family,
 )
-from controller.kaito.api.revision import revision_hash
+from controller.kaito.api.revisions.revision import revision_hash
+from controller.kaito.api.validation.field_errors import (
+    INVALID,
+    FieldError,
+    as_problem,
+    invalid_value,
+    via,
+)
 from controller.kaito.api.validation.inference import deprecated_error, inference_errors
 from controller.kaito.api.validation.resource import (
     inference_resource_errors,

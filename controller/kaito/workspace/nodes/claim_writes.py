@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api import labels
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
 from controller.kaito.api.node import NODES
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
 from controller.kaito.provisioning.node_claim import node_claim_body
 from controller.kaito.provisioning.nodes import ACCELERATOR
 from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, Target

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.quantity import Family, Quantity, parse_quantity
 from controller.kaito.api import labels
-from controller.kaito.api.field_errors import FieldError, invalid_value
+from controller.kaito.api.validation.field_errors import FieldError, invalid_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.ownership import owner_uid
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.api.node import NODES
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.provisioning.claims import observed_claim
 from controller.kaito.provisioning.names import node_pool_name
 from controller.kaito.provisioning.pool_decision import ObservedNodeClass, PoolWait
@@ -19,7 +19,7 @@ from controller.kaito.workspace.watches import POOL_CLAIMS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.kaito.api.node_class import NodeClass, NodeClassSettings
+    from controller.kaito.api.karpenter.node_class import NodeClass, NodeClassSettings
     from controller.kaito.provisioning.claims import ObservedClaim
     from controller.kaito.provisioning.pool_commitment import PoolCommitment
     from controller.kube.objects import ObjectMeta

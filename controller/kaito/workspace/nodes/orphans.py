@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from controller.apimachinery.ownership import OWNER_UID
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.selection import claim_workspace_keys
 from controller.kube.errors import KubeError, NotFound

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.api.node import NODES
-from controller.kaito.api.nodepool import NODE_POOLS
 from controller.kaito.provisioning.node_pool import node_pool_body
 from controller.kaito.workspace.nodes.claim_writes import look_up_claims
 from controller.kaito.workspace.nodes.observe_pool import SCOPE, node_class_scope
@@ -14,7 +14,7 @@ from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, T
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.kaito.api.node_class import NodeClassSettings
+    from controller.kaito.api.karpenter.node_class import NodeClassSettings
     from controller.kaito.provisioning.pool_decision import PoolDecision
     from controller.kaito.provisioning.pools import ObservedPool
     from controller.kaito.workspace.observation import SeenPool, WorkspaceObservation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controller.kaito.api.field_errors import message_of
 from controller.kaito.api.options import Provisioner, Runtime
+from controller.kaito.api.validation.field_errors import message_of
 from controller.kaito.presets import (
     DEFAULT_CONTEXT,
     DoesNotFit,

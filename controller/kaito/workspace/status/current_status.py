@@ -13,8 +13,8 @@ from controller.apimachinery.conditions import (
 )
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.failed_write import failure_event, failure_reason, what_failed
-from controller.kaito.api.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter.nodepool import NODE_POOLS
 from controller.kaito.provisioning.conditions import NODE_CLAIM_READY, ConditionFacts
 from controller.kaito.provisioning.pools import is_replacing
 from controller.kaito.workspace.config import Blocked

@@ -29,7 +29,7 @@ from controller.ray.cluster.children import access, ingress, services
 from controller.ray.cluster.children.storage_claim import desired_claim_fields, storage_claim
 from controller.ray.cluster.children.token_secret import token_data, token_secret
 from controller.ray.head.service import head_service, serve_ports
-from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
+from controller.ray.pods.features.fault_tolerance import EmbeddedStorage, state_storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from controller.ray.cluster.deletion.redis_cleanup import (
 )
 from controller.ray.cluster.observed.cleanup import Cleanup
 from controller.ray.head.identity import HEAD_SCOPE
-from controller.ray.pods.fault_tolerance import RedisStorage, state_storage
+from controller.ray.pods.features.fault_tolerance import RedisStorage, state_storage
 from controller.runtime.kind import NAMESPACE_TERMINATING
 from controller.runtime.plan import LiveList
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.kubectl import overwrite_command
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.pods.template_hash import digest
+from controller.ray.pods.hashes.template_hash import digest
 
 if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster

@@ -13,7 +13,7 @@ from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import PROVISIONED
 from controller.ray.cluster.status.upgrade_metrics import upgrade_metrics
-from controller.runtime.collectors import ObjectCollector, identity, object_gauge
+from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import conditions_of, dig, mapping
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api.cluster_condition_types import UPGRADING
-from controller.runtime.collectors import identity, object_gauge
+from controller.runtime.metrics.collectors import identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
-from controller.ray.pods.field_digests import changed_fields
+from controller.ray.pods.hashes.field_digests import changed_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from controller.ray.api import labels
 from controller.ray.children.child import child_scope
 from controller.ray.cluster.observed.revision_history import RevisionHistory, not_kept
 from controller.ray.cluster.workers.scale_down import template_hash
-from controller.ray.pods.template_set import template_set_digest, templates_of
+from controller.ray.pods.hashes.template_set import template_set_digest, templates_of
 from controller.runtime.plan import Create, Delete, Replace, Target
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.ray.cluster.workers.scale_down import template_hash
-from controller.ray.pods.template_hash import is_outdated
+from controller.ray.pods.hashes.template_hash import is_outdated
 
 if TYPE_CHECKING:
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster

@@ -18,7 +18,7 @@ from controller.ray.cluster.pods.writes import delete_pod, pod_target
 from controller.ray.cluster.suspension import every_pod
 from controller.ray.cluster.upgrade.strategy import UpgradeStep
 from controller.ray.head.identity import HEAD_SCOPE
-from controller.ray.pods.template_hash import is_outdated
+from controller.ray.pods.hashes.template_hash import is_outdated
 from controller.runtime.plan import MergePatch
 
 if TYPE_CHECKING:

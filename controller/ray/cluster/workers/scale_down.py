@@ -13,7 +13,7 @@ from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.observed.pod_to_delete import NAMED, SURPLUS, DeletionCause, PodToDelete
 from controller.ray.cluster.pods.healing import unhealthy_reason
-from controller.ray.pods.template_hash import is_outdated
+from controller.ray.pods.hashes.template_hash import is_outdated
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.ray.fleet.condition_types import UP_TO_DATE, UPGRADING
-from controller.runtime.collectors import ObjectCollector, identity, object_gauge
+from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import mapping
 from controller.ray.api import labels
-from controller.ray.pods.field_digests import changed_fields, field_digests
+from controller.ray.pods.hashes.field_digests import changed_fields, field_digests
 
 if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.timestamps import time_of
 from controller.ray.job.states import State
-from controller.runtime.collectors import ObjectCollector, identity, object_gauge
+from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -13,7 +13,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.job.names import submitter_name
 from controller.ray.job.submitter.container import add_variables, default_container, run_script
 from controller.ray.job.submitter.script import Dashboard, submission_script
-from controller.ray.pods.authentication import add_token_to_pod
+from controller.ray.pods.features.authentication import add_token_to_pod
 
 if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec

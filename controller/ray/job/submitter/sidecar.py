@@ -12,7 +12,7 @@ from controller.ray.api.ports import DASHBOARD_PORT
 from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.job.submitter.container import add_variables, default_container, run_script
 from controller.ray.job.submitter.script import Dashboard, submission_script
-from controller.ray.pods.authentication import add_token_to_container
+from controller.ray.pods.features.authentication import add_token_to_container
 
 if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec

@@ -17,7 +17,7 @@ from controller.ray.service.condition_types import (
     UPGRADE_IN_PROGRESS,
 )
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.runtime.collectors import ObjectCollector, identity, object_gauge
+from controller.runtime.metrics.collectors import ObjectCollector, identity, object_gauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -8,8 +8,8 @@ import msgspec
 
 from controller.command.development.view import WorkspaceView
 from controller.kaito.api import labels
+from controller.kaito.api.karpenter.nodeclaim import NodeClaim
 from controller.kaito.api.node import GpuNode
-from controller.kaito.api.nodeclaim import NodeClaim
 from controller.kaito.api.workspace import Workspace
 from controller.kube.objects import Pod, StatefulSet
 

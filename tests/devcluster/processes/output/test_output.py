@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.protocol.status import ApiError
 from controller.devcluster.processes.output.logs import LogOptions, read
 from controller.devcluster.processes.output.output import LONGEST_LINE, Output, Outputs, Pipe
 

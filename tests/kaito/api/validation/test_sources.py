@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from controller.kaito.api.field_errors import message_of
 from controller.kaito.api.validation.config_maps import (
     inference_config_errors,
     longest_context,
     missing_config_error,
     training_config_errors,
 )
+from controller.kaito.api.validation.field_errors import message_of
 from controller.kaito.api.validation.image_reference import image_problem
 from controller.kaito.api.validation.sources import url_problem
 from controller.kaito.presets import find_model

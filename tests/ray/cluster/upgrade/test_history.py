@@ -13,7 +13,7 @@ from controller.kube.resources import CONTROLLER_REVISIONS, PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.upgrade.history import KEPT, LARGEST, history_notes
-from controller.ray.pods.template_hash import template_digest
+from controller.ray.pods.hashes.template_hash import template_digest
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Delete, Failure, Replace
 from tests.ray.cluster.support import (

@@ -37,7 +37,7 @@ from controller.ray.dashboard.errors import (
 )
 from controller.ray.dashboard.transport.direct import DirectTransports
 from controller.ray.dashboard.transport.proxied import ProxiedTransport
-from controller.ray.pods import authentication
+from controller.ray.pods.features import authentication
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 from tests.ray.dashboard.recorded import recorded
 

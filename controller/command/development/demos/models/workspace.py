@@ -28,12 +28,12 @@ from controller.command.development.images import images_for
 from controller.command.development.modelserver.image import model_server_image
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
-from controller.command.operator import operator_for
+from controller.command.run.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
 from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.provisioning.decision import ClaimSettings
-from controller.kaito.workloads.images import base_image
+from controller.kaito.workloads.pods.images import base_image
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates, custom_resource_definitions

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
-    from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.apiserver.protocol.paths import ResourcePath
 
 _PATH = "/api/serve/applications/"
 _HEAD_SERVICE = "-head-svc"

@@ -41,7 +41,7 @@ from controller.ray.cluster.upgrade.rolling.versions import (
 )
 from controller.ray.cluster.workers.scale_down import template_hash
 from controller.ray.head.incarnation import is_gcs_fault_tolerant
-from controller.ray.pods.template_hash import is_outdated
+from controller.ray.pods.hashes.template_hash import is_outdated
 from controller.ray.rolling import Permission, next_moves, take_turns
 
 if TYPE_CHECKING:

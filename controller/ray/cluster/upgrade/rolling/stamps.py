@@ -13,7 +13,7 @@ from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
 from controller.ray.cluster.pods.writes import pod_target, scope_of
 from controller.ray.cluster.workers.scale_down import template_hash
-from controller.ray.pods.template_hash import UNKNOWN, is_comparable
+from controller.ray.pods.hashes.template_hash import UNKNOWN, is_comparable
 from controller.runtime.plan import MergePatch
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from controller.ray.cluster.pods.healing import unhealthy_reason
 from controller.ray.cluster.workers.multi_host import is_unfinished
 from controller.ray.cluster.workers.scale_down import deletion_rank, template_hash
 from controller.ray.dashboard import CommandRefused
-from controller.ray.pods.template_hash import is_outdated
+from controller.ray.pods.hashes.template_hash import is_outdated
 from controller.ray.rolling import Budget, Unit, UnitGroup
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from controller.devcluster.karpenter.objects import ProvisionedClaim
 from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError, Status, StatusError
 from controller.kube.responses import Response
-from controller.runtime.metrics import RuntimeMetrics
+from controller.runtime.metrics.metrics import RuntimeMetrics
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from controller.ray.cluster.observed.ray_view import ASSUMED, RayView
 from controller.ray.cluster.upgrade.rolling.decision import decide, with_rollout
 from controller.ray.cluster.upgrade.rolling.turns import set_turns
 from controller.ray.dashboard import Head, ProbeObservation, RayNode, RayNodes, RayVersion
-from controller.ray.pods.template_hash import template_digest
+from controller.ray.pods.hashes.template_hash import template_digest
 from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status
 
 if TYPE_CHECKING:

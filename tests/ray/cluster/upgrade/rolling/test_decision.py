@@ -16,7 +16,7 @@ from controller.ray.cluster.observed.ray_view import RayView
 from controller.ray.cluster.observed.revision_history import RevisionHistory
 from controller.ray.cluster.observed.rollout import Rollout, Verdict
 from controller.ray.dashboard import RayNode
-from controller.ray.pods.template_hash import template_digest
+from controller.ray.pods.hashes.template_hash import template_digest
 from controller.ray.rolling import Moves
 from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status

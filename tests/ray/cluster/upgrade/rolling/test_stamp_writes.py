@@ -11,7 +11,7 @@ from controller.ray.cluster.upgrade.rolling.stamps import (
     unstamped_pods,
 )
 from controller.ray.head.identity import worker_scope
-from controller.ray.pods.template_hash import UNKNOWN
+from controller.ray.pods.hashes.template_hash import UNKNOWN
 from controller.runtime.plan import MergePatch
 from tests.ray.cluster.support import pod
 from tests.ray.cluster.upgrade.rolling.scenes import (

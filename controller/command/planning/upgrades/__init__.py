@@ -1,0 +1,1 @@
+"""Upgrades in plans: their steps in order, and the peak of resources."""

@@ -1,0 +1,218 @@
+"""Assembles the operator from its kinds, clocks and client."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import structlog
+from msgspec.structs import replace
+from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
+
+from controller.command.clock import wall
+from controller.command.kinds import KindSettings, kinds_of, workspace_lookups
+from controller.command.run.election import identity
+from controller.command.run.other_operators import OtherOperators
+from controller.kube.client import Client
+from controller.kube.http import HttpTransport
+from controller.kube.objects import KubeObject
+from controller.kube.prometheus import RestClientMetrics
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from controller.ray.cluster import ClusterCollector
+from controller.ray.dashboard import (
+    Connector,
+    DashboardActors,
+    DashboardCollector,
+    DashboardMetrics,
+)
+from controller.ray.fleet import FleetCollector
+from controller.ray.job import JobCollector
+from controller.ray.service import ServiceCollector
+from controller.runtime.debug import leader_section
+from controller.runtime.leaderelection import FencedTransport, ThreadedElection
+from controller.runtime.leaderelection.election import AlwaysLeader
+from controller.runtime.operator import Operator
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from controller.kube.authentication.credentials import Credentials
+    from controller.kube.resources import Resource
+    from controller.ray.api import FeatureGates
+    from controller.runtime.settings import Settings
+
+_log = structlog.stdlib.get_logger("manta.operator")
+
+T = TypeVar("T", bound=KubeObject)
+
+
+@asynccontextmanager
+async def operator_for(
+    credentials: Credentials,
+    settings: Settings,
+    *,
+    user_agent: str,
+    kind_settings: KindSettings | None = None,
+    use_proxy: bool = True,
+    own_pod: str | None = None,
+    elect: Callable[[CollectorRegistry], ThreadedElection] | None = None,
+    lease_in: str = "",
+    registry: CollectorRegistry | None = None,
+) -> AsyncGenerator[Operator]:
+    """Yield the operator with every kind that Manta serves; its connections end on exit.
+
+    Args:
+        credentials: credentials of the API server.
+        settings: settings of the runtime.
+        user_agent: sent with each request.
+        kind_settings: settings of the kinds; None takes them from this process's environment.
+        use_proxy: whether Ray's dashboards are reached through the API server, not directly.
+        own_pod: name of this process's pod, empty outside a cluster; None to skip the
+            search for other operators.
+        elect: makes the election, given a registry for its metrics; None if this process works
+            without one.
+        lease_in: namespace of the lease; operators there stand by for each other.
+        registry: gets the metrics; None for a new one.
+    """
+    settings = replace(settings, identity=settings.identity or identity())
+    disable_created_metrics()  # series that upstream does not have
+    registry = registry or CollectorRegistry()
+    transport = HttpTransport(credentials, user_agent=user_agent)
+    election = elect(registry) if elect is not None else AlwaysLeader()
+    client = Client(
+        FencedTransport(transport, election),
+        user_agent=user_agent,
+        clock=asyncio.get_running_loop(),
+        concurrency=settings.client_concurrency,
+        qps=settings.qps,
+        burst=settings.burst,
+        metrics=RestClientMetrics(registry).for_host(credentials.endpoint.host),
+    )
+    decided = kind_settings or KindSettings.from_environment()
+    report_gates(decided.cluster.feature_gates, registry)
+    connector = Connector(client, proxied=use_proxy, cluster_domain=decided.cluster.cluster_domain)
+    dashboards = _dashboards(connector, election, registry)
+    operator = _operator(
+        client, decided, settings, dashboards=dashboards, election=election, registry=registry
+    )
+    looking: list[asyncio.Task[None]] = []
+    if own_pod is not None:
+        others = OtherOperators(
+            client,
+            settings.namespaces,
+            own_pod=own_pod,
+            lease_in=lease_in,
+            workspaces=decided.workspace is not None,
+            instance=settings.identity,
+            reporters=operator.controllers,
+            leads_since=lambda: operator.expectations.reader.clock_steady_since,
+            wall=wall,
+            registry=registry,
+        )
+        looking.append(asyncio.create_task(others.run(), name="other operators"))
+    try:
+        yield operator
+    finally:
+        for task in looking:
+            task.cancel()
+        await asyncio.gather(*looking, return_exceptions=True)
+        await dashboards.aclose()
+        await connector.aclose()
+        await transport.aclose()
+
+
+def _dashboards(
+    connector: Connector, election: ThreadedElection | AlwaysLeader, registry: CollectorRegistry
+) -> DashboardActors:
+    dashboards = DashboardActors(
+        connector,
+        clock=asyncio.get_running_loop(),
+        wall=wall,
+        rng=random.Random(),
+        fence=election,
+        metrics=DashboardMetrics(registry),
+    )
+    registry.register(DashboardCollector(dashboards.statistics))
+    return dashboards
+
+
+def _operator(
+    client: Client,
+    decided: KindSettings,
+    settings: Settings,
+    *,
+    dashboards: DashboardActors,
+    election: ThreadedElection | AlwaysLeader,
+    registry: CollectorRegistry,
+) -> Operator:
+    """Return the operator with its kinds, checks, sections of the debug page and metrics."""
+    loop = asyncio.get_running_loop()
+    operator = Operator(
+        client,
+        kinds_of(decided, dashboards, workspace_lookups(decided, client, loop)),
+        settings,
+        clock=loop,
+        wall=wall,
+        rng=random.Random(),
+        registry=registry,
+        election=election if isinstance(election, ThreadedElection) else None,
+        on_synced=_freeze,
+    )
+    if decided.workspace is not None:
+        collect_orphans(operator, client, settings.namespaces)
+    operator.debug.add("leader", lambda: leader_section(election.snapshot()))
+    operator.debug.add("probes", dashboards.snapshot)
+    if isinstance(election, ThreadedElection):
+        operator.health.add_readiness("leader election", election.standby_problem)
+    collect_objects(operator, registry, wall)
+    return operator
+
+
+def collect_objects(
+    operator: Operator, registry: CollectorRegistry, wall: Callable[[], datetime]
+) -> None:
+    """Register the metrics of the cached objects of Ray's kinds."""
+    registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
+    registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
+    registry.register(ServiceCollector(lambda: _cached(operator, RAYSERVICES), wall))
+    registry.register(FleetCollector(lambda: _cached(operator, RAYCLUSTERFLEETS)))
+
+
+def collect_orphans(operator: Operator, client: Client, namespaces: Sequence[str]) -> None:
+    """Add the collector of NodeClaims and NodePools whose Workspace is gone."""
+    from controller.kaito.workspace import OrphanCollector  # noqa: PLC0415
+
+    reads, keys = operator.expectations.reader, operator.caches.keys
+    record = operator.recorder.record
+    operator.add_writer(OrphanCollector(client, reads, keys, record, namespaces))
+
+
+def report_gates(gates: FeatureGates, registry: CollectorRegistry) -> None:
+    """Log a warning and set `manta_feature_gate_without_effect` for each such gate."""
+    metric = Gauge(
+        "manta_feature_gate_without_effect",
+        "1 for each feature gate that was set to a value which changes nothing",
+        ("name",),
+        registry=registry,
+    )
+    for name, reason in gates.without_effect().items():
+        _log.warning("feature_gate.without_effect", gate=name, reason=reason)
+        metric.labels(name).set(1)
+
+
+def _freeze() -> None:
+    """Exclude the filled caches from garbage collections, which would pause the event loop."""
+    gc.collect()
+    gc.freeze()
+
+
+def _cached(operator: Operator, resource: Resource[T]) -> Iterator[T]:
+    """Yield all cached objects of one resource, of all watched namespaces."""
+    for cache in operator.caches.caches:
+        if cache.scope.resource is resource:
+            yield from cache.informer.lister.list()

@@ -1,0 +1,1 @@
+"""Discovery: what the server serves, and the schemas of it."""

@@ -1,0 +1,1 @@
+"""The protocol of the API: paths, representations of bodies, and errors."""

@@ -1,0 +1,1 @@
+"""Served resources: their table, their fields of scale, and the behaviour of their kinds."""

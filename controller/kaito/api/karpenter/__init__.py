@@ -1,0 +1,1 @@
+"""Karpenter's objects, as far as they are read, and the settings of its providers."""

@@ -1,0 +1,1 @@
+"""The servers of models: StatefulSets, their services, and their changes."""

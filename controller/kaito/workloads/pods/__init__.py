@@ -1,0 +1,1 @@
+"""The parts of pods that serve or tune models."""

@@ -1,0 +1,1 @@
+"""The specification that a workload is made from, and those that its Workspace had before."""

@@ -1,0 +1,1 @@
+"""The Jobs that tune models, and their options."""

@@ -1,0 +1,1 @@
+"""Features of Ray pods, each of which adds its fields to a pod."""

@@ -1,0 +1,1 @@
+"""Hashes of templates and fields, by which outdated pods are recognised."""

@@ -1,0 +1,1 @@
+"""Metrics: their definitions, the monitor of the event loop, and the page that Prometheus reads."""

@@ -1,0 +1,306 @@
+"""Metrics of the runtime with controller-runtime's names and buckets, and a few of its own.
+
+All are registered in the registry that is passed in; nothing is global.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from prometheus_client import Counter, Gauge, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from controller.runtime.metrics.collectors import StateCollector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
+
+    from controller.kube.client import Client
+    from controller.kube.resources import Resource
+    from controller.runtime.events.recorder import RecorderStatistics
+    from controller.runtime.expectations.statistics import ExpectationStatistics
+    from workqueue import Workers
+
+ResultLabel = Literal["success", "error", "requeue", "requeue_after"]
+
+RESULTS: tuple[ResultLabel, ...] = ("success", "error", "requeue", "requeue_after")
+
+# fmt: off
+RECONCILE_BUCKETS = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
+)
+# fmt: on
+_BY_CONTROLLER = ("controller",)
+PHASE_BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+PAUSE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class RuntimeMetrics:
+    """Counters and histograms of the controllers and the process.
+
+    Args:
+        registry: where to register. Raises ValueError if it has such metrics already.
+        version: for `manta_build_info`.
+    """
+
+    def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
+        self._register_reconciles(registry)
+        self._register_plans(registry)
+        self._register_loop(registry)
+        self._rewound = Gauge(
+            "manta_rewound_caches",
+            "Caches still to be read after the server went back in time; above 0, all plans wait",
+            registry=registry,
+        )
+        build = Info("manta_build", "Version of Manta and of Python", registry=registry)
+        build.info({"version": version, "python": sys.version.split()[0]})
+
+    def _register_reconciles(self, registry: CollectorRegistry) -> None:
+        """Register reconciles by result, their duration, and busy workers."""
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self._reconciles = counter(
+            "controller_runtime_reconcile_total",
+            "Total number of reconciliations per controller",
+            ("controller", "result"),
+        )
+        self._errors = counter(
+            "controller_runtime_reconcile_errors_total",
+            "Total number of reconciliation errors per controller",
+            _BY_CONTROLLER,
+        )
+        self._terminal_errors = counter(
+            "controller_runtime_terminal_reconcile_errors_total",
+            "Total number of terminal reconciliation errors per controller",
+            _BY_CONTROLLER,
+        )
+        self._panics = counter(
+            "controller_runtime_reconcile_panics_total",
+            "Total number of unexpected exceptions per controller",
+            _BY_CONTROLLER,
+        )
+        self._timeouts = counter(
+            "controller_runtime_reconcile_timeouts_total",
+            "Total number of reconciliations that exceeded their time limit per controller",
+            _BY_CONTROLLER,
+        )
+        self._seconds = histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Length of time per reconciliation per controller",
+            _BY_CONTROLLER,
+            buckets=RECONCILE_BUCKETS,
+        )
+        self._workers = gauge(
+            "controller_runtime_max_concurrent_reconciles",
+            "Maximum number of concurrent reconciles per controller",
+            _BY_CONTROLLER,
+        )
+        self._active = gauge(
+            "controller_runtime_active_workers",
+            "Number of currently used workers per controller",
+            _BY_CONTROLLER,
+        )
+        self._slow = gauge(
+            "manta_slow_reconciles",
+            "Reconciles whose requests take so long that they no longer use a worker",
+            _BY_CONTROLLER,
+        )
+
+    def _register_plans(self, registry: CollectorRegistry) -> None:
+        """Register plans, their writes, and the phases that these bring about."""
+        counter = partial(Counter, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        self._planning = histogram(
+            "manta_plan_seconds",
+            "Time in seconds to observe and plan, during which nothing else runs",
+            _BY_CONTROLLER,
+            buckets=PAUSE_BUCKETS,
+        )
+        self._first_write = histogram(
+            "manta_first_write_seconds",
+            "Time in seconds from an event or deadline until the first write of the reconcile was "
+            "sent, for reconciles that write",
+            _BY_CONTROLLER,
+            buckets=RECONCILE_BUCKETS,
+        )
+        self._phases = histogram(
+            "manta_phase_seconds",
+            "Time in seconds that a phase in the life of an object took, once it ended",
+            ("controller", "phase"),
+            buckets=PHASE_BUCKETS,
+        )
+        self._writes = counter(
+            "manta_writes_total",
+            "Writes of reconciles, by verb",
+            ("controller", "verb"),
+        )
+        self._stale = counter(
+            "stale_sync_skips_total",
+            "Reconciles in which a write of unknown outcome kept part of an object from changing",
+            ("controller", "group", "resource"),
+        )
+
+    def _register_loop(self, registry: CollectorRegistry) -> None:
+        """Register delays of everything that runs in the process."""
+        histogram = partial(Histogram, registry=registry)
+        self.loop_lag = histogram(
+            "manta_event_loop_lag_seconds",
+            "Delay in seconds of scheduled calls of the event loop",
+            buckets=PAUSE_BUCKETS,
+        )
+        self.gc_pauses = histogram(
+            "manta_gc_pause_seconds",
+            "Duration in seconds of a run of the garbage collector",
+            ("generation",),
+            buckets=PAUSE_BUCKETS,
+        )
+
+    def observe_rewind(self, awaited: Callable[[], int]) -> None:
+        """Read at each scrape how many caches do not follow a server that went back in time."""
+        self._rewound.set_function(awaited)
+
+    def controller(self, name: str, workers: int) -> ControllerMetrics:
+        """Return metrics of one controller; its series exist from now on, at 0."""
+        self._workers.labels(name).set(workers)
+        for result in RESULTS:
+            self._reconciles.labels(name, result)
+        return ControllerMetrics(
+            reconciled=lambda result: self._reconciles.labels(name, result).inc(),
+            errors=self._errors.labels(name),
+            terminal_errors=self._terminal_errors.labels(name),
+            panics=self._panics.labels(name),
+            timeouts=self._timeouts.labels(name),
+            seconds=self._seconds.labels(name),
+            active=self._active.labels(name),
+            slow=self._slow.labels(name),
+            planning=self._planning.labels(name),
+            first_write=self._first_write.labels(name).observe,
+            phase=lambda phase, seconds: self._phases.labels(name, phase).observe(seconds),
+            wrote=lambda verb, count: self._writes.labels(name, verb).inc(count),
+            stale=lambda resource: self._stale.labels(name, resource.group, resource.plural).inc(),
+        )
+
+
+class ControllerMetrics:
+    """The metrics of one controller."""
+
+    def __init__(
+        self,
+        *,
+        reconciled: Callable[[ResultLabel], None],
+        errors: Counter,
+        terminal_errors: Counter,
+        panics: Counter,
+        timeouts: Counter,
+        seconds: Histogram,
+        active: Gauge,
+        slow: Gauge,
+        planning: Histogram,
+        first_write: Callable[[float], None],
+        phase: Callable[[str, float], None],
+        wrote: Callable[[str, int], None],
+        stale: Callable[[Resource[object]], None],  # pyright: ignore[reportInvalidTypeArguments]
+    ) -> None:
+        self.reconciled = reconciled
+        self.errors = errors
+        self.terminal_errors = terminal_errors
+        self.panics = panics
+        self.timeouts = timeouts
+        self.seconds = seconds
+        self._active = active
+        self._slow = slow
+        self.planning = planning
+        self.first_write = first_write
+        self.phase = phase
+        self.wrote = wrote
+        self.stale = stale
+
+    def observe_workers(self, workers: Workers[Any]) -> None:
+        """Read at each scrape how busy these are."""
+        self._active.set_function(lambda: workers.busy)
+        self._slow.set_function(lambda: workers.released)
+
+
+class ExpectationCollector(StateCollector["ExpectationStatistics"]):
+    """The statistics of the expectations."""
+
+    def metrics(self, current: ExpectationStatistics, /) -> Iterable[Metric]:
+        """Return all of them."""
+        yield _gauge("open", "Objects whose cached state lacks an own write", current.expectations)
+        yield _gauge("pending", "Own writes that the cache does not show yet", current.pending)
+        yield _gauge("oldest_seconds", "Age in seconds of the oldest of them", current.oldest_age)
+        yield _gauge("unknown_writes", "Writes whose response was lost", current.unknown)
+        yield _gauge(
+            "need_live_read",
+            "Expectations that only a live read can resolve",
+            current.need_live_read,
+        )
+        yield CounterMetricFamily(
+            "manta_expectations_stale_reads_corrected",
+            "Reads in which an own write replaced stale data of a cache",
+            value=current.corrections,
+        )
+        yield CounterMetricFamily(
+            "manta_expectations_live_reads",
+            "Expectations resolved by a live read",
+            value=current.live_reads,
+        )
+        resolutions = CounterMetricFamily(
+            "manta_expectations_resolutions", "Expectations resolved, by means", labels=("by",)
+        )
+        for by, count in sorted(current.resolved_by.items()):
+            resolutions.add_metric((by,), count)
+        yield resolutions
+
+
+class ClientCollector(StateCollector["Client"]):
+    """Collects what keeps the requests of a client waiting."""
+
+    def metrics(self, current: Client, /) -> Iterable[Metric]:
+        """Yield slots and paused lanes; a pause of all requests has the label `all` twice."""
+        limiter = current.limiter
+        requests = GaugeMetricFamily(
+            "manta_client_requests",
+            "Requests that wait for a slot, those in flight, and writes in flight that take long",
+            labels=("state",),
+        )
+        for state, count in (
+            ("waiting", limiter.waiting),
+            ("in_flight", limiter.in_flight),
+            ("slow", limiter.slow),
+        ):
+            requests.add_metric((state,), count)
+        yield requests
+        lanes = GaugeMetricFamily(
+            "manta_client_paused_lanes",
+            "Namespaces in which such requests wait because the API server asked for it",
+            labels=("verb", "resource"),
+        )
+        for labels, count in sorted(current.pauses.paused().items()):
+            lanes.add_metric(labels, count)
+        yield lanes
+
+
+class EventCollector(StateCollector["RecorderStatistics"]):
+    """The statistics of the event recorder."""
+
+    def metrics(self, current: RecorderStatistics, /) -> Iterable[Metric]:
+        """Return all of them."""
+        yield CounterMetricFamily("manta_events_sent", "Event objects created", value=current.sent)
+        dropped = CounterMetricFamily(
+            "manta_events_dropped", "Events that were not sent, by cause", labels=("cause",)
+        )
+        for cause in ("spam", "overflow", "failed"):
+            dropped.add_metric((cause,), getattr(current, cause))
+        yield dropped
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"manta_expectations_{name}", text, value=value)

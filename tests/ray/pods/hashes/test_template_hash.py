@@ -1,0 +1,94 @@
+"""Hashes alter when pods would, and only then."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.ray.pods.hashes.template_hash import (
+    digest,
+    is_outdated,
+    recreate_digest,
+    template_digest,
+)
+from tests.ray.cluster.support import manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def spec() -> dict[str, Any]:
+    return manifest()["spec"]
+
+
+def worker(raw: dict[str, Any]) -> dict[str, Any]:
+    return raw["workerGroupSpecs"][0]
+
+
+def container(raw: dict[str, Any]) -> dict[str, Any]:
+    return worker(raw)["template"]["spec"]["containers"][0]
+
+
+SCALING: list[Callable[[dict[str, Any]], Any]] = [
+    lambda raw: worker(raw).update(replicas=9),
+    lambda raw: worker(raw).update(minReplicas=1, maxReplicas=99),
+    lambda raw: worker(raw).update(scaleStrategy={"workersToDelete": ["a"]}),
+    lambda raw: worker(raw)["template"]["spec"].update(tolerations=[{"key": "a"}]),
+    lambda raw: raw["headGroupSpec"]["template"]["spec"].update(schedulingGates=[{"name": "a"}]),
+    lambda raw: raw.update(upgradeStrategy={"type": "Recreate"}),
+    lambda raw: worker(raw).update(numOfHosts=1, priority=0),
+    lambda raw: worker(raw).update(rayStartParams={}, labels=None),
+    lambda raw: raw.update(suspend=False, enableInTreeAutoscaling=False),
+    lambda raw: worker(raw).update(suspend=False),
+    lambda raw: worker(raw).update(suspend=True),
+    lambda raw: container(raw).update(env=[], command=None),
+]
+REAL: list[Callable[[dict[str, Any]], Any]] = [
+    lambda raw: container(raw).update(image="other"),
+    lambda raw: container(raw).update(env=[{"name": "A", "value": "1"}]),
+    lambda raw: worker(raw).update(numOfHosts=2),
+    lambda raw: worker(raw).update(groupName="other"),
+    lambda raw: raw.update(suspend=True),
+    lambda raw: raw.update(workerGroupSpecs=[]),
+    lambda raw: raw["headGroupSpec"].update(rayStartParams={"a": "b"}),
+]
+
+
+@pytest.mark.parametrize("change", SCALING)
+def test_scaling_scheduling_and_written_out_defaults_need_no_new_pods(change: Any):
+    changed = copy.deepcopy(spec())
+    change(changed)
+    assert recreate_digest(changed) == recreate_digest(spec())
+
+
+@pytest.mark.parametrize("change", REAL)
+def test_a_real_change_alters_the_hash(change: Any):
+    changed = copy.deepcopy(spec())
+    change(changed)
+    assert recreate_digest(changed) != recreate_digest(spec())
+
+
+def test_the_hash_of_a_template_ignores_how_many_pods_there_are():
+    group = worker(spec())
+    assert template_digest(group | {"replicas": 7, "maxReplicas": 9}) == template_digest(group)
+    assert template_digest(group | {"rayStartParams": {"a": "b"}}) != template_digest(group)
+
+
+def test_defaults_that_a_schema_may_fill_in_make_no_difference():
+    assert digest({"ports": [{"port": 1, "protocol": "TCP"}]}) == digest({"ports": [{"port": 1}]})
+    assert digest({"ports": [{"port": 1, "protocol": "UDP"}]}) != digest({"ports": [{"port": 1}]})
+    assert digest({"a": {"protocol": "TCP"}}) != digest({"a": {}})
+    assert digest({"b": 1, "a": 0}) == digest({"a": 0, "b": 1, "c": None, "d": {"e": []}})
+    assert digest({"a": 0}) != digest({})
+    assert digest({"a": False}) != digest({})
+
+
+def test_only_a_hash_of_the_same_algorithm_can_say_that_a_pod_is_outdated():
+    wanted = digest({"a": 1})
+    assert not is_outdated(wanted, wanted)
+    assert is_outdated(digest({"a": 2}), wanted)
+    assert not is_outdated(None, wanted)
+    assert not is_outdated("0-XYZ", wanted)
+    assert not is_outdated("KUBERAYHASH", wanted)
