@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.provisioning.decision import ClaimSettings
+from controller.kaito.provisioning.claim_facts import ClaimSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from controller.kaito.api.message import cut
+from controller.kaito.provisioning.claim_facts import ClaimFacts, ClaimSettings
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.commitment import (
     MOST_NODES,
@@ -18,12 +19,7 @@ from controller.kaito.provisioning.commitment import (
     read_commitment,
     write_commitment,
 )
-from controller.kaito.provisioning.decision import (
-    Awaited,
-    ClaimFacts,
-    ClaimSettings,
-    decide_claims,
-)
+from controller.kaito.provisioning.decision import Awaited, decide_claims
 from controller.kaito.provisioning.names import claim_name
 from tests.kaito.provisioning.world import START, UID, World
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.kaito.provisioning.claim_facts import ClaimFacts
 from controller.kaito.provisioning.claims import ClaimState
 from controller.kaito.provisioning.conditions import (
     ConditionFacts,
@@ -11,7 +12,7 @@ from controller.kaito.provisioning.conditions import (
     node_condition,
     resource_condition,
 )
-from controller.kaito.provisioning.decision import ClaimFacts, decide_claims
+from controller.kaito.provisioning.decision import decide_claims
 from controller.kaito.provisioning.nodes import NodeFacts, node_readiness, own_nodes
 from tests.kaito.provisioning.test_decision import NAMES, whole, world
 from tests.kaito.provisioning.world import START, UID

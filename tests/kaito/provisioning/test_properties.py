@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.kaito.provisioning.claim_facts import ClaimSettings
 from controller.kaito.provisioning.claims import ClaimState
-from controller.kaito.provisioning.decision import ClaimSettings
 from tests.kaito.provisioning.world import World
 
 if TYPE_CHECKING:

@@ -6,14 +6,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from controller.kaito.provisioning.claim_facts import ClaimFacts, ClaimSettings
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.commitment import Commitment, read_commitment, write_commitment
-from controller.kaito.provisioning.decision import (
-    ClaimDecision,
-    ClaimFacts,
-    ClaimSettings,
-    decide_claims,
-)
+from controller.kaito.provisioning.decision import ClaimDecision, decide_claims
 
 if TYPE_CHECKING:
     from random import Random

@@ -18,6 +18,7 @@ from controller.kaito.api.revisions.revision import revision_name
 from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
 from controller.kaito.api.validation.field_errors import INVALID
 from controller.kaito.presets import Cloud
+from controller.kaito.provisioning.claim_facts import ClaimSettings
 from controller.kaito.provisioning.commitment import (
     MOST_NODES,
     Commitment,
@@ -25,7 +26,6 @@ from controller.kaito.provisioning.commitment import (
     read_commitment,
     write_commitment,
 )
-from controller.kaito.provisioning.decision import ClaimSettings
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS, REVISIONS, STORAGE_CLASSES
 from controller.kube.objects import KubeObject, ObjectMeta, Service

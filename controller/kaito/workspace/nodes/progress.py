@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from controller.kaito.api.options import Provisioner
 from controller.kaito.presets import find_instance_type
-from controller.kaito.provisioning.decision import ClaimFacts, decide_claims
+from controller.kaito.provisioning.claim_facts import ClaimFacts
+from controller.kaito.provisioning.decision import decide_claims
 from controller.kaito.provisioning.nodes import node_readiness, own_nodes
 from controller.kaito.provisioning.pool_decision import PoolFacts, decide_pool
 from controller.kaito.workspace.nodes.target import node_target
