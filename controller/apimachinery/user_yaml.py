@@ -37,7 +37,7 @@ class InvalidYaml(ValueError):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class YamlLimits:
     """The maximum sizes of YAML that is read.
 
     Attributes:
@@ -65,7 +65,7 @@ class Limits:
             raise InvalidYaml(f"has more than {self.bytes} bytes{self.remedy}")
 
 
-def read_yaml_mapping(text: str, limits: Limits) -> dict[str, Any]:
+def read_yaml_mapping(text: str, limits: YamlLimits) -> dict[str, Any]:
     """Parse a mapping; text without a value means an empty one.
 
     Args:
@@ -86,7 +86,7 @@ def read_yaml_mapping(text: str, limits: Limits) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def read_yaml_documents(text: str | bytes, limits: Limits) -> list[Any]:
+def read_yaml_documents(text: str | bytes, limits: YamlLimits) -> list[Any]:
     """Parse all documents into the types of JSON.
 
     Args:
@@ -116,7 +116,7 @@ def read_yaml_documents(text: str | bytes, limits: Limits) -> list[Any]:
         ) from error
 
 
-def _look_over(text: str | bytes, limits: Limits) -> None:
+def _look_over(text: str | bytes, limits: YamlLimits) -> None:
     """Reject text that is too large to load, event by event."""
     limits.check_length(len(text.encode() if isinstance(text, str) else text))
     depth = 0
@@ -136,7 +136,7 @@ def _events(text: str | bytes) -> Iterator[yaml.Event]:
 class _Loader(yaml.CSafeLoader):
     """Resolves the same types as Go's YAML: no dates, sexagesimal numbers or default values."""
 
-    def __init__(self, text: str | bytes, limits: Limits) -> None:
+    def __init__(self, text: str | bytes, limits: YamlLimits) -> None:
         super().__init__(text)
         self._limits = limits
         self._merged = 0
@@ -199,7 +199,7 @@ def _is_list(node: Any) -> bool:
 class _Plain:
     """Converts loaded YAML to JSON types and counts values, because anchors repeat them."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: YamlLimits) -> None:
         self._limits = limits
         self._count = 0
         self._length = 0

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_documents
+from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_documents
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 STANDARD_INPUT = Path("-")
 _SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-_LIMITS: Final = Limits(bytes=32 * 1024 * 1024, values=2_000_000, levels=150)
+_LIMITS: Final = YamlLimits(bytes=32 * 1024 * 1024, values=2_000_000, levels=150)
 """More than fits into any API server; the operator reads fields of 100 levels at most."""
 
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_mapping
+from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _KIND: Final = ("config.ray.io/v1alpha1", "Configuration")
 
-_LIMITS: Final = Limits(bytes=1 << 20)
+_LIMITS: Final = YamlLimits(bytes=1 << 20)
 """No ConfigMap can hold more."""
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.command.rollout.report import Report
-    from controller.command.rollout.revisions import Revision
+    from controller.command.rollout.revisions import TemplateRevision
     from controller.command.rollout.workload import Workload
     from controller.kube.client import Client
 
@@ -36,20 +36,20 @@ async def show_history(
         _show_list(report, workload, found)
 
 
-def _show_templates(report: Report, workload: Workload, revision: Revision) -> None:
+def _show_templates(report: Report, workload: Workload, revision: TemplateRevision) -> None:
     report.value(msgspec.to_builtins(revision))
     report.line(f"{workload} with revision #{revision.revision}", "bold")
     report.line(yaml.safe_dump(revision.templates, sort_keys=False).rstrip())
 
 
-def _show_list(report: Report, workload: Workload, revisions: Sequence[Revision]) -> None:
+def _show_list(report: Report, workload: Workload, revisions: Sequence[TemplateRevision]) -> None:
     report.value({"revisions": list(map(_without_templates, revisions))})
     report.line(str(workload), "bold")
     current = next((n for n, each in enumerate(revisions, start=1) if each.current), None)
     report.table([_COLUMNS, *map(_row, revisions)], highlighted=current)
 
 
-def _row(revision: Revision) -> tuple[str, ...]:
+def _row(revision: TemplateRevision) -> tuple[str, ...]:
     return (
         str(revision.revision),
         "*" if revision.current else "",
@@ -59,6 +59,6 @@ def _row(revision: Revision) -> tuple[str, ...]:
     )
 
 
-def _without_templates(revision: Revision) -> dict[str, Any]:
+def _without_templates(revision: TemplateRevision) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(revision)
     return {key: value for key, value in told.items() if key != "templates"}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-class Revision(msgspec.Struct, frozen=True, rename="camel"):
+class TemplateRevision(msgspec.Struct, frozen=True, rename="camel"):
     """One revision.
 
     Attributes:
@@ -43,7 +43,7 @@ class Revision(msgspec.Struct, frozen=True, rename="camel"):
     templates: Json
 
 
-async def revisions_of(client: Client, workload: Workload, obj: Json) -> list[Revision]:
+async def revisions_of(client: Client, workload: Workload, obj: Json) -> list[TemplateRevision]:
     """Return all revisions, by number.
 
     Raises:
@@ -63,7 +63,9 @@ async def revisions_of(client: Client, workload: Workload, obj: Json) -> list[Re
     return sorted(found, key=lambda each: (each.revision, each.name))
 
 
-def choose(revisions: Sequence[Revision], number: int, workload: Workload) -> Revision:
+def choose(
+    revisions: Sequence[TemplateRevision], number: int, workload: Workload
+) -> TemplateRevision:
     """Return the revision of a number; with 0 the newest one that is not the present one.
 
     Raises:
@@ -94,10 +96,10 @@ def _owner(revision: Json) -> str:
     return next((each.get("uid", "") for each in owners if each.get("controller")), "")
 
 
-def _revision(workload: Workload, raw: Json, present: Json) -> Revision:
+def _revision(workload: Workload, raw: Json, present: Json) -> TemplateRevision:
     meta, templates = raw["metadata"], mapping(dig(raw, "data", "spec"))
     cause = mapping(meta.get("annotations")).get("kubernetes.io/change-cause", "")
-    return Revision(
+    return TemplateRevision(
         raw.get("revision", 0),
         meta["name"],
         meta.get("creationTimestamp", ""),

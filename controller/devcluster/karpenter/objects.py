@@ -8,7 +8,7 @@ from controller.kube.resources import Resource
 GROUP = "karpenter.sh"
 
 
-class Requirement(View, frozen=True):
+class ClaimRequirement(View, frozen=True):
     """`spec.requirements[]`: a label that the node must have."""
 
     key: str = ""
@@ -19,7 +19,7 @@ class Requirement(View, frozen=True):
 class NodeClaimSpec(View, frozen=True):
     """`spec` of a NodeClaim."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[ClaimRequirement, ...] = ()
     taints: tuple[dict[str, str], ...] = ()
 
 

@@ -37,7 +37,7 @@ INFERENCE_SETS: Final = Resource(
 )
 
 
-class TemplateMetadata(View, frozen=True):
+class WorkspaceTemplateMetadata(View, frozen=True):
     """`spec.template.metadata`."""
 
     labels: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -54,7 +54,7 @@ class TemplateResource(View, frozen=True):
 class WorkspaceTemplate(View, frozen=True):
     """`spec.template`; `inference` stays plain data, copied to the Workspaces."""
 
-    metadata: TemplateMetadata = TemplateMetadata()
+    metadata: WorkspaceTemplateMetadata = WorkspaceTemplateMetadata()
     resource: TemplateResource = TemplateResource()
     inference: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 

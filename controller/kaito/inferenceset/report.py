@@ -23,7 +23,7 @@ AGGREGATED_METRIC: Final = "aggregatedPeakTokensPerMinute"
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedCondition:
+class SetCondition:
     """One condition, without the times that it has in the status."""
 
     type: str
@@ -48,7 +48,7 @@ class SetReport:
     ready_replicas: int
     selector: str
     metrics: dict[str, Any] = field(default_factory=dict[str, Any])
-    conditions: tuple[ReportedCondition, ...] = ()
+    conditions: tuple[SetCondition, ...] = ()
 
 
 def report(
@@ -79,18 +79,18 @@ def report(
     )
 
 
-def _ready_condition(ready: int, desired: int) -> ReportedCondition:
+def _ready_condition(ready: int, desired: int) -> SetCondition:
     if ready == desired:
-        return ReportedCondition(SET_READY, "True", "inferencesetReady", "inferenceset is ready")
+        return SetCondition(SET_READY, "True", "inferencesetReady", "inferenceset is ready")
     message = f"inferenceset is not ready, {ready}/{desired} replicas are ready"
-    return ReportedCondition(SET_READY, "False", "inferencesetNotReady", message)
+    return SetCondition(SET_READY, "False", "inferencesetNotReady", message)
 
 
-def _benchmark_condition(measured: int, desired: int) -> ReportedCondition:
+def _benchmark_condition(measured: int, desired: int) -> SetCondition:
     message = f"{measured}/{desired} replicas benchmarked"
     if measured == desired and desired > 0:
-        return ReportedCondition(BENCHMARK, "True", "BenchmarkCompleted", message)
-    return ReportedCondition(BENCHMARK, "False", "BenchmarkPending", message)
+        return SetCondition(BENCHMARK, "True", "BenchmarkCompleted", message)
+    return SetCondition(BENCHMARK, "False", "BenchmarkPending", message)
 
 
 def _metric(measured: Sequence[Replica], runtime: Runtime) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class Job(KubeObject, frozen=True):
     status: BatchJobStatus = BatchJobStatus()
 
 
-class ExecAction(View, frozen=True):
+class ProbeCommand(View, frozen=True):
     """`exec` of a probe."""
 
     command: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class ExecAction(View, frozen=True):
 class ContainerProbe(View, frozen=True):
     """A probe, as far as it runs a command."""
 
-    exec: ExecAction | None = None
+    exec: ProbeCommand | None = None
 
 
 class ServerContainer(View, frozen=True):

@@ -51,7 +51,7 @@ class FleetStrategy(ReplicaBudget, frozen=True):
     paused: bool = False
 
 
-class TemplateMetadata(View, frozen=True):
+class ClusterTemplateMetadata(View, frozen=True):
     """`spec.template.metadata`."""
 
     labels: dict[str, str] = msgspec.field(default_factory=dict[str, str])
@@ -67,7 +67,7 @@ class ClusterTemplate(View, frozen=True):
     """
 
     spec: dict[str, Any]
-    metadata: TemplateMetadata = TemplateMetadata()
+    metadata: ClusterTemplateMetadata = ClusterTemplateMetadata()
 
 
 class FleetSpec(View, frozen=True):

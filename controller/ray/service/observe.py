@@ -24,7 +24,7 @@ from controller.ray.service.observation import (
     ServingCluster,
     excludes_head,
 )
-from controller.ray.service.rollout.facts import Selection
+from controller.ray.service.rollout.facts import SelectedCluster
 from controller.ray.service.rollout.selection import wanted_selection
 from controller.ray.service.serving.assumed import with_assumed_serve
 from controller.ray.service.serving.command_id import put_command_ids
@@ -204,7 +204,7 @@ def _children(
     """
     present = tuple(_stable(seen, seen.active or seen.pending, reads, settings))
     selection = wanted_selection(collect_facts(replace(seen, children=present), settings))
-    wanted = seen.pending if selection is Selection.PENDING else seen.active
+    wanted = seen.pending if selection is SelectedCluster.PENDING else seen.active
     yield from _stable(seen, wanted, reads, settings)
 
 

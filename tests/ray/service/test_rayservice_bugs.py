@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayservice import UpgradeType
 from controller.ray.children.in_place import in_place_operations
 from controller.ray.dashboard import ServeState
 from controller.ray.service.cluster.body import cluster_body
@@ -17,7 +18,7 @@ from controller.ray.service.rollout.facts import (
     GoalCluster,
     Options,
     RolloutFacts,
-    Selection,
+    SelectedCluster,
 )
 from controller.ray.service.rollout.shares import FULL, Shares
 from controller.ray.service.rollout.steps import (
@@ -32,7 +33,7 @@ from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.transition import transition_patch
 from tests.integration.rayservices import serve_config
 from tests.ray.cluster.support import NOW
-from tests.ray.service.rollout.world import Cluster, Rules, Strategy, World, calm_successor
+from tests.ray.service.rollout.world import Cluster, Rules, World, calm_successor
 from tests.ray.service.scenes import (
     ACTIVE,
     NEW,
@@ -114,7 +115,7 @@ ROLLING_BACK = RolloutFacts(
     rolling_back=True,
     options=Options(surge=20, step=20),
     shares=Shares(active_capacity=60, pending_capacity=60, pending_weight=60),
-    selection=Selection.ACTIVE,
+    selection=SelectedCluster.ACTIVE,
 )
 
 
@@ -211,8 +212,10 @@ def test_bug_50_new_bounds_reach_the_running_cluster(autoscaled: bool):
 
 
 def test_bug_56_an_upgrade_needs_no_more_than_the_surge_besides():
-    rules = Rules((Strategy.INCREMENTAL,), Options(surge=20, step=20))
-    world = World(Strategy.INCREMENTAL, "B", Cluster("A", FULL), selection=Selection.ACTIVE)
+    rules = Rules((UpgradeType.INCREMENTAL,), Options(surge=20, step=20))
+    world = World(
+        UpgradeType.INCREMENTAL, "B", Cluster("A", FULL), selection=SelectedCluster.ACTIVE
+    )
     peak = 0
     while world != (after := calm_successor(world, rules)):
         world = after

@@ -11,8 +11,9 @@ from dataclasses import replace
 import pytest
 
 from controller.ray.api import RAYCLUSTERS, labels
+from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.rollout.edits import keeps_outdated_cluster
-from controller.ray.service.rollout.facts import ClusterFacts, GoalCluster, RolloutFacts, Strategy
+from controller.ray.service.rollout.facts import ClusterFacts, GoalCluster, RolloutFacts
 from controller.ray.service.stored_config import (
     MOST_BYTES,
     ConfigTooLarge,
@@ -116,10 +117,10 @@ def test_another_config_is_no_longer_recorded_as_accepted():
 
 
 def test_an_outdated_cluster_that_is_kept_gets_configs_unless_another_is_to_replace_it():
-    kept = RolloutFacts(strategy=Strategy.NONE, active=ClusterFacts(recorded=True, exists=True))
+    kept = RolloutFacts(strategy=UpgradeType.NONE, active=ClusterFacts(recorded=True, exists=True))
     assert keeps_outdated_cluster(kept)
     pending = ClusterFacts(recorded=True)
     assert not keeps_outdated_cluster(replace(kept, pending=pending, rolling_back=True))
     assert not keeps_outdated_cluster(replace(kept, active=replace(kept.active, exists=False)))
     assert not keeps_outdated_cluster(replace(kept, goal=GoalCluster.ACTIVE))
-    assert not keeps_outdated_cluster(replace(kept, strategy=Strategy.NEW_CLUSTER))
+    assert not keeps_outdated_cluster(replace(kept, strategy=UpgradeType.NEW_CLUSTER))

@@ -92,7 +92,7 @@ class StandIn:
                 raise RefusedRequest("the last of the messages must be a text of the role user")
 
 
-class Handler(BaseHTTPRequestHandler):
+class StandInHandler(BaseHTTPRequestHandler):
     """One connection to a stand-in."""
 
     protocol_version = "HTTP/1.1"
@@ -168,7 +168,7 @@ def main(words: Sequence[str]) -> int:
     flags = flags_of(words[1:])
     name, port = flags.get("served-model-name", "model"), int(flags.get("port", _PORT))
     signal.signal(signal.SIGTERM, _end)
-    with ThreadingHTTPServer(("", port), partial(Handler, StandIn(name))) as server:
+    with ThreadingHTTPServer(("", port), partial(StandInHandler, StandIn(name))) as server:
         say(f"{NOTICE} It serves the name {name} at port {port}, without weights or GPUs.")
         server.serve_forever()
     return 0

@@ -32,7 +32,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SchemaLimits:
     """The limits of one node of a schema; None where there is none.
 
     Attributes:
@@ -62,7 +62,7 @@ class Limits:
     max_properties: int | None
 
     @classmethod
-    def of(cls, source: Json) -> Limits:
+    def of(cls, source: Json) -> SchemaLimits:
         """Return the limits of a node of a schema."""
         any_number_or_text = source.get("x-kubernetes-int-or-string")
         return cls(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from controller.devcluster.apiserver.crd.cel import Rule, RuleError, compile_rule
-from controller.devcluster.apiserver.crd.limits import CHECKED_FORMATS, Limits
+from controller.devcluster.apiserver.crd.limits import CHECKED_FORMATS, SchemaLimits
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.protocol.status import shown
 
@@ -82,7 +82,7 @@ class Schema:
             SchemaError: it uses something unsupported.
         """
         _refuse_unsupported(source, path)
-        self.limits = Limits.of(source)
+        self.limits = SchemaLimits.of(source)
         self.nullable = bool(source.get("nullable"))
         self.default_value = msgspec.json.encode(source["default"]) if "default" in source else None
         self.properties = {

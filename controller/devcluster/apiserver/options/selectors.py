@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class LabelRequirement:
     """One term of a label selector.
 
     Attributes:
@@ -60,7 +60,7 @@ _OPERATORS = {
 }
 
 
-def parse_label_selector(text: str) -> tuple[Requirement, ...]:
+def parse_label_selector(text: str) -> tuple[LabelRequirement, ...]:
     """Parse a label selector.
 
     Raises:
@@ -95,13 +95,13 @@ class _LabelParser:
     def _unexpected(self, expected: str) -> _UnexpectedError:
         return _UnexpectedError(f"found '{self._peek()}', expected: {expected}")
 
-    def whole(self) -> tuple[Requirement, ...]:
+    def whole(self) -> tuple[LabelRequirement, ...]:
         """Parse all terms.
 
         Raises:
             ApiError: 400.
         """
-        requirements: list[Requirement] = []
+        requirements: list[LabelRequirement] = []
         while self._peek():
             if not self._is_word and self._peek() != "!":
                 raise bad_request(str(self._unexpected("!, identifier, or 'end of string'")))
@@ -115,20 +115,20 @@ class _LabelParser:
                 raise bad_request(str(self._unexpected("identifier after ','")))
         return tuple(requirements)
 
-    def _requirement(self) -> Requirement:
+    def _requirement(self) -> LabelRequirement:
         if self._peek() == "!":
             self._take()
-            return Requirement(self._word("identifier"), "absent")
+            return LabelRequirement(self._word("identifier"), "absent")
         key = self._word("identifier")
         if self._peek() in {"", ","}:
-            return Requirement(key, "exists")
+            return LabelRequirement(key, "exists")
         if self._peek() not in _OPERATORS:
             raise self._unexpected("in, notin, =, ==, !=, gt, lt")
         sign = self._take()
         values = self._set() if sign in {"in", "notin"} else self._single()
         operator = _OPERATORS[sign]
         _check_values(key, operator, values)
-        return Requirement(key, operator, frozenset(values))
+        return LabelRequirement(key, operator, frozenset(values))
 
     def _word(self, expected: str) -> str:
         if not self._is_word:
@@ -220,7 +220,7 @@ def parse_field_selector(
 class Selection:
     """Label and field terms of one list or watch."""
 
-    labels: tuple[Requirement, ...] = ()
+    labels: tuple[LabelRequirement, ...] = ()
     fields: tuple[FieldRequirement, ...] = ()
 
     def __bool__(self) -> bool:

@@ -41,7 +41,7 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportStatus:
     """Write this status."""
 
     status: ReportedPodStatus
@@ -72,7 +72,7 @@ class Rest:
 _MOST_AT_ONCE = 8
 _INSTANT = 1e-6  # seconds; to wait for less than rounding errors of the clock would never end
 
-Step: TypeAlias = Bind | Report | Evict | Remove | Wait | Rest
+Step: TypeAlias = Bind | ReportStatus | Evict | Remove | Wait | Rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ def next_step(
     """
     step = _single_step(pod, behaviour, settings, here)
     for _ in range(_MOST_AT_ONCE):
-        if not isinstance(step, Report):
+        if not isinstance(step, ReportStatus):
             break
         after = replace(pod, status=step.status)
         if timer(after, node_lost=here.node_lost) != timer(pod, node_lost=here.node_lost):
             here = dataclasses.replace(here, elapsed=0.0)
         following = _single_step(after, behaviour, settings, here)
-        if not isinstance(following, Report):
+        if not isinstance(following, ReportStatus):
             break
         pod, step = after, following
     return step
@@ -144,11 +144,11 @@ def _single_step(  # noqa: PLR0911  one line for each stage of life
     if pod.is_finished:
         return Rest()
     if not pod.status.start_time:
-        return Report(transitions.accepted(pod, here))
+        return ReportStatus(transitions.accepted(pod, here))
     if not pod.status.has_run:
         return _creating(pod, behaviour, settings, here)
     if pod.status.phase != PodPhase.RUNNING:
-        return _due(settings.init_delay, here) or Report(transitions.next_started(pod, here))
+        return _due(settings.init_delay, here) or ReportStatus(transitions.next_started(pod, here))
     going = [c for c in pod.status.container_statuses if not _is_over(c, pod.spec.restart_policy)]
     if going and all(container.state.running for container in going):
         return _running(pod, behaviour, here)
@@ -177,12 +177,12 @@ def _unbound(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> Step:
     condition = pod.status.condition(PodConditionType.SCHEDULED)
     if condition and (condition.status, condition.reason) == ("False", reason):
         return Rest()
-    return Report(transitions.unscheduled(pod, here, reason=reason, message=message))
+    return ReportStatus(transitions.unscheduled(pod, here, reason=reason, message=message))
 
 
 def _lost(pod: KubeletPod, settings: NodeSettings, here: StepContext) -> Step:
     if pod.status.is_true(PodConditionType.READY):
-        return Report(transitions.out_of_reach(pod, here))
+        return ReportStatus(transitions.out_of_reach(pod, here))
     if pod.metadata.terminating or pod.is_finished:
         return Rest()
     return _due(settings.eviction_delay, here) or Evict()
@@ -198,7 +198,7 @@ def _terminating(pod: KubeletPod, settings: NodeSettings, here: StepContext) -> 
         return wait
     if pod.is_finished or not pod.status.start_time:
         return Remove()
-    return Report(transitions.ended(pod, here, exit_code=settings.termination_exit_code))
+    return ReportStatus(transitions.ended(pod, here, exit_code=settings.termination_exit_code))
 
 
 def _creating(
@@ -209,7 +209,7 @@ def _creating(
         return wait
     if behaviour.outcome is Outcome.IMAGE_PULL_ERROR:
         return _pulling(pod, behaviour, settings, here)
-    return Report(transitions.next_started(pod, here))
+    return ReportStatus(transitions.next_started(pod, here))
 
 
 def _pulling(
@@ -220,8 +220,8 @@ def _pulling(
         return Rest()
     if waiting and waiting.reason == containers.IMAGE_ERROR:
         wait = _due(behaviour.start_delay + settings.image_back_off, here)
-        return wait or Report(transitions.image_missing(pod, containers.IMAGE_BACK_OFF))
-    return Report(transitions.image_missing(pod, containers.IMAGE_ERROR))
+        return wait or ReportStatus(transitions.image_missing(pod, containers.IMAGE_BACK_OFF))
+    return ReportStatus(transitions.image_missing(pod, containers.IMAGE_ERROR))
 
 
 def _running(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> Step:
@@ -229,14 +229,14 @@ def _running(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> Step:
     if behaviour.exit_after is not None:
         wait = _due(behaviour.exit_after, here)
         if not wait:
-            return Report(_exit(pod, behaviour, here))
+            return ReportStatus(_exit(pod, behaviour, here))
         waits.append(wait)
     whole = all(container.state.running for container in pod.status.container_statuses)
     may_be_ready = whole and behaviour.outcome is not Outcome.NEVER_READY
     if may_be_ready and not pod.status.is_true(PodConditionType.READY):
         wait = _due(behaviour.ready_delay, here)
         if not wait:
-            return Report(transitions.ready(pod, here))
+            return ReportStatus(transitions.ready(pod, here))
         waits.append(wait)
     return min(waits, key=lambda wait: wait.seconds, default=Rest())
 
@@ -259,7 +259,7 @@ def _backing_off(pod: KubeletPod, settings: NodeSettings, here: StepContext) -> 
     restarts = max(container.restart_count for container in pod.status.container_statuses)
     exponent = min(max(restarts - 1, 0), 32)
     pause = min(settings.crash_back_off * 2.0**exponent, settings.crash_back_off_cap)
-    return _due(pause, here) or Report(transitions.restarted(pod, here))
+    return _due(pause, here) or ReportStatus(transitions.restarted(pod, here))
 
 
 def _due(delay: float, here: StepContext) -> Wait | None:

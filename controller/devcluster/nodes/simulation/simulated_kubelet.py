@@ -18,7 +18,14 @@ from controller.devcluster.nodes.objects.pods import PODS
 from controller.devcluster.nodes.objects.statuses import status_patch, status_write
 from controller.devcluster.nodes.simulation import lifecycle
 from controller.devcluster.nodes.simulation.behaviour import Behaviour, Outcome
-from controller.devcluster.nodes.simulation.lifecycle import Bind, Evict, Remove, Report, Rest, Wait
+from controller.devcluster.nodes.simulation.lifecycle import (
+    Bind,
+    Evict,
+    Remove,
+    ReportStatus,
+    Rest,
+    Wait,
+)
 from controller.devcluster.nodes.simulation.stopwatches import Stopwatches
 from controller.devcluster.nodes.simulation.transitions import StepContext
 from controller.kube.errors import Conflict, NotFound
@@ -125,7 +132,7 @@ class SimulatedKubelet(Kubelet):
                 return None
             case Bind():
                 await self._bind(pod)
-            case Report(status):
+            case ReportStatus(status):
                 await self._report(pod, status)
             case Evict():
                 await self._delete(pod, grace_seconds=None)

@@ -9,7 +9,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_mapping
+from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
 from controller.kaito.api.validation.field_errors import FieldError, invalid_value, missing_field
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SECTIONS: Final = frozenset(
     }
 )
 _OUTPUT: Final = "/mnt"
-_LIMITS: Final = Limits(64 * 1024, values=5000, remedy="; shorten it")
+_LIMITS: Final = YamlLimits(64 * 1024, values=5000, remedy="; shorten it")
 _MOST_DIGITS: Final = 18
 """Maximum digits of a number of tokens to read."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from controller.apimachinery.user_yaml import Limits, read_yaml_mapping
+from controller.apimachinery.user_yaml import YamlLimits, read_yaml_mapping
 
 MOST_BYTES: Final = 128 * 1024
 """Maximum length of one command argument in Linux; the submitter gets the text as one."""
 
-_LIMITS: Final = Limits(MOST_BYTES, remedy="; put what is in it into the image or working_dir")
+_LIMITS: Final = YamlLimits(MOST_BYTES, remedy="; put what is in it into the image or working_dir")
 
 
 def read_runtime_env(text: str) -> dict[str, Any]:

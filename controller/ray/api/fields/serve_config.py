@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.user_yaml import InvalidYaml, Limits, read_yaml_mapping
+from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
 
 MOST_BYTES: Final = 1024 * 1024
 """Maximum bytes of the text; a RayService with a longer one would not fit into etcd."""
 
-_LIMITS: Final = Limits(MOST_BYTES, remedy="; put what is in it into the image or working_dir")
+_LIMITS: Final = YamlLimits(MOST_BYTES, remedy="; put what is in it into the image or working_dir")
 
 _DEFAULT_ROUTE: Final = "/"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.ray.service.rollout.facts import GoalCluster, Strategy
+from controller.ray.api.rayservice import UpgradeType
+from controller.ray.service.rollout.facts import GoalCluster
 
 if TYPE_CHECKING:
     from controller.ray.service.rollout.facts import RolloutFacts
@@ -23,5 +24,5 @@ def keeps_outdated_cluster(facts: RolloutFacts) -> bool:
 
     An edited config still reaches it, because no other cluster would ever get it.
     """
-    keeps = facts.strategy is Strategy.NONE and facts.goal is GoalCluster.OTHER
+    keeps = facts.strategy is UpgradeType.NONE and facts.goal is GoalCluster.OTHER
     return keeps and facts.active.exists and not facts.pending.recorded

@@ -9,15 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.rollout.shares import Shares
-
-
-class Strategy(Enum):
-    """`spec.upgradeStrategy.type`: the reaction to a new specification of the cluster."""
-
-    NEW_CLUSTER = "NewCluster"
-    INCREMENTAL = "NewClusterWithIncrementalUpgrade"
-    NONE = "None"
 
 
 class GoalCluster(Enum):
@@ -28,7 +21,7 @@ class GoalCluster(Enum):
     OTHER = "other"  # none has it
 
 
-class Selection(Enum):
+class SelectedCluster(Enum):
     """The cluster that the stable services select."""
 
     NEITHER = "neither"
@@ -90,7 +83,7 @@ class RolloutFacts:
         interval_passed: whether the weights may be changed again.
     """
 
-    strategy: Strategy = Strategy.NEW_CLUSTER
+    strategy: UpgradeType = UpgradeType.NEW_CLUSTER
     options: Options = field(default_factory=Options)
     goal: GoalCluster = GoalCluster.OTHER
     active: ClusterFacts = NO_CLUSTER
@@ -98,7 +91,7 @@ class RolloutFacts:
     incremental: bool = False
     rolling_back: bool = False
     shares: Shares = field(default_factory=Shares)
-    selection: Selection = Selection.NEITHER
+    selection: SelectedCluster = SelectedCluster.NEITHER
     gateway_is_possible: bool = True
     route_in_force: bool = True
     interval_passed: bool = True

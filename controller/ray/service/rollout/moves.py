@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.ray.service.rollout.facts import Selection
+from controller.ray.service.rollout.facts import SelectedCluster
 from controller.ray.service.rollout.shares import FULL, safe_weight
 from controller.ray.service.rollout.steps import (
     RolloutWait,
@@ -58,7 +58,7 @@ def _rebalance_forward(facts: RolloutFacts) -> Move | RolloutWait:
     shares, surge = facts.shares, facts.options.surge
     if shares.active_capacity + shares.pending_capacity <= FULL:
         return SetPendingCapacity(min(FULL, shares.pending_capacity + surge))
-    if shares.pending_weight == FULL and facts.selection is not Selection.PENDING:
+    if shares.pending_weight == FULL and facts.selection is not SelectedCluster.PENDING:
         return RolloutWait.SERVICES
     return SetActiveCapacity(max(shares.active_weight, shares.active_capacity - surge))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.ray.service.rollout.facts import GoalCluster, Selection, Strategy
+from controller.ray.api.rayservice import UpgradeType
+from controller.ray.service.rollout.facts import GoalCluster, SelectedCluster
 from controller.ray.service.rollout.moves import move_back
 from controller.ray.service.rollout.shares import FULL
 from controller.ray.service.rollout.steps import RolloutWait
@@ -20,7 +21,7 @@ def always(_: RolloutFacts) -> bool:
 
 def services_select_pending(facts: RolloutFacts) -> bool:
     """The stable services lead to the pending cluster."""
-    return facts.selection is Selection.PENDING and facts.pending.exists
+    return facts.selection is SelectedCluster.PENDING and facts.pending.exists
 
 
 def pending_serves(facts: RolloutFacts) -> bool:
@@ -35,7 +36,7 @@ def active_is_lost(facts: RolloutFacts) -> bool:
 
 def new_cluster_is_wanted(facts: RolloutFacts) -> bool:
     """The active cluster has another specification, and the strategy allows a new one."""
-    return facts.goal is GoalCluster.OTHER and facts.strategy is not Strategy.NONE
+    return facts.goal is GoalCluster.OTHER and facts.strategy is not UpgradeType.NONE
 
 
 def pending_has_taken_over(facts: RolloutFacts) -> bool:
@@ -74,7 +75,7 @@ def is_incremental(facts: RolloutFacts) -> bool:
 
 def requests_cannot_be_divided(facts: RolloutFacts) -> bool:
     """No gateway exists or can exist, and the user has chosen another strategy meanwhile."""
-    asked = facts.strategy is Strategy.INCREMENTAL
+    asked = facts.strategy is UpgradeType.INCREMENTAL
     return facts.incremental and not (asked or facts.gateway_is_possible)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.ray.service.rollout.facts import Selection
+from controller.ray.service.rollout.facts import SelectedCluster
 from controller.ray.service.rollout.moves import carrying_weight
 from controller.ray.service.rollout.shares import FULL
 from controller.ray.service.rollout.steps import Change, RolloutWait
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _STEPWISE = frozenset({Phase.UPGRADING, Phase.ROLLING_BACK})
 
 
-def wanted_selection(facts: RolloutFacts) -> Selection:
+def wanted_selection(facts: RolloutFacts) -> SelectedCluster:
     """Return the cluster that the services should select.
 
     In an incremental upgrade they select the pending cluster when it has all of the traffic.
@@ -26,13 +26,15 @@ def wanted_selection(facts: RolloutFacts) -> Selection:
         return _of_traffic(facts)
     step = next_step(facts)
     if step is RolloutWait.SERVICES or step is Change.PROMOTE:
-        return Selection.PENDING
-    return Selection.ACTIVE if facts.active.recorded else facts.selection
+        return SelectedCluster.PENDING
+    return SelectedCluster.ACTIVE if facts.active.recorded else facts.selection
 
 
-def _of_traffic(facts: RolloutFacts) -> Selection:
+def _of_traffic(facts: RolloutFacts) -> SelectedCluster:
     """Return the cluster that has got the traffic, if it certainly has ready replicas."""
-    wanted, cluster = Selection.ACTIVE, facts.active
+    wanted, cluster = SelectedCluster.ACTIVE, facts.active
     if carrying_weight(facts) == FULL:
-        wanted, cluster = Selection.PENDING, facts.pending
-    return wanted if cluster.ready or facts.selection is Selection.NEITHER else facts.selection
+        wanted, cluster = SelectedCluster.PENDING, facts.pending
+    return (
+        wanted if cluster.ready or facts.selection is SelectedCluster.NEITHER else facts.selection
+    )

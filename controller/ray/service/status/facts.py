@@ -11,7 +11,7 @@ from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import HEAD_POD_READY
-from controller.ray.api.rayservice import UpgradeType, upgrade_type
+from controller.ray.api.rayservice import upgrade_type
 from controller.ray.service.cluster.writes import needs_identity
 from controller.ray.service.cluster_identity import SpecChange
 from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS
@@ -22,8 +22,7 @@ from controller.ray.service.rollout.facts import (
     GoalCluster,
     Options,
     RolloutFacts,
-    Selection,
-    Strategy,
+    SelectedCluster,
 )
 from controller.ray.service.rollout.shares import FULL, Shares
 from controller.ray.service.serving.proxies import accepts_requests, serve_state
@@ -38,12 +37,6 @@ if TYPE_CHECKING:
     from controller.ray.service.serving.readiness import Readiness
     from controller.ray.service.settings import ServiceSettings
 
-_STRATEGIES = {
-    UpgradeType.NEW_CLUSTER: Strategy.NEW_CLUSTER,
-    UpgradeType.INCREMENTAL: Strategy.INCREMENTAL,
-    UpgradeType.NONE: Strategy.NONE,
-}
-
 
 def collect_facts(
     seen: ServiceObservation, settings: ServiceSettings, now: datetime | None = None
@@ -51,7 +44,7 @@ def collect_facts(
     """Return the facts about a valid RayService; without a time, no interval counts."""
     facts = replace(
         cluster_facts(seen),
-        strategy=_STRATEGIES[upgrade_type(seen.valid_goal.spec, settings.default_upgrade)],
+        strategy=upgrade_type(seen.valid_goal.spec, settings.default_upgrade),
         goal=_goal(seen),
     )
     if not facts.incremental:
@@ -176,16 +169,19 @@ def _head_is_ready(cluster: ServingCluster) -> bool:
     return is_true(conditions_of(cluster.cluster), HEAD_POD_READY)
 
 
-def _selection(seen: ServiceObservation) -> Selection:
+def _selection(seen: ServiceObservation) -> SelectedCluster:
     """Return the cluster that all stable services select; neither if they differ or are missing."""
     names = {_selected(observed.present) for _, observed in seen.children}
     if len(names) != 1:
-        return Selection.NEITHER
+        return SelectedCluster.NEITHER
     name = names.pop()
-    for cluster, selection in ((seen.active, Selection.ACTIVE), (seen.pending, Selection.PENDING)):
+    for cluster, selection in (
+        (seen.active, SelectedCluster.ACTIVE),
+        (seen.pending, SelectedCluster.PENDING),
+    ):
         if cluster is not None and cluster.name == name:
             return selection
-    return Selection.NEITHER
+    return SelectedCluster.NEITHER
 
 
 def _selected(present: object) -> str:

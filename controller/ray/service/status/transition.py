@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import ConditionSet, is_true
 from controller.apimachinery.timestamps import rfc3339
-from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.api.rayservice import RAYSERVICES, UpgradeType
 from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.ray.service.rollout.facts import Strategy
 from controller.ray.service.rollout.shares import FULL
 from controller.ray.service.rollout.steps import (
     Change,
@@ -81,7 +80,7 @@ def _changes(  # noqa: PLR0911  one for each step
 def _prepared(seen: ServiceObservation, facts: RolloutFacts) -> Status:
     """Return a new pending cluster, without what the status has about another one."""
     pending: Status = dict.fromkeys(seen.recorded(PENDING)) | {"rayClusterName": seen.next_name}
-    if facts.strategy is not Strategy.INCREMENTAL or not facts.active.exists:
+    if facts.strategy is not UpgradeType.INCREMENTAL or not facts.active.exists:
         return {PENDING: pending}
     full = {"targetCapacity": FULL, "trafficRoutedPercent": FULL}
     return {ACTIVE: full, PENDING: pending | {"targetCapacity": 0, "trafficRoutedPercent": 0}}

@@ -16,9 +16,9 @@ from controller.command.development.modelserver.image import model_server_image
 from controller.command.development.modelserver.stand_in import (
     NOTICE,
     SERVER,
-    Handler,
     RefusedRequest,
     StandIn,
+    StandInHandler,
     flags_of,
     main,
 )
@@ -88,7 +88,7 @@ def test_only_the_model_server_is_stood_in_for(capsys: pytest.CaptureFixture[str
 
 @pytest.fixture
 def connection() -> Iterator[http.client.HTTPConnection]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, StandIn("phi"))) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(StandInHandler, StandIn("phi"))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         client = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)

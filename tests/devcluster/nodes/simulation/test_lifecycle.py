@@ -18,7 +18,7 @@ from controller.devcluster.nodes.simulation.lifecycle import (
     Bind,
     Evict,
     Remove,
-    Report,
+    ReportStatus,
     Rest,
     Step,
     Wait,
@@ -87,7 +87,7 @@ class Life:
 
     def carry_out(self, step: Step) -> None:
         match step:
-            case Report(status):
+            case ReportStatus(status):
                 old = self.pod
                 assert status_patch(old.status, status), "a report that changes nothing"
                 self.body["status"] = msgspec.to_builtins(status)
@@ -453,13 +453,13 @@ def test_an_unknown_outcome_counts_as_run() -> None:
 def test_a_pod_that_crashes_without_any_delay_is_bounded() -> None:
     settings = replace(SETTINGS, run_time=0.0, crash_back_off=0.0, start_delay=0.0)
     life = Life(pod(annotations={"outcome": "crash"}), settings)
-    assert isinstance(life.step(), Report)
+    assert isinstance(life.step(), ReportStatus)
 
 
 def test_a_wait_is_over_a_rounding_error_before_its_end() -> None:
     life = Life(pod()).live(until=0.5)
     life.now = 1.0 - 1e-12
-    assert isinstance(life.step(), Report)
+    assert isinstance(life.step(), ReportStatus)
 
 
 @pytest.mark.parametrize(("policy", "exit_code"), [("Never", 1), ("OnFailure", 0)])

@@ -6,17 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.rollout.edits import keeps_outdated_cluster
-from controller.ray.service.rollout.facts import (
-    NO_CLUSTER,
-    ClusterFacts,
-    GoalCluster,
-    RolloutFacts,
-    Strategy,
-)
+from controller.ray.service.rollout.facts import NO_CLUSTER, ClusterFacts, GoalCluster, RolloutFacts
 
 RUNS = ClusterFacts(recorded=True, exists=True)
-KEPT = RolloutFacts(strategy=Strategy.NONE, goal=GoalCluster.OTHER, active=RUNS)
+KEPT = RolloutFacts(strategy=UpgradeType.NONE, goal=GoalCluster.OTHER, active=RUNS)
 
 
 def test_strategy_none_keeps_the_cluster_that_there_is():
@@ -26,8 +21,8 @@ def test_strategy_none_keeps_the_cluster_that_there_is():
 @pytest.mark.parametrize(
     "facts",
     [
-        replace(KEPT, strategy=Strategy.NEW_CLUSTER),
-        replace(KEPT, strategy=Strategy.INCREMENTAL),
+        replace(KEPT, strategy=UpgradeType.NEW_CLUSTER),
+        replace(KEPT, strategy=UpgradeType.INCREMENTAL),
         replace(KEPT, goal=GoalCluster.ACTIVE),
         replace(KEPT, active=NO_CLUSTER),
         replace(KEPT, pending=RUNS),

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.rollout.edits import edited_cluster
-from controller.ray.service.rollout.facts import GoalCluster, Options, Selection, Strategy
+from controller.ray.service.rollout.facts import GoalCluster, Options, SelectedCluster
 from controller.ray.service.rollout.shares import FULL, safe_weight
 from controller.ray.service.rollout.steps import (
     Change,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from controller.ray.service.rollout.facts import RolloutFacts
 
-NEW, STEPWISE, NONE = Strategy.NEW_CLUSTER, Strategy.INCREMENTAL, Strategy.NONE
+NEW, STEPWISE, NONE = UpgradeType.NEW_CLUSTER, UpgradeType.INCREMENTAL, UpgradeType.NONE
 QUICK = [
     Rules((NEW,)),
     Rules((NONE,)),
@@ -78,15 +79,17 @@ def reachable(rules: Rules) -> Mapping[World, int]:
     return found
 
 
-def is_backed(world: World, selected: Selection) -> bool:
-    cluster = {Selection.ACTIVE: world.active, Selection.PENDING: world.pending}.get(selected)
+def is_backed(world: World, selected: SelectedCluster) -> bool:
+    cluster = {SelectedCluster.ACTIVE: world.active, SelectedCluster.PENDING: world.pending}.get(
+        selected
+    )
     return cluster is not None and cluster.ready > 0
 
 
 def carried(world: World) -> int:
     """Percent of the traffic that the route sends to a cluster with ready replicas."""
-    active = is_backed(world, Selection.ACTIVE)
-    pending = is_backed(world, Selection.PENDING)
+    active = is_backed(world, SelectedCluster.ACTIVE)
+    pending = is_backed(world, SelectedCluster.PENDING)
     return (FULL - world.routed) * active + world.routed * pending
 
 
@@ -110,13 +113,13 @@ def check_step(world: World, rules: Rules, sight: Sight) -> None:
                 percent, shares.pending_capacity, world.routed, grows=not world.rolling_back
             )
         case Change.DROP_PENDING | Change.REPLACE_PENDING:
-            assert not is_backed(world, Selection.PENDING) or (
-                world.selection is not Selection.PENDING and world.routed == 0
+            assert not is_backed(world, SelectedCluster.PENDING) or (
+                world.selection is not SelectedCluster.PENDING and world.routed == 0
             ), "I4: a cluster that is selected goes"
         case Change.PREPARE:
             assert world.pending is None, "I6"
         case Change.PROMOTE:
-            assert world.selection is Selection.PENDING
+            assert world.selection is SelectedCluster.PENDING
             assert not world.incremental or world.routed == FULL
         case RolloutWait():
             being_replaced = world.active is not None and world.pending is not None
@@ -179,7 +182,7 @@ def test_bug_39_after_the_last_edit_every_rollout_ends_in_bounded_steps(  # I8
         assert list(writes(end, rules)) == [], "I9"
         assert end.active is not None
         assert end.pending is None
-        assert end.selection is Selection.ACTIVE
+        assert end.selection is SelectedCluster.ACTIVE
         assert end.strategy is NONE or end.active.spec == end.goal
 
 

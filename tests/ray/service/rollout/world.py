@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.rollout.facts import (
     ClusterFacts,
     GoalCluster,
     Options,
     RolloutFacts,
-    Selection,
-    Strategy,
+    SelectedCluster,
 )
 from controller.ray.service.rollout.selection import wanted_selection
 from controller.ray.service.rollout.shares import FULL, Shares
@@ -65,14 +65,14 @@ class World(NamedTuple):
         gateway: whether there is one; it stays.
     """
 
-    strategy: Strategy
+    strategy: UpgradeType
     goal: str = "A"
     active: Cluster | None = None
     pending: Cluster | None = None
     incremental: bool = False
     rolling_back: bool = False
     shares: Shares = WHOLE
-    selection: Selection = Selection.NEITHER
+    selection: SelectedCluster = SelectedCluster.NEITHER
     routed: int = 0
     gateway: bool = False
 
@@ -98,7 +98,7 @@ class Rules:
         blind: whether dashboards may have given no answer.
     """
 
-    strategies: tuple[Strategy, ...]
+    strategies: tuple[UpgradeType, ...]
     options: Options = field(default_factory=Options)
     partly: bool = False
     blind: bool = True
@@ -127,7 +127,7 @@ def facts_of(world: World, rules: Rules, sight: Sight = CLEAR) -> RolloutFacts:
         rolling_back=world.rolling_back,
         shares=world.shares,
         selection=world.selection,
-        gateway_is_possible=world.gateway or world.strategy is Strategy.INCREMENTAL,
+        gateway_is_possible=world.gateway or world.strategy is UpgradeType.INCREMENTAL,
         route_in_force=not world.incremental
         or (world.gateway and world.routed == world.shares.pending_weight),
     )
@@ -164,7 +164,9 @@ def apply(world: World, step: RolloutStep) -> World:  # noqa: C901, PLR0911  one
             return _prepare(world)
         case Change.PROMOTE:
             promoted = world.pending
-            return _without_pending(world)._replace(active=promoted, selection=Selection.ACTIVE)
+            return _without_pending(world)._replace(
+                active=promoted, selection=SelectedCluster.ACTIVE
+            )
         case Change.DROP_PENDING:
             return _without_pending(world)
         case Change.BEGIN_ROLLBACK:
@@ -198,17 +200,21 @@ def _limited(cluster: Cluster | None, percent: int) -> Cluster:
 
 
 def _prepare(world: World) -> World:
-    stepwise = world.strategy is Strategy.INCREMENTAL and bool(world.active and world.active.exists)
+    stepwise = world.strategy is UpgradeType.INCREMENTAL and bool(
+        world.active and world.active.exists
+    )
     selection = world.selection
-    if selection is Selection.PENDING:
-        selection = Selection.NEITHER
+    if selection is SelectedCluster.PENDING:
+        selection = SelectedCluster.NEITHER
     return world._replace(
         pending=Cluster(world.goal), incremental=stepwise, selection=selection, routed=0
     )
 
 
 def _without_pending(world: World) -> World:
-    selection = Selection.NEITHER if world.selection is Selection.PENDING else world.selection
+    selection = (
+        SelectedCluster.NEITHER if world.selection is SelectedCluster.PENDING else world.selection
+    )
     return world._replace(
         pending=None,
         incremental=False,
@@ -224,7 +230,7 @@ def writes(world: World, rules: Rules, sight: Sight = CLEAR) -> Iterator[World]:
     wanted = wanted_selection(facts_of(world, rules, sight))
     if wanted is not world.selection:
         yield world._replace(selection=wanted)
-    if not world.gateway and world.strategy is Strategy.INCREMENTAL:
+    if not world.gateway and world.strategy is UpgradeType.INCREMENTAL:
         yield world._replace(gateway=True)
     if world.gateway and world.incremental and world.routed != world.shares.pending_weight:
         yield world._replace(routed=world.shares.pending_weight)
