@@ -245,14 +245,14 @@ class Operator:
 
     def _describe(self, clock: Clock, wall: Callable[[], datetime]) -> None:
         """Fill the debug page with what belongs to the runtime."""
-        monitor, ledger, caches = self._monitor, self.expectations, self.caches
+        monitor, expectations, caches = self._monitor, self.expectations, self.caches
         add = self.debug.add
         add("version", lambda: controller.__version__)
         add("time", lambda: rfc3339(wall()))
         add("log_level", current_level)
         add("event_loop", lambda: sections.event_loop(monitor.lag()))
         add("controllers", lambda: sections.controllers(self.controllers.values()))
-        add("expectations", lambda: sections.expectations(ledger))
+        add("expectations", lambda: sections.expectations(expectations))
         add("informers", lambda: sections.informers(caches.caches, clock.time()))
         add("tasks", tasks.tasks)
 

@@ -318,10 +318,10 @@ async def test_T191_a_quota_of_ten_costs_few_calls():
 async def test_T198_a_lost_create_is_not_repeated_for_an_owner_that_is_gone():
     book = Book()
     book.expectations.mark_unknown(OWNER, create("a"))
-    expectation = book.expectations.get(book.ledger_reference("a"))
+    expectation = book.expectations.get(book.reference("a"))
     assert book.expectations.writer_of(expectation) == OWNER
     book.expectations.remove_owner(OWNER.controller, OWNER.key)
-    assert book.expectations.get(book.ledger_reference("a")) is None
+    assert book.expectations.get(book.reference("a")) is None
     assert book.expectations.writer_of(expectation) is None
 
 
@@ -411,13 +411,13 @@ def test_T213_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
     assert {(r.name, delay) for r, delay in book.asked} == {("a", LIVE_READ), ("b", LIVE_READ)}
     book.time = LIVE_READ
     for name in ("a", "b"):
-        expectation = book.expectations.get(book.ledger_reference(name))
+        expectation = book.expectations.get(book.reference(name))
         assert book.expectations.next_live_read(expectation) <= 0
     book.answer("a", child("a", 10))
     book.answer("b", None)
     assert book.names() == ["a"], "the create is there, the deleted one is gone"
     assert book.woken == [OWNER, OWNER]
-    expectation = book.expectations.get(book.ledger_reference("a"))
+    expectation = book.expectations.get(book.reference("a"))
     assert book.expectations.next_live_read(expectation) == 2 * LIVE_READ, (
         "a slow cache is asked about less"
     )

@@ -65,11 +65,11 @@ async def copies(user: Client) -> dict[str, ConfigMap]:
     return {copy.metadata.name: copy for copy in listed.items}
 
 
-def plan(*, unsettled: frozenset[str] = frozenset()) -> Plan:
+def plan(*, pending: frozenset[str] = frozenset()) -> Plan:
     """What the kind would do about the example, of which nothing exists yet."""
     widget = msgspec.convert(manifest("widget.yaml"), Widget)
     metadata = msgspec.structs.replace(widget.metadata, namespace="default", uid="uid-hello")
-    reads = FakeReads(WidgetKind(), unsettled=unsettled).add(
+    reads = FakeReads(WidgetKind(), pending=pending).add(
         WIDGETS, msgspec.structs.replace(widget, metadata=metadata)
     )
     seen = WidgetKind().observe("default/hello", reads)
@@ -82,7 +82,7 @@ def test_missing_copies_are_planned():
 
 
 def test_nothing_is_planned_while_a_write_has_an_unknown_outcome():
-    assert plan(unsettled=frozenset({SCOPE})).stages == ((),)
+    assert plan(pending=frozenset({SCOPE})).stages == ((),)
 
 
 async def test_a_widget_gets_its_copies_follows_its_spec_and_says_what_is_wrong():

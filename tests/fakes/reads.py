@@ -34,7 +34,7 @@ class FakeReads:
         served: optional resources that the API server has, the primary one among them; `add` adds
             to them.
         newest: the newest revision observed.
-        unsettled: scopes with a write of unknown outcome.
+        pending: scopes with a write of unknown outcome.
         taken: names of others' objects, as `Kind/namespace/name`.
         absent: keys under which a lookup has found nothing.
         refused: the last errors of creates, by `Kind/namespace/name`.
@@ -55,7 +55,7 @@ class FakeReads:
     objects: dict[tuple[str, str], KubeObject] = field(default_factory=dict)
     served: set[Resource[Any]] = field(default_factory=set)
     newest: str = "100"
-    unsettled: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
     taken: set[str] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)
     refused: dict[str, CreateError] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class FakeReads:
         return self.newest
 
     def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        return self.unsettled
+        return self.pending
 
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
         return f"{resource.kind}/{key}" in self.taken

@@ -115,7 +115,7 @@ async def test_bug_07_a_worker_that_died_is_the_one_that_a_scale_down_takes(worl
     assert world.journal.workers_created() == 3
 
 
-async def test_bug_13_of_a_cluster_that_is_gone_the_ledger_keeps_nothing(world: World):
+async def test_bug_13_of_a_cluster_that_is_gone_no_expectation_is_kept(world: World):
     operator = world.start_operator(rules=[lagging()])
     for number in range(3):
         await world.create_cluster(f"c{number}", replicas=2)
@@ -129,7 +129,7 @@ async def test_bug_13_of_a_cluster_that_is_gone_the_ledger_keeps_nothing(world: 
     assert (kept.expectations, kept.owners) == (0, 0)
 
 
-async def test_bug_14_every_write_is_in_the_ledger_before_it_is_sent(world: World):
+async def test_bug_14_every_write_is_expected_before_it_is_sent(world: World):
     operator = world.start_operator()
     expectations = operator.operator.expectations
     unrecorded: list[str] = []

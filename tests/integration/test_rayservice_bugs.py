@@ -148,9 +148,9 @@ async def test_bug_54_of_a_service_that_is_gone_nothing_is_kept(services: Servic
         )
     await services.world.eventually(lambda: not services.world.journal.present)
     await services.world.settle(30)
-    actors, ledger = services.actors.statistics(), operator.operator.expectations.statistics()
+    actors, expectations = services.actors.statistics(), operator.operator.expectations.statistics()
     assert (actors.actors, actors.probes, actors.commands) == (0, 0, 0)
-    assert (ledger.expectations, ledger.owners) == (0, 0)
+    assert (expectations.expectations, expectations.owners) == (0, 0)
 
 
 async def test_bug_55_the_time_to_initialize_begins_anew_with_a_resumption(services: Services):

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from tests.mutation import workshop
+from tests.mutation import mutated_tree
 from tests.mutation.equivalent import listed
 from tests.mutation.packages import TESTS, named
 from tests.mutation.progress import Progress
@@ -42,12 +42,12 @@ def main() -> int:
 
 def _mutate(each: Package, arguments: argparse.Namespace) -> None:
     keep = arguments.again or arguments.resume or arguments.only
-    workshop.prepare(each, arguments.children, afresh=not keep)
+    mutated_tree.prepare(each, arguments.children, afresh=not keep)
     results = Results(each)
     chosen = [mutant.name for mutant in results.mutants() if _is_chosen(mutant, arguments)]
     results.record(dict.fromkeys(chosen))
     progress = Progress(each.path, len(chosen))
-    for exit_codes in workshop.run(each, chosen, arguments.children):
+    for exit_codes in mutated_tree.run(each, chosen, arguments.children):
         if line := progress.count(results.record(exit_codes)):
             print(line, flush=True)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-WORKSHOP = ROOT / ".mutation"
+FOLDER = ROOT / ".mutation"
 """Not in Git: a folder for each package, with its mutants and what became of them."""
 
 
@@ -28,9 +28,9 @@ class Package:
         return f"{self.path}/*" if (ROOT / self.path).is_dir() else f"{self.path}.py"
 
     @property
-    def workshop(self) -> Path:
+    def folder(self) -> Path:
         """The folder in which it is mutated."""
-        return WORKSHOP / self.path.replace("/", "-")
+        return FOLDER / self.path.replace("/", "-")
 
 
 TESTS = {

@@ -23,7 +23,7 @@ class Results:
     """The mutants of one package."""
 
     def __init__(self, package: Package) -> None:
-        self._workshop = package.workshop
+        self._folder = package.folder
         self._modules = list(self._load())
         self._module_of = {
             name: module for module in self._modules for name in module.exit_code_by_key
@@ -39,7 +39,7 @@ class Results:
 
     def change(self, mutant: Mutant) -> Change:
         """Return what `mutant` changes."""
-        with chdir(self._workshop):
+        with chdir(self._folder):
             diff = get_diff_for_mutant(mutant.name, path=mutant.path)
         return Change.of_diff(diff)
 
@@ -56,7 +56,7 @@ class Results:
 
     def _load(self) -> Iterator[SourceFileMutationData]:
         """Read the results of the modules that are still there."""
-        mutants = self._workshop / "mutants"
+        mutants = self._folder / "mutants"
         for meta in sorted(mutants.rglob("*.meta")):
             path = meta.relative_to(mutants).with_suffix("")
             if (ROOT / path).exists():

@@ -1,4 +1,4 @@
-"""Doubles for single parts of the runtime: a ledger over a hand-fed store, a scripted client."""
+"""Doubles for single parts of the runtime: expectations over a fed store, a scripted client."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def patch(name: str = "a", *, revision: str | None = None, **data: str) -> Merge
 
 
 class Book:
-    """A ledger over one store that a test feeds as an informer would."""
+    """Expectations over one store that a test feeds as an informer would."""
 
     def __init__(self, *, selective: bool = True, revision: str = "1") -> None:
         self.time = 0.0
@@ -167,11 +167,11 @@ class Book:
 
     def answer(self, name: str, obj: ConfigMap | None) -> None:
         """A live read found this."""
-        entry = self.expectations.get(self.ledger_reference(name))
+        entry = self.expectations.get(self.reference(name))
         assert entry is not None
         self.expectations.record_live_read(entry, obj)
 
-    def ledger_reference(self, name: str) -> ObjectReference:
+    def reference(self, name: str) -> ObjectReference:
         return ObjectReference(CONFIG_MAPS, f"default/{name}")
 
 

@@ -110,7 +110,7 @@ class Seen:
     widget: Widget
     children: tuple[KubeObject, ...]
     revision: str
-    unsettled: frozenset[str]
+    pending_scopes: frozenset[str]
     consistency_warnings: tuple[str, ...]
     taken: frozenset[str]
 
@@ -178,7 +178,7 @@ class WidgetKind:
             return NOTHING
         writes: list[Write] = []
         missing = widget.spec.size - len(observation.children)
-        if not (self.scopes and "children" in observation.unsettled):
+        if not (self.scopes and "children" in observation.pending_scopes):
             writes = self._difference(observation, missing)
         status = StatusPatch(self.status(observation, (), now), urgent=False)
         return Plan(stages=(tuple(writes),), status=status)

@@ -2,7 +2,7 @@
 
 When the faults have stopped, every cluster must become what it was last asked to be, every job
 must come to its end, every service must serve what it was last told to, and then the operator must
-write nothing more and keep nothing in its ledger.
+write nothing more and keep no expectation.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ CONVERGENCE_WITH_RAY = 1200.0
 And for those with services, whose clusters are replaced one after the other."""
 
 SETTLING = 90.0
-"""Seconds that entries of the ledger may still need after that."""
+"""Seconds that expectations may still need after that."""
 
 QUIET = 120.0
 """Seconds in which nothing may be written after that."""
@@ -457,7 +457,7 @@ class Simulation:
         self._say("converged")
 
     async def _rest(self) -> None:
-        """Entries of the ledger may need half a minute; after that there is nothing to do."""
+        """Expectations may need half a minute; after that there is nothing to do."""
         operator = self._alive[0].operator
         await asyncio.sleep(SETTLING)
         await self._let_disputes_be_forgotten()
@@ -489,7 +489,7 @@ class Simulation:
         expectations = operator.operator.expectations
         if expectations.statistics().expectations:
             entries = [e for o in expectations._overlays.all() for e in o.expectations()]
-            blame(f"left in the ledger: {entries[:3]}")
+            blame(f"left expectations: {entries[:3]}")
         for controller in operator.operator.controllers.values():
             left = self._objects(str(controller._kind.primary))
             names = {f"{self.world.namespace}/{each['metadata']['name']}" for each in left}

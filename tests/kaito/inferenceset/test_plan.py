@@ -128,10 +128,10 @@ def test_a_cause_is_reported_by_one_event_only():
 def test_while_the_outcome_of_a_write_is_unknown_nothing_is_created_or_deleted():
     given = of(1)
     given.with_replicas(*(replica_of(name) for name in given.names[:3]))
-    given.reads.unsettled = frozenset({SCOPE})
+    given.reads.pending = frozenset({SCOPE})
     assert writes(given.plan()) == []
     given = of(1)
-    given.reads.unsettled = frozenset({SCOPE})
+    given.reads.pending = frozenset({SCOPE})
     assert writes(given.plan()) == []
 
 

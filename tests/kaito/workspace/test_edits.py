@@ -395,7 +395,7 @@ def test_a_revision_of_a_claim_whose_write_is_not_known_counts_as_a_node():
     found = served.edited("resource.instanceType", OTHER_MACHINE)
     found.reads.objects.pop((NODE_CLAIMS.plural, claim().metadata.name))
     assert refusal(found) == ""
-    found.reads.unsettled = frozenset({f"claim/{claim().metadata.name}"})
+    found.reads.pending = frozenset({f"claim/{claim().metadata.name}"})
     assert "no ControllerRevision of the workspace can be read" in refusal(found)
 
 
@@ -429,7 +429,7 @@ def test_if_it_is_unknown_what_there_was_no_pool_goes():
     pending, odd = edited_pool(), edited_pool()
     marked.reads.add(NODE_POOLS, pool(metadata=MARK))
     committed.reads.add(NODE_POOLS, pool())
-    pending.reads.unsettled = frozenset({POOL_SCOPE})
+    pending.reads.pending = frozenset({POOL_SCOPE})
     odd.reads.odd = {NODE_POOLS: {POOL_NAME: Unreadable(ObjectMeta(name=POOL_NAME), "odd")}}
     for found in (marked, committed, pending, odd):
         assert "no ControllerRevision of the workspace can be read" in refusal(found)

@@ -280,7 +280,7 @@ def test_nothing_is_created_while_a_node_lacks_its_plugin():
 
 def test_while_the_outcome_of_a_create_is_unknown_nothing_is_written():
     given = Given().with_revision().with_nodes()
-    given.reads.unsettled = frozenset({"workload"})
+    given.reads.pending = frozenset({"workload"})
     assert given.creates(given.plan(), "StatefulSet") == []
 
 
@@ -288,7 +288,7 @@ def test_while_the_outcome_of_a_write_to_the_history_is_unknown_no_revision_is_w
     """The runtime repeats it; a second request for each attempt would be in vain."""
     given = Given().with_nodes()
     assert given.creates(given.plan(), "ControllerRevision")
-    given.reads.unsettled = frozenset({"history"})
+    given.reads.pending = frozenset({"history"})
     assert given.creates(given.plan(), "ControllerRevision") == []
 
 

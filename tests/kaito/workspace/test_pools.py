@@ -323,7 +323,7 @@ def test_a_missing_node_class_is_created_as_it_is_configured():
         },
         "spec": SPEC,
     }
-    given.reads.unsettled = frozenset({f"node-class/{UBUNTU}"})
+    given.reads.pending = frozenset({f"node-class/{UBUNTU}"})
     assert writes(given.plan()) == []
 
 
@@ -437,7 +437,7 @@ def test_a_pool_that_is_not_seen_is_looked_up_before_the_finalizer_is_removed():
 
 def test_a_pool_whose_creation_has_no_known_outcome_is_waited_for():
     given = GivenPool(deleted())
-    given.reads.unsettled = frozenset({"node-pool"})
+    given.reads.pending = frozenset({"node-pool"})
     plan = given.plan()
     assert (plan.lookups, writes(plan), plan.commit) == ((), [], None)
 

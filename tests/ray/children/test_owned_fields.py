@@ -286,17 +286,17 @@ def test_sizes_are_compared_as_quantities():
     assert plan(existing(obj, PersistentVolumeClaim=respell)).events == ()
 
 
-def test_an_unsettled_part_is_neither_made_nor_changed_nor_deleted():
+def test_a_child_with_a_pending_write_is_neither_created_nor_changed_nor_deleted():
     def unlabel(body: Json) -> None:
         body["metadata"]["labels"] = {}
 
     kept = existing(cluster(copy.deepcopy(SAMPLES["ingress"])), Ingress=unlabel)
     assert len(parts(plan(kept))) == 1
-    kept.unsettled = frozenset({"Ingress example-head-ingress"})
+    kept.pending = frozenset({"Ingress example-head-ingress"})
     assert parts(plan(kept)) == []
     kept.objects["rayclusters", "default/example"] = cluster(sample())
     assert parts(plan(kept)) == []
-    kept.unsettled = frozenset()
+    kept.pending = frozenset()
     assert isinstance(only(parts(plan(kept))), Delete)
 
 

@@ -256,18 +256,16 @@ def test_a_pod_of_no_group_is_nobodys_to_delete():
 
 
 @pytest.mark.parametrize("scope", ["head", "worker/workers", "Service example-head-svc"])
-def test_an_unsettled_scope_makes_and_deletes_nothing(scope: str):
-    fresh = plan(reads(cluster(), unsettled=frozenset({scope})))
+def test_in_a_pending_scope_nothing_is_created_or_deleted(scope: str):
+    fresh = plan(reads(cluster(), pending=frozenset({scope})))
     created = {w.target.scope for stage in fresh.stages for w in stage}
     every = ["Service example-head-svc", "head", "worker/workers"]
     assert created == set(every[: every.index(scope)]), "nothing that depends on it, either"
     pods = [head(phase="Failed"), *workers(3)]
-    busy = plan(settled(cluster(), *pods, unsettled=frozenset({scope})))
+    busy = plan(settled(cluster(), *pods, pending=frozenset({scope})))
     assert not any(w.target.scope == scope for stage in busy.stages for w in stage)
     gone = plan(
-        settled(
-            cluster(), head(), *workers(2), pod("o", "old"), unsettled=frozenset({"worker/old"})
-        )
+        settled(cluster(), head(), *workers(2), pod("o", "old"), pending=frozenset({"worker/old"}))
     )
     assert gone.stages == ()
 
@@ -475,7 +473,7 @@ def test_a_stored_suspension_is_carried_through_whatever_the_specification_says(
 
 def test_a_suspension_does_not_end_while_a_lost_create_may_still_bring_a_pod():
     obj = with_status(cluster(suspend=True), suspension("True", "False"))
-    made = plan(settled(obj, unsettled=frozenset({"worker/workers"})))
+    made = plan(settled(obj, pending=frozenset({"worker/workers"})))
     assert conditions(made)["RayClusterSuspending"] == "True"
     assert conditions(made)["RayClusterSuspended"] == "False"
     assert made.status is not None
@@ -532,7 +530,7 @@ def test_a_group_whose_last_write_was_not_answered_leaves_the_batch_to_the_other
     group = raw["spec"]["workerGroupSpecs"][0] | {"replicas": 500, "maxReplicas": 500}
     raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second"}]
     waiting = frozenset({"worker/workers"})
-    made = plan(settled(cluster(raw), head(), unsettled=waiting))
+    made = plan(settled(cluster(raw), head(), pending=waiting))
     assert len(verbs(made, Create, "worker/second")) == ClusterSettings().batch
 
 

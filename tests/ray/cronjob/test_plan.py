@@ -292,7 +292,7 @@ def test_while_a_write_is_unknown_nothing_is_made_and_nothing_deleted():
         cron_job(successfulJobsHistoryLimit=0),
         succeeded(at(9)),
         now=at(10),
-        unsettled=frozenset({"rayjobs"}),
+        pending=frozenset({"rayjobs"}),
     )
     assert (writes(made), made.status) == ([], None)
     assert made.requeue_after == 3600
@@ -302,7 +302,7 @@ def test_where_there_are_no_rayjobs_the_server_is_asked_to_make_one_all_the_same
     assert created(plan(cron_job(), now=at(10), rayjobs_served=False)) == [name_of(at(10))]
 
 
-def test_what_the_ledger_doubts_is_a_condition():
+def test_a_consistency_warning_is_a_condition():
     made = plan(cron_job(), now=at(9, 40), said=("admission changed label x",))
     assert made.status is not None
     (doubt,) = [c for c in made.status.wanted["conditions"] if c["type"] == "ObservationInDoubt"]

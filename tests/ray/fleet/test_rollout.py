@@ -207,7 +207,7 @@ def test_scaling_up_adds_indexes_and_replaces_none():
 
 def test_no_copy_is_created_or_deleted_while_the_outcome_of_a_write_is_unknown():
     old = [member(index, OLD) for index in range(3)]
-    assert writes(plan(fleet(NEW), *old, unsettled=frozenset({"rayclusters"}))) == []
+    assert writes(plan(fleet(NEW), *old, pending=frozenset({"rayclusters"}))) == []
 
 
 def test_the_name_of_a_copy_follows_from_fleet_index_and_template():

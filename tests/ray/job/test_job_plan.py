@@ -125,14 +125,14 @@ def test_the_cluster_is_made_under_its_stored_name():
     assert made.subscriptions == ()
 
 
-@pytest.mark.parametrize("why", ["unsettled", "taken", "foreign", "selected"])
+@pytest.mark.parametrize("why", ["pending", "taken", "foreign", "selected"])
 def test_no_cluster_is_made_where_one_may_be_or_is_not_ours(why: str):
     spec: dict[str, Any] = {}
     if why == "selected":
         spec = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": CLUSTER}}
     scene = Scene("Initializing", runs_on="", **spec)
-    if why == "unsettled":
-        scene.reads.unsettled = frozenset({"cluster"})
+    if why == "pending":
+        scene.reads.pending = frozenset({"cluster"})
     if why == "taken":
         scene.reads.taken.add(f"RayCluster/default/{CLUSTER}")
     if why == "foreign":
@@ -279,9 +279,9 @@ def test_the_submitter_is_made_once_and_not_if_ray_has_the_job():
     assert writes(running(submissionMode="K8sJobMode").with_submitter().plan()) == []
     known = running(submissionMode="K8sJobMode").says(JobStatus.RUNNING)
     assert writes(known.plan()) == []
-    unsettled = running(submissionMode="K8sJobMode")
-    unsettled.reads.unsettled = frozenset({"submitter"})
-    assert writes(unsettled.plan()) == []
+    pending = running(submissionMode="K8sJobMode")
+    pending.reads.pending = frozenset({"submitter"})
+    assert writes(pending.plan()) == []
 
 
 def test_what_ray_says_is_reported_and_wakes_nobody():
@@ -636,7 +636,7 @@ def test_an_attempt_is_over_only_when_nothing_of_it_is_left(state: str, left: st
     if left == "submitter":
         scene.with_submitter()
     if left == "unknown create":
-        scene.reads.unsettled = frozenset({"cluster"})
+        scene.reads.pending = frozenset({"cluster"})
     assert scene.plan().commit is None
 
 

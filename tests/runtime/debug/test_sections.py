@@ -15,14 +15,14 @@ VALUE = 'not "hunter"'
 
 
 def shown(entry: ExpectationSnapshot) -> Any:
-    """How the section shows a ledger that is full of this entry."""
+    """How the section shows expectations that are full of this entry."""
 
     def snapshot(limit: int) -> list[ExpectationSnapshot]:
         return [entry] * limit
 
     numbers = SimpleNamespace(owners=1, pending=1, unknown=0, expectations=1000)
-    ledger = SimpleNamespace(statistics=lambda: numbers, snapshot=snapshot)
-    return sections.expectations(cast("Any", ledger)).entries
+    expectations = SimpleNamespace(statistics=lambda: numbers, snapshot=snapshot)
+    return sections.expectations(cast("Any", expectations)).entries
 
 
 def entry(*owners: Owner, kept: str = "", error: str = "") -> ExpectationSnapshot:

@@ -103,7 +103,7 @@ async def test_EXP43_admission_that_takes_the_label_away_blocks_the_scope():
     assert expectations.told[-1] == ("admission_mismatch", CREATE, sentence, True)
 
 
-class Ledger:
+class MachineCache:
     """Expectations over a store of machines that a label selects."""
 
     def __init__(self) -> None:
@@ -126,31 +126,31 @@ class Ledger:
 
 
 def test_EXP32_a_lost_create_holds_its_scope_until_the_store_shows_its_object():
-    ledger = Ledger()
-    ledger.expectations.expect(OWNER, CREATE)
-    ledger.expectations.mark_unknown(OWNER, CREATE)
-    reads = ledger.expectations.reader
+    machines = MachineCache()
+    machines.expectations.expect(OWNER, CREATE)
+    machines.expectations.mark_unknown(OWNER, CREATE)
+    reads = machines.expectations.reader
     assert reads.pending_scopes(OWNER.uid) == {"machines"}
-    ledger.show(machine())
+    machines.show(machine())
     assert reads.pending_scopes(OWNER.uid) == frozenset()
-    assert ledger.names == ["a"]
+    assert machines.names == ["a"]
 
 
 def test_EXP32_the_object_of_another_owner_settles_no_lost_create():
-    ledger = Ledger()
-    ledger.expectations.expect(OWNER, CREATE)
-    ledger.expectations.mark_unknown(OWNER, CREATE)
-    ledger.show(machine("other"))
-    assert ledger.expectations.reader.pending_scopes(OWNER.uid) == {"machines"}
+    machines = MachineCache()
+    machines.expectations.expect(OWNER, CREATE)
+    machines.expectations.mark_unknown(OWNER, CREATE)
+    machines.show(machine("other"))
+    assert machines.expectations.reader.pending_scopes(OWNER.uid) == {"machines"}
 
 
 def test_EXP24_one_that_leaves_the_selection_counts_until_it_is_read_live():
-    ledger = Ledger()
-    ledger.show(machine())
-    ledger.store.remove("a", "9")
-    ledger.expectations.observe_delete(MACHINES, machine())
-    assert ledger.names == ["a"]
-    entry = ledger.expectations.get(ObjectReference(MACHINES, "a"))
+    machines = MachineCache()
+    machines.show(machine())
+    machines.store.remove("a", "9")
+    machines.expectations.observe_delete(MACHINES, machine())
+    assert machines.names == ["a"]
+    entry = machines.expectations.get(ObjectReference(MACHINES, "a"))
     assert entry is not None
-    ledger.expectations.record_live_read(entry, None)
-    assert ledger.names == []
+    machines.expectations.record_live_read(entry, None)
+    assert machines.names == []

@@ -1,4 +1,4 @@
-"""What the ledger looks at when something happens: one entry, however many there are."""
+"""What expectations look at when something happens: one entry, however many there are."""
 
 from __future__ import annotations
 

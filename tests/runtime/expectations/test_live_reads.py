@@ -82,7 +82,7 @@ def test_EXP24_an_object_outside_the_selection_wakes_its_owners_only_when_it_cha
 def test_each_live_read_is_a_change():
     book = Book()
     book.make("a", 10)
-    expectation = book.expectations.get(book.ledger_reference("a"))
+    expectation = book.expectations.get(book.reference("a"))
     assert expectation is not None
     before = expectation.version
     for number in (1, 2, 3):

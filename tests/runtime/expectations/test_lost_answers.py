@@ -1,4 +1,4 @@
-"""How the ledger settles writes whose answers were lost, and what it counts of that."""
+"""How expectations settle writes whose answers were lost, and what they count of that."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_change_that_nobody_has_read_live_is_not_refuted():
 def test_a_live_read_that_comes_after_the_store_has_settled_all_changes_nothing():
     book = Book()
     book.make("a", 10)
-    late = book.expectations.get(book.ledger_reference("a"))
+    late = book.expectations.get(book.reference("a"))
     assert late is not None
     book.show(child("a", 10))
     book.expectations.record_live_read(late, child("a", 10))

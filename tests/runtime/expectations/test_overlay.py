@@ -94,7 +94,7 @@ def test_what_a_cache_cannot_show_is_named_unless_it_shows_an_earlier_state():
 
 @given(st.data())
 def test_whatever_happens_in_which_order_reads_show_the_newest_that_is_known(data):
-    """A server, a store that follows it late, and a ledger that hears the answers."""
+    """A server, a store that follows it late, and expectations that hear the answers."""
     book = Book(selective=False)
     history: list[tuple[int, str, bool]] = []  # revision, name, exists
     truth: dict[str, int] = {}

@@ -110,7 +110,7 @@ def test_live_reads_are_counted():
     book = Book()
     book.expectations.expect(OWNER, create("a"))
     book.expectations.mark_unknown(OWNER, create("a"))
-    expectation = book.expectations.get(book.ledger_reference("a"))
+    expectation = book.expectations.get(book.reference("a"))
     assert expectation is not None
     expectation.live_reads = 3
     (shown,) = book.expectations.snapshot(10)

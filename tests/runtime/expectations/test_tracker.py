@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def expectation(book: Book, name: str = "a") -> Expectation[Any]:
-    found = book.expectations.get(book.ledger_reference(name))
+    found = book.expectations.get(book.reference(name))
     assert found is not None
     return found
 
@@ -196,7 +196,7 @@ def test_EXP29_what_two_owners_expect_stays_for_the_one_that_is_left():
     book.expectations.confirm(other, patch("a"), child("a", 12))
     book.expectations.remove_owner(OWNER.controller, OWNER.key)
     assert expectation(book).owners == {other.uid: None}
-    assert book.expectations.get(book.ledger_reference("b")) is None
+    assert book.expectations.get(book.reference("b")) is None
     book.show(child("a", 12))
     assert book.entries == 0
 

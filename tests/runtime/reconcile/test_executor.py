@@ -256,7 +256,7 @@ async def test_a_secret_part_is_made_for_each_request_and_kept_nowhere():
     await bench.execute(Plan(stages=((write,),)))
     created = [call.body for call in bench.client.calls if call.verb == "create"]
     assert [body["stringData"]["token"] for body in created] == ["token-1", "token-2"]
-    entry = bench.book.expectations.get(bench.book.ledger_reference("a"))
+    entry = bench.book.expectations.get(bench.book.reference("a"))
     assert entry is not None
     assert "token-1" not in repr(entry)
     assert "token-2" not in repr(entry)
@@ -496,7 +496,7 @@ async def test_a_conflict_on_delete_of_the_same_object_is_a_failure():
     assert book.live() == ["a"]
 
 
-async def test_a_bug_in_a_write_leaves_no_trace_in_the_ledger():
+async def test_a_bug_in_a_write_leaves_no_expectation():
     def script(_call: Call) -> Any:
         raise ZeroDivisionError
 

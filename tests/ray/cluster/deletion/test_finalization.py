@@ -166,7 +166,7 @@ def test_first_every_pod_is_deleted_the_head_first():
         {"pods": (head(terminating=True),)},
         {"pods": (head(phase="Failed", terminating=True),)},
         {"pods": (head(owner_uid="uid-of-old", terminating=True),)},
-        {"unsettled": frozenset({"head"})},
+        {"pending": frozenset({"head"})},
         {"odd": unreadable("example-head-aaaaaaaa", "no number")},
     ],
     ids=["going", "ended", "foreign", "unanswered", "unreadable"],
@@ -226,7 +226,7 @@ def test_a_job_that_is_there_is_waited_for(job: str):
 
 
 def test_a_job_whose_creation_was_not_answered_is_not_made_again():
-    kept = observed(redis_cluster(deleted=1), unsettled=frozenset({"redis-cleanup"}))
+    kept = observed(redis_cluster(deleted=1), pending=frozenset({"redis-cleanup"}))
     assert writes(plan_now(kept)) == []
     taken = observed(redis_cluster(deleted=1), taken={KEY})
     assert writes(plan_now(taken)) == []
@@ -358,7 +358,7 @@ HEADS: dict[str, dict[str, Any]] = {
     "present": {"pods": (head(),)},
     "terminating": {"pods": (head(terminating=True),)},
     "gone": {},
-    "unanswered": {"unsettled": frozenset({"head"})},
+    "unanswered": {"pending": frozenset({"head"})},
 }
 REFUSED: dict[str, dict[str, CreateError]] = {
     "": {},

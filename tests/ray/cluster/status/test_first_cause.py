@@ -143,7 +143,7 @@ def test_bug_78_what_was_refused_stays_said_while_nobody_can_ask_again():
     for more in (
         {"failures": (unknown(),)},
         {"failures": (refused(reason="TooManyRequests", said="slow down"),)},
-        {"unsettled": frozenset({"worker/workers"})},
+        {"pending": frozenset({"worker/workers"})},
     ):
         again, events = after(stored, head(), **more)
         assert ready_of(again) == said, more

@@ -456,7 +456,7 @@ def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
     assert said(status_of(kept(relieved, *READY)), "FeaturesSupported") is None
 
 
-def test_doubts_of_the_ledger_are_passed_on():
+def test_consistency_warnings_of_expectations_are_passed_on():
     status = status_of(kept(cluster(), *READY, said=("pod x is not shown",)))
     assert said(status, "ObservationInDoubt") == ("True", "CacheDisagrees", "pod x is not shown")
     settled = with_status(cluster(), status)

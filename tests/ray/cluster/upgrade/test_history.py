@@ -167,7 +167,7 @@ def test_replacing_pods_waits_until_the_new_templates_are_kept():
 def test_while_the_outcome_of_a_create_is_unknown_it_is_not_repeated_and_nothing_waits():
     kept = rolling()
     [create] = writes(plan(kept))
-    kept.unsettled = frozenset({create.target.scope})
+    kept.pending = frozenset({create.target.scope})
     assert writes(plan(kept)) == []
     assert not observed(kept).awaits_revision
 

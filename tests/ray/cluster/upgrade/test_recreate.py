@@ -76,8 +76,8 @@ def test_pods_that_no_cache_shows_are_looked_for_first():
 
 @pytest.mark.parametrize("scope", ["head", "worker/workers"])
 def test_the_head_stays_while_a_lost_create_may_still_bring_an_old_worker(scope: str):
-    unsettled = frozenset({scope})
-    made = plan(settled(upgraded(), stamped(OLD), *workers(2), listed=True, unsettled=unsettled))
+    pending = frozenset({scope})
+    made = plan(settled(upgraded(), stamped(OLD), *workers(2), listed=True, pending=pending))
     assert HEAD not in verbs(made, Delete)
     assert len(verbs(made, Delete)) == (2 if scope == "head" else 0)
 

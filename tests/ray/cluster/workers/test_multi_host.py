@@ -201,10 +201,10 @@ def test_scaling_down_one_slice_does_not_cost_another_that_is_being_made(going: 
     assert [(p[NAME], p[HOST]) for (p,) in made(made_)] == [("b", "1"), ("b", "2")]
 
 
-def test_while_a_write_is_unsettled_no_slice_is_made_completed_or_deleted():
-    unsettled = frozenset({"worker/workers"})
+def test_while_a_write_is_pending_no_slice_is_created_completed_or_deleted():
+    pending = frozenset({"worker/workers"})
     pods = [*whole("a"), host("b", 0, index=1), host("c", 0), host("c", 1, phase="Failed")]
-    kept = around(multi(4), *pods, begun={"b": 1}, unsettled=unsettled)
+    kept = around(multi(4), *pods, begun={"b": 1}, pending=pending)
     assert plan(kept).stages == ()
 
 

@@ -69,7 +69,7 @@ def raise_recursion_error(call: Call) -> None:
     raise RecursionError(f"{call.name} cannot be decoded")
 
 
-def unsettled(book: Book) -> frozenset[str]:
+def pending_scopes(book: Book) -> frozenset[str]:
     return book.expectations.reader.pending_scopes(OWNER.uid)
 
 
@@ -78,7 +78,7 @@ async def test_a_lost_create_that_did_not_happen_is_made_now():
         book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         assert book.client.verbs("create") == ["a"]
-        assert (book.names(), unsettled(book)) == (["a"], frozenset())
+        assert (book.names(), pending_scopes(book)) == (["a"], frozenset())
         assert OWNER in book.woken
 
 
@@ -109,14 +109,14 @@ async def test_a_turn_is_given_away_by_one_that_the_store_has_shown_meanwhile():
         book.show(child("a", 2))
         book.client.script = None
         await asyncio.sleep(120)
-        assert (book.names(), unsettled(book)) == (["a", "b"], frozenset())
+        assert (book.names(), pending_scopes(book)) == (["a", "b"], frozenset())
 
 
 async def test_an_error_that_nobody_expected_ends_no_task_and_costs_only_its_object():
     with capture_logs():
         book = await _after_many_errors()
     assert book.names() == ["good"]
-    assert unsettled(book) == frozenset()
+    assert pending_scopes(book) == frozenset()
 
 
 async def _after_many_errors() -> ResolverBench:
@@ -137,7 +137,7 @@ async def test_a_lost_create_that_did_happen_is_recognised():
         book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["create", "get"]
-        assert (book.names(), unsettled(book)) == (["a"], frozenset())
+        assert (book.names(), pending_scopes(book)) == (["a"], frozenset())
 
 
 def unreachable(_call: Call) -> Any:
@@ -150,7 +150,7 @@ async def test_a_lost_create_that_the_cache_has_shown_is_not_repeated_under_a_na
         book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         book.show(child("a", 2))
-        assert (book.names(), unsettled(book)) == (["a"], frozenset())
+        assert (book.names(), pending_scopes(book)) == (["a"], frozenset())
         assert OWNER in book.woken
         book.remove(child("a", 3, terminating=True), 4)
         book.client.script = None
@@ -165,7 +165,7 @@ async def test_a_foreign_or_a_deleted_object_of_its_name_does_not_settle_a_lost_
         book.client.script = unreachable
         book.expectations.mark_unknown(OWNER, create("a"))
         book.show(child("a", 2, owner="uid-of-another"))
-        assert unsettled(book) == {"children"}
+        assert pending_scopes(book) == {"children"}
         book.show(child("b", 3))
         book.expectations.confirm_gone(OWNER, delete("b"), "uid-b")
         book.expectations.mark_unknown(OWNER, create("b"))
@@ -178,7 +178,7 @@ async def test_a_repetition_that_is_refused_says_nothing_about_the_first_attempt
         states: list[frozenset[str]] = []
 
         def refuse(call: Call) -> Any:
-            states.append(unsettled(book))
+            states.append(pending_scopes(book))
             if call.verb == "create":
                 raise status_error(403, "Forbidden")
             return book.client.serve(call)
@@ -190,7 +190,7 @@ async def test_a_repetition_that_is_refused_says_nothing_about_the_first_attempt
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["create", "get"]
         assert states == [{"children"}, {"children"}], "the scope is at rest until it is known"
-        assert (book.names(), unsettled(book)) == (["a"] if exists else [], frozenset())
+        assert (book.names(), pending_scopes(book)) == (["a"] if exists else [], frozenset())
         assert OWNER in book.woken
 
 
@@ -205,13 +205,13 @@ async def test_as_long_as_nothing_is_known_it_is_asked_with_back_off():
         book.client.script = lose
         book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(120)
-        assert unsettled(book) == {"children"}
+        assert pending_scopes(book) == {"children"}
         gaps = [b - a for a, b in itertools.pairwise(times)]
         assert 6 <= len(times) <= 25
         assert gaps[-1] > 5 * gaps[0]
         book.client.script = None
         await asyncio.sleep(60)
-        assert (book.names(), unsettled(book)) == (["a"], frozenset())
+        assert (book.names(), pending_scopes(book)) == (["a"], frozenset())
 
 
 async def test_a_lost_delete_is_repeated_with_its_uid():
@@ -221,7 +221,7 @@ async def test_a_lost_delete_is_repeated_with_its_uid():
         book.expectations.mark_unknown(OWNER, delete("a"))
         await asyncio.sleep(1)
         assert book.client.calls[0].body["uid"] == "uid-a"
-        assert (book.live(), unsettled(book)) == ([], frozenset())
+        assert (book.live(), pending_scopes(book)) == ([], frozenset())
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -233,9 +233,9 @@ async def test_a_lost_delete_that_the_cache_has_shown_is_not_repeated(replaced: 
         book.expectations.mark_unknown(OWNER, delete("a"))
         await asyncio.sleep(1)
         book.show(child("a", 2))
-        assert unsettled(book) == {"children"}
+        assert pending_scopes(book) == {"children"}
         book.show(child("a", 3, uid="uid-2") if replaced else child("a", 3, terminating=True))
-        assert (book.live(), unsettled(book)) == (["a"] if replaced else [], frozenset())
+        assert (book.live(), pending_scopes(book)) == (["a"] if replaced else [], frozenset())
         assert OWNER in book.woken
         book.client.calls.clear()
         await asyncio.sleep(120)
@@ -249,9 +249,9 @@ async def test_a_lost_delete_of_what_was_terminating_before_is_settled_by_its_en
         book.show(going)
         book.expectations.expect(OWNER, delete("a"))
         book.expectations.mark_unknown(OWNER, delete("a"))
-        assert unsettled(book) == {"children"}
+        assert pending_scopes(book) == {"children"}
         book.remove(going, 4)
-        assert unsettled(book) == frozenset()
+        assert pending_scopes(book) == frozenset()
 
 
 @pytest.mark.parametrize("exists", [False, True])
@@ -269,7 +269,7 @@ async def test_EXP24_a_lost_delete_of_what_left_the_selection_is_settled_by_look
         await asyncio.sleep(1)
         book.remove(child("a", 2), 4)
         await asyncio.sleep(60)
-        assert (book.live(), unsettled(book)) == (["a"] if exists else [], frozenset())
+        assert (book.live(), pending_scopes(book)) == (["a"] if exists else [], frozenset())
 
 
 async def test_a_lost_delete_of_a_child_that_the_cache_has_yet_to_show_is_not_settled_by_that():
@@ -279,11 +279,11 @@ async def test_a_lost_delete_of_a_child_that_the_cache_has_yet_to_show_is_not_se
         book.expectations.expect(OWNER, delete("a"))
         book.expectations.mark_unknown(OWNER, delete("a"))
         book.bookmark(5)
-        assert unsettled(book) == {"children"}
+        assert pending_scopes(book) == {"children"}
         book.show(child("a", 10))
-        assert unsettled(book) == {"children"}
+        assert pending_scopes(book) == {"children"}
         book.show(child("a", 11, terminating=True))
-        assert unsettled(book) == frozenset()
+        assert pending_scopes(book) == frozenset()
 
 
 async def test_a_lost_patch_is_settled_by_looking():
@@ -294,7 +294,7 @@ async def test_a_lost_patch_is_settled_by_looking():
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["get"]
         assert book.get().data == {"k": "v"}
-        assert unsettled(book) == frozenset()
+        assert pending_scopes(book) == frozenset()
 
 
 async def test_nothing_is_made_for_an_owner_that_is_gone():
@@ -452,7 +452,7 @@ async def test_a_lost_create_does_not_wait_for_those_of_others_that_hang():
         await asyncio.sleep(7)
         book.expectations.mark_unknown(OWNER, create("healthy"))
         await asyncio.sleep(2)
-        assert unsettled(book) == frozenset()
+        assert pending_scopes(book) == frozenset()
 
 
 async def test_EXP12_for_an_owner_that_is_going_nothing_is_made():
@@ -461,7 +461,7 @@ async def test_EXP12_for_an_owner_that_is_going_nothing_is_made():
         book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["get"]
-        assert (book.names(), unsettled(book)) == ([], frozenset())
+        assert (book.names(), pending_scopes(book)) == ([], frozenset())
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -520,7 +520,7 @@ async def test_after_a_success_the_back_off_begins_anew():
         await asyncio.sleep(60)
         book.client.script = lambda _call: child("a", 10)
         await asyncio.sleep(60)
-        assert unsettled(book) == frozenset()
+        assert pending_scopes(book) == frozenset()
         book.client.script = lose
         times.clear()
         book.expectations.mark_unknown(OWNER, patch("a"))
@@ -664,7 +664,7 @@ async def test_EXP45_a_lost_write_is_repeated_when_all_caches_agree():
         book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(30)
         assert book.client.calls == []
-        assert unsettled(book) != frozenset()
+        assert pending_scopes(book) != frozenset()
         book.expectations.held = False
         await asyncio.sleep(60)
         assert book.client.verbs("create") == ["a"]
@@ -680,4 +680,4 @@ async def test_a_write_that_is_lost_while_it_is_read_live_is_resolved_too():
         book.expectations.mark_unknown(OWNER, patch("a"))
         await asyncio.sleep(9.5)
         assert book.client.verbs("get") == ["a", "a"]
-        assert unsettled(book) == frozenset()
+        assert pending_scopes(book) == frozenset()

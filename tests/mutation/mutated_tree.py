@@ -30,7 +30,7 @@ _ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHO
 
 def prepare(package: Package, children: int, *, afresh: bool) -> None:
     """Mutate `package`; `afresh` forgets all earlier results."""
-    folder = package.workshop
+    folder = package.folder
     if afresh:
         shutil.rmtree(folder, ignore_errors=True)
     (folder / "mutants").mkdir(parents=True, exist_ok=True)
@@ -75,14 +75,14 @@ def run(package: Package, mutants: list[str], children: int) -> Iterator[dict[st
         *("-m", "not slow"),
         *package.tests,
     ]
-    names, log = package.workshop / "names", package.workshop / "tests.log"
+    names, log = package.folder / "names", package.folder / "tests.log"
     names.write_text("\n".join(mutants))
     with (
         names.open() as given,
         log.open("w") as said,
         subprocess.Popen(
             command,
-            cwd=package.workshop / "mutants",
+            cwd=package.folder / "mutants",
             env=_ENVIRONMENT,
             stdin=given,
             stdout=subprocess.PIPE,
