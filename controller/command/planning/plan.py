@@ -75,25 +75,9 @@ async def plan(
             "--offline plans for an empty cluster, so there are no existing objects: give a "
             "manifest with -f, or plan for the cluster without --offline"
         )
-    settings = KindSettings.from_environment(request.feature_gates)
-    kinds = kinds_to_plan(settings)
-    manifests = _manifests(request.file, kinds) if request.file else None
-    has_workspaces = request.feature_gates.enabled(WORKSPACE)
-    opened = (
-        empty_cluster(USER_AGENT, has_workspaces=has_workspaces)
-        if request.offline
-        else _connected(request)
-    )
-    async with opened as client:
-        try:
-            plans = await _plans(Planner(client, kinds, wall()), request, manifests)
-        except KubeError as error:
-            raise ConfigurationError(f"cannot ask the cluster: {with_remedy(error)}") from error
-    if output == "json":
-        text = msgspec.json.format(msgspec.json.encode(_by_kind(plans, kinds)), indent=2)
-        sys.stdout.write(f"{text.decode()}\n")
-    else:
-        write_text(plans, sys.stdout)
+    kinds = kinds_to_plan(KindSettings.from_environment(request.feature_gates))
+    plans = await _ask(request, kinds)
+    _print(plans, kinds, output)
     if not plans:
         where = f"in namespace {request.namespace}" if request.namespace else "in the cluster"
         sys.stderr.write(f"manta plan: there is no object to plan for {where}\n")
@@ -103,6 +87,32 @@ async def plan(
     if broken:
         sys.stderr.write(f"manta plan: forbidden, and would happen: {', '.join(broken)}\n")
     return 3 if broken else 0
+
+
+async def _ask(request: PlanRequest, kinds: list[Kind[Any]]) -> list[ObjectPlan]:
+    """Return the plans for the API server of the request."""
+    manifests = _manifests(request.file, kinds) if request.file else None
+    has_workspaces = request.feature_gates.enabled(WORKSPACE)
+    opened = (
+        empty_cluster(USER_AGENT, has_workspaces=has_workspaces)
+        if request.offline
+        else _connected(request)
+    )
+    async with opened as client:
+        try:
+            return await _plans(Planner(client, kinds, wall()), request, manifests)
+        except KubeError as error:
+            raise ConfigurationError(f"cannot ask the cluster: {with_remedy(error)}") from error
+
+
+def _print(
+    plans: list[ObjectPlan], kinds: list[Kind[Any]], output: Literal["text", "json"]
+) -> None:
+    if output == "json":
+        text = msgspec.json.format(msgspec.json.encode(_by_kind(plans, kinds)), indent=2)
+        sys.stdout.write(f"{text.decode()}\n")
+    else:
+        write_text(plans, sys.stdout)
 
 
 async def _plans(

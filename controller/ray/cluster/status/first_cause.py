@@ -57,32 +57,12 @@ def first_cause(
     """Return the first cause, or None if the cluster is as specified."""
     if seen.cluster.metadata.terminating:
         return _deletion(seen, failures)
-    kept = list(_kept_refusal(seen, failures))
-    said = {cause.component for cause in kept}
-    failed = _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
-    hindrances = [
-        *(
-            c
-            for c in failed
-            if c.reason is not reasons.WRITE_UNCONFIRMED or c.component not in said
-        ),
-        *kept,
-        *_blocked(seen),
-    ]
-    if held is not None:
-        hindrances.append(Cause(reasons.DELETION_HELD, "cluster", held.message))
+    hindrances = _hindrances(seen, failures, held)
     suspension = _suspension(seen, desired)
     if suspension is not None:
         return min(hindrances, key=_urgency, default=suspension)
     missing = [*_children_missing(seen), *_pods_missing(seen, desired)]
-    troubled = list(_that_matter(pod_causes, short={cause.component for cause in missing}))
-    affected = {cause.component for cause in [*missing, *troubled]}
-    repeated = {pod.metadata.uid: cause for pod, cause in _lost_again(seen, now)}
-    others = [(pod, cause) for pod, cause in pod_causes if pod.metadata.uid not in repeated]
-    troubled = [
-        *_that_matter(others, short={cause.component for cause in missing}),
-        *(cause for cause in repeated.values() if cause.component in affected),
-    ]
+    troubled = _troubled(seen, pod_causes, missing, now)
     found = [
         *hindrances,
         *_failed_writes(seen, (f for f in failures if is_inconclusive(f) and not f.unknown)),
@@ -93,6 +73,33 @@ def first_cause(
         found += _changed_by_admission(seen)
     first = min(found, key=_urgency, default=None)
     return None if first is None else _counted(first, troubled)
+
+
+def _hindrances(
+    seen: ClusterObservation, failures: tuple[Failure, ...], held: HeldDeletions | None
+) -> list[Cause]:
+    """Return the causes that hold up even a suspended cluster: writes, names, held deletions."""
+    kept = list(_kept_refusal(seen, failures))
+    said = {cause.component for cause in kept}
+    failed = (
+        cause
+        for cause in _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
+        if cause.reason is not reasons.WRITE_UNCONFIRMED or cause.component not in said
+    )
+    deletions = [Cause(reasons.DELETION_HELD, "cluster", held.message)] if held is not None else []
+    return [*failed, *kept, *_blocked(seen), *deletions]
+
+
+def _troubled(
+    seen: ClusterObservation, pod_causes: PodCauses, missing: list[Cause], now: datetime
+) -> list[Cause]:
+    """Return the causes of the pods; of a component that loses pods repeatedly, the loss."""
+    short = {cause.component for cause in missing}
+    affected = short | {cause.component for cause in _that_matter(pod_causes, short=short)}
+    repeated = {pod.metadata.uid: cause for pod, cause in _lost_again(seen, now)}
+    others = [(pod, cause) for pod, cause in pod_causes if pod.metadata.uid not in repeated]
+    losses = (cause for cause in repeated.values() if cause.component in affected)
+    return [*_that_matter(others, short=short), *losses]
 
 
 def _deletion(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Cause:
