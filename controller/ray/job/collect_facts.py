@@ -108,7 +108,6 @@ class DashboardOutage:
 def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobFacts:
     """Return the present facts; `deadlines` records when time changes the next of them."""
     spec = None if isinstance(seen.spec, Problem) else seen.spec
-    started = time_of(seen.status.get("startTime"))
     watch = deadlines if seen.state is State.RUNNING else deadlines.untracked
     return JobFacts(
         deleted=seen.job.metadata.terminating,
@@ -130,12 +129,12 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
         or isinstance(seen.submit_outcome, CommandDone),
         deadline_passed=seen.is_stopped_for_its_deadline
         or _passed(
-            started,
+            seen,
             spec and spec.active_deadline_seconds,
             deadlines if seen.state in _WITH_DEADLINE else deadlines.untracked,
         ),
         pre_running_deadline_passed=_passed(
-            started,
+            seen,
             spec and spec.pre_running_deadline_seconds,
             deadlines if _waits_to_run(seen) else deadlines.untracked,
         ),
@@ -322,5 +321,7 @@ def _waits_to_run(seen: JobObservation) -> bool:
     return seen.state in _BEFORE_RUNNING or seen.submitter.fact is SubmitterFact.ABSENT
 
 
-def _passed(started: datetime | None, seconds: int | None, deadlines: Deadlines) -> bool:
+def _passed(seen: JobObservation, seconds: int | None, deadlines: Deadlines) -> bool:
+    """Return whether so many seconds have passed since the start; never if there is no limit."""
+    started = time_of(seen.status.get("startTime"))
     return bool(seconds) and deadlines.passed(started, timedelta(seconds=seconds or 0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import status_of
@@ -72,52 +72,76 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
     if job is None:
         return None
     meta, status = job.metadata, status_of(job)
-    spec = _job_spec(job, status, sources)
-    uid, name = meta.uid, status.get("rayClusterName", "")
-    cluster, foreign = _cluster(job, name, spec, reads)
-    cluster_spec = sources.cluster_spec_of(cluster) if cluster is not None else None
-    head, fault_tolerant = None, False
-    if cluster is not None and cluster_spec is not None:
-        fault_tolerant = is_gcs_fault_tolerant(cluster, cluster_spec)
-        head = find_head(cluster, cluster_spec, reads, domain=sources.settings.cluster_domain)
-    found = reads.get(JOBS, f"{meta.namespace}/{submitter_name(meta)}")
-    submitter_job = found if found is not None and is_owned_by(found.metadata, uid) else None
-    submitter_key = f"{meta.namespace}/{submitter_name(meta)}"
-    submitter = observe_submitter(spec, submitter_job, head, sources.settings.feature_gates)
-    service = reads.get(SERVICES, f"{meta.namespace}/{stable_head_service_name(meta)}")
     state = State.of(status.get("jobDeploymentStatus", ""))
-    return JobObservation(
+    service = reads.get(SERVICES, f"{meta.namespace}/{stable_head_service_name(meta)}")
+    seen = JobObservation(
         job,
-        spec,
+        _job_spec(job, status, sources),
         status,
         state,
         names=_next_names(job, reads) if state is State.NEW else None,
-        cluster=cluster,
-        cluster_spec=cluster_spec,
-        foreign_cluster=foreign,
-        stale_clusters=tuple(
-            each for each in reads.by_index(RAYCLUSTERS, "owner", uid) if each.metadata.name != name
-        ),
-        head=head,
-        gcs_fault_tolerant=fault_tolerant,
-        submitter=submitter,
-        submitter_job=submitter_job,
-        submitter_pods=tuple(reads.by_index(PODS, SUBMITTER_PODS, submitter_key)),
-        foreign_submitter=(found is not None and submitter_job is None)
-        or reads.has_name_conflict(JOBS, submitter_key),
-        service=service if service is not None and is_owned_by(service.metadata, uid) else None,
-        answer=_answer(head, status.get("jobId", ""), sources.dashboards),
-        submit_outcome=_outcome(
-            head, submit_command_id(status.get("jobId", "")), sources.dashboards
-        ),
-        stop_outcome=_outcome(head, stop_command_id(status.get("jobId", "")), sources.dashboards),
-        log=reads.log_tail(submitter.log, uid) if submitter.log is not None else None,
-        pending_scopes=reads.pending_scopes(uid),
-        create_errors=tuple(_create_errors(meta.namespace, name, submitter_key, reads)),
+        service=service
+        if service is not None and is_owned_by(service.metadata, meta.uid)
+        else None,
+        pending_scopes=reads.pending_scopes(meta.uid),
         unknown_fields=sources.unknown_fields_of(job, reads),
         clock_jumped_at=reads.clock_jumped_at,
         clock_steady_since=reads.clock_steady_since,
         definition=sources.read_definition(reads, job),
+    )
+    seen = _with_cluster(seen, reads, sources)
+    seen = _with_submitter(seen, reads, sources)
+    return _with_ray(seen, sources.dashboards)
+
+
+def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources) -> JobObservation:
+    """Return the observation with the cluster of the attempt, its head, and earlier clusters."""
+    cluster, foreign = _cluster(seen.job, seen.cluster_name, seen.spec, reads)
+    spec = sources.cluster_spec_of(cluster) if cluster is not None else None
+    head, fault_tolerant = None, False
+    if cluster is not None and spec is not None:
+        fault_tolerant = is_gcs_fault_tolerant(cluster, spec)
+        head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)
+    owned = reads.by_index(RAYCLUSTERS, "owner", seen.job.metadata.uid)
+    return replace(
+        seen,
+        cluster=cluster,
+        cluster_spec=spec,
+        foreign_cluster=foreign,
+        stale_clusters=tuple(each for each in owned if each.metadata.name != seen.cluster_name),
+        head=head,
+        gcs_fault_tolerant=fault_tolerant,
+    )
+
+
+def _with_submitter(
+    seen: JobObservation, reads: CacheReader, sources: JobSources
+) -> JobObservation:
+    """Return the observation with the submitter, its pods and its log, and refused creates."""
+    meta = seen.job.metadata
+    key = f"{meta.namespace}/{submitter_name(meta)}"
+    found = reads.get(JOBS, key)
+    job = found if found is not None and is_owned_by(found.metadata, meta.uid) else None
+    submitter = observe_submitter(seen.spec, job, seen.head, sources.settings.feature_gates)
+    return replace(
+        seen,
+        submitter=submitter,
+        submitter_job=job,
+        submitter_pods=tuple(reads.by_index(PODS, SUBMITTER_PODS, key)),
+        foreign_submitter=(found is not None and job is None) or reads.has_name_conflict(JOBS, key),
+        log=reads.log_tail(submitter.log, meta.uid) if submitter.log is not None else None,
+        create_errors=tuple(_create_errors(meta.namespace, seen.cluster_name, key, reads)),
+    )
+
+
+def _with_ray(seen: JobObservation, dashboards: Dashboards) -> JobObservation:
+    """Return the observation with what Ray reports and what became of the commands."""
+    job_id = seen.job_id
+    return replace(
+        seen,
+        answer=_answer(seen.head, job_id, dashboards),
+        submit_outcome=_outcome(seen.head, submit_command_id(job_id), dashboards),
+        stop_outcome=_outcome(seen.head, stop_command_id(job_id), dashboards),
     )
 
 
