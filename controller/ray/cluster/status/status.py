@@ -114,22 +114,8 @@ def cluster_status(
     held = held_deletions(seen, desired, settings)
     cause = first_cause(seen, desired, failures, pod_causes, held, now=now)
     state = _state(seen, desired.spec, failures, present)
-    wanted: Status = {
-        "state": state,
-        "observedGeneration": seen.cluster.metadata.generation,
-        **_counters(seen, desired.spec),
-        **desired_resources(desired.spec),
-        "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.children.head_service),
-        "head": _head(seen.heads, seen.children.head_service),
-        "conditions": _conditions(seen, desired, failures, cause, held, now=now),
-    }
-    if hides_an_edit(seen, desired) or _may_get_older_pods(seen):
-        wanted.pop("observedGeneration")
-    upgrade = upgrade_status(seen, desired)
-    if upgrade is not None or present.get("upgrade") is not None:
-        wanted["upgrade"] = upgrade
-    if held is not None or unexplained_number(seen, desired):
-        wanted.pop("desiredWorkerReplicas")  # it says what an explained specification asked for
+    wanted = _fields(seen, desired, present, state=state, held=held)
+    wanted["conditions"] = _conditions(seen, desired, failures, cause, held, now=now)
     if state and state != present.get("state"):
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
@@ -141,16 +127,42 @@ def cluster_status(
         *_history_events(seen, notes),
         *upgrade_events(seen, desired),
         *seen.definition.events(seen.conditions),
+        *unknown_field_events(seen.conditions, seen.unknown_fields),
     )
-    events += unknown_field_events(seen.conditions, seen.unknown_fields)
     patch = _patch(present, wanted, now, events)
-    phases = provisioning_phases(seen, wanted["conditions"], now)
     return replace(
         patch,
         valid_for=seconds_until_slow(seen, pod_causes, now),
-        phases=phases,
+        phases=provisioning_phases(seen, wanted["conditions"], now),
         settles=_settles(seen, desired, cause, patch),
     )
+
+
+def _fields(
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    present: Status,
+    *,
+    state: str,
+    held: HeldDeletions | None,
+) -> Status:
+    """Return the fields besides the conditions and the times of states."""
+    wanted: Status = {
+        "state": state,
+        "observedGeneration": seen.cluster.metadata.generation,
+        **_counters(seen, desired.spec),
+        **desired_resources(desired.spec),
+        "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.children.head_service),
+        "head": _head(seen.heads, seen.children.head_service),
+    }
+    if hides_an_edit(seen, desired) or _may_get_older_pods(seen):
+        wanted.pop("observedGeneration")
+    upgrade = upgrade_status(seen, desired)
+    if upgrade is not None or present.get("upgrade") is not None:
+        wanted["upgrade"] = upgrade
+    if held is not None or unexplained_number(seen, desired):
+        wanted.pop("desiredWorkerReplicas")  # it says what an explained specification asked for
+    return wanted
 
 
 def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) -> StatusPatch:
