@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from controller.command.planning.upgrades.rollout import RolloutPlan
     from controller.kube.client import Client
     from controller.kube.resources import Resource
     from controller.runtime.kind import InstalledSchema, Kind
@@ -127,7 +128,7 @@ class Planner:
         verdict = await ask_server(self._client, dry_run, target if present is None else None)
         notes = () if problem else dict.fromkeys(_notes(kind, key, dry_run))
         primaries = [each.primary for each in kinds]
-        rollout = recorder.rollout() if recorder is not None else None
+        under_way = _under_way(dry_run, wanted) if present is wanted else set[str]()
         return ObjectPlan(
             kind=kind.primary.kind,
             namespace=meta["namespace"],
@@ -136,14 +137,8 @@ class Planner:
             problem=str(problem or ""),
             is_held=is_about_cut_edit(problem),
             edits=edits_of(present, wanted),
-            items=net_changes(
-                dry_run, primaries, _under_way(dry_run, wanted) if present is wanted else set()
-            ),
-            rollout=(
-                rollout.renamed(name_patterns(dry_run, primaries))
-                if rollout is not None and rollout.steps
-                else None
-            ),
+            items=net_changes(dry_run, primaries, under_way),
+            rollout=_rollout(recorder, dry_run, primaries),
             rolling=rolling.rolling() if rolling is not None else None,
             refusals=verdict.refusals,
             notes=(*notes, *verdict.notes),
@@ -163,6 +158,16 @@ class Planner:
             snapshot.add(child, objects)
         snapshot.add(resource, [wanted])
         return snapshot
+
+
+def _rollout(
+    recorder: RolloutRecorder | None, dry_run: DryRun, primaries: list[Resource[Any]]
+) -> RolloutPlan | None:
+    """Return what was recorded, with the generated names as patterns; None without steps."""
+    rollout = recorder.rollout() if recorder is not None else None
+    if rollout is None or not rollout.steps:
+        return None
+    return rollout.renamed(name_patterns(dry_run, primaries))
 
 
 def _recorder(snapshot: Snapshot, present: Json | None, wanted: Json) -> RolloutRecorder | None:

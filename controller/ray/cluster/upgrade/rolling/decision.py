@@ -96,9 +96,33 @@ def decide(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> 
     elif not _is_needed(seen, desired):
         return Rollout(settings, Verdict.COMPLETE)
     head = live_head(seen)
+    running = _running_ray(seen, head)
+    units, conflicts = _units(seen, desired, settings, running, now)
+    outdated = head is not None and is_outdated(template_hash(head), desired.builder.head_hash)
+    if outdated:
+        image = image_of_template(desired.spec.head_group_spec.template)
+        conflict = running.compare(image, desired.spec.ray_version)[1]
+        conflicts += [f"the head: {conflict}"] * bool(conflict)
+    overdue_in = seconds_until_overdue(seen, units, settings, now)
+    return _Decision(
+        seen, desired, settings, tuple(units), conflicts, outdated, now, overdue_in
+    ).make()
+
+
+def _running_ray(seen: ClusterObservation, head: Pod | None) -> RunningRay:
     image = image_of_pod(head) if head is not None else ""
     version = ImageVersion.of(image).ray if seen.ray.assumed else seen.ray.version
-    running = RunningRay(version, image)
+    return RunningRay(version, image)
+
+
+def _units(
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    settings: RollingUpdate,
+    running: RunningRay,
+    now: datetime,
+) -> tuple[list[PodUnits], list[str]]:
+    """Return the units of each group, and which groups' new pods cannot join, with the reason."""
     units: list[PodUnits] = []
     conflicts: list[str] = []
     for group in desired.spec.worker_group_specs:
@@ -118,15 +142,7 @@ def decide(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> 
         )
         if conflict and not units[-1].group.is_done:
             conflicts.append(f"group {group.group_name}: {conflict}")
-    outdated = head is not None and is_outdated(template_hash(head), desired.builder.head_hash)
-    if outdated:
-        image = image_of_template(desired.spec.head_group_spec.template)
-        conflict = running.compare(image, desired.spec.ray_version)[1]
-        conflicts += [f"the head: {conflict}"] * bool(conflict)
-    overdue_in = seconds_until_overdue(seen, units, settings, now)
-    return _Decision(
-        seen, desired, settings, tuple(units), conflicts, outdated, now, overdue_in
-    ).make()
+    return units, conflicts
 
 
 @dataclass(frozen=True, slots=True)
