@@ -10,7 +10,7 @@ public modules, the only ones that other packages import (`make lint` checks it)
 - `leaderelection.election`: the interfaces of an election and of the fence before each write.
 - `leaderelection`: a lease, and a candidate for it on a thread of its own.
 - `debug`: sections of the debug page, and its shape.
-- `collectors`: bases of Prometheus collectors that are computed from current state.
+- `metrics.collectors`: bases of Prometheus collectors that are computed from current state.
 - `operator`, `settings`, `logs`: for the command that starts a process.
 
 They are modules rather than names of this package because their costs differ: a kind needs no

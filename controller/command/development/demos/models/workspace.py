@@ -33,7 +33,7 @@ from controller.devcluster.nodes import NodeSettings
 from controller.kaito.api.definitions.crds import kaito_definitions
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.provisioning.claim_facts import ClaimSettings
-from controller.kaito.workloads.pods.images import base_image
+from controller.kaito.workloads import base_image
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates, custom_resource_definitions
