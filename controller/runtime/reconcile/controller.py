@@ -254,7 +254,27 @@ class Controller(Generic[Observation]):
             self._expectations.remember(owner.uid, plan.memory)
         if self._external_source is not None:
             self._external_source.sync(key, plan.subscriptions)
-        execution = PlanExecution(
+        execution = self._execution(key, owner, primary, observation, plan, due=due)
+        try:
+            outcome = await self._execute(execution)
+        finally:
+            line.execute_ms = 1e3 * (self._clock.time() - planned)
+        self._handle_result(key, outcome, line)
+        if outcome.error and self.queue.num_requeues(key) > 1:
+            await self._report_error(key, primary, FAILED_READ, line)
+
+    def _execution(
+        self,
+        key: str,
+        owner: Owner,
+        primary: KubeObject,
+        observation: Observation,
+        plan: Plan,
+        *,
+        due: float,
+    ) -> PlanExecution:
+        """Return the plan with what its execution needs; `due` is a time of the loop."""
+        return PlanExecution(
             owner=owner,
             resource=self._kind.primary,
             primary=primary,
@@ -269,13 +289,6 @@ class Controller(Generic[Observation]):
             measure=lambda ended: self._metrics.phase(ended.phase, ended.seconds),
             wall=self._wall,
         )
-        try:
-            outcome = await self._execute(execution)
-        finally:
-            line.execute_ms = 1e3 * (self._clock.time() - planned)
-        self._handle_result(key, outcome, line)
-        if outcome.error and self.queue.num_requeues(key) > 1:
-            await self._report_error(key, primary, FAILED_READ, line)
 
     async def _execute(self, execution: PlanExecution) -> PlanOutcome:
         """Carry out a plan within the time limit (CTL-6).
