@@ -39,6 +39,9 @@ ordinary heap, lowest first:
 priority q that becomes ready after r + (q - p) * ageing. With the default of 3 s, LOW_PRIORITY
 lets keys of priority 0 pass for five minutes, then none. Inside one priority it is first come,
 first served.
+
+**Begun work** (WQ-35): all this holds inside each of two bands. Keys whose work has begun, and
+whose priority is not negative, come before the rest, which has each fourth turn (see `bands.py`).
 """
 
 from __future__ import annotations
@@ -52,15 +55,15 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from workqueue.backoff import Backoff, Failures
+from workqueue.bands import Bands
 from workqueue.delay_queue import LONGEST_DELAY, DelayQueue
-from workqueue.heap import KeyHeap
 from workqueue.metrics import QueueMetrics, QueueRecorder, QueueStatistics
 from workqueue.parking import ParkingLot
 from workqueue.snapshot import FailingKey, QueueSnapshot, RunningKey
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from workqueue.clock import Clock
 
@@ -103,6 +106,8 @@ class WorkQueue(Generic[K]):
             back-off is shorter (WQ-24). Otherwise a controller that writes an error into the
             status of its object would be triggered by its own write in a busy loop. No event is
             delayed by more than this.
+        begun: whether work on a key has begun. Read when the key becomes ready, and not to change
+            before it is handed out.
     """
 
     def __init__(
@@ -115,16 +120,18 @@ class WorkQueue(Generic[K]):
         backoff: Backoff = Backoff(),  # noqa: B008 - frozen
         ageing: float = 3.0,
         floor: float = 1.0,
+        begun: Callable[[K], bool] = lambda _key: False,
     ) -> None:
         if not 0 < ageing < math.inf:
             raise ValueError(f"ageing must be a finite number of seconds above 0, not {ageing}")
         self.name = name
         self._clock = clock
         self._ageing = ageing
+        self._begun = begun
         self._open = True  # otherwise adds are ignored
         self._dirty: dict[K, float] = {}  # since when
         self._processing: dict[K, _Run] = {}
-        self._order: KeyHeap[K] = KeyHeap()
+        self._order: Bands[K] = Bands()
         self._delays: DelayQueue[K] = DelayQueue(clock, self._mark_dirty)
         self._priority: dict[K, int] = {}  # of dirty and of delayed keys; none is both
         self._failures: Failures[K] = Failures(backoff, rng, floor)
@@ -360,8 +367,7 @@ class WorkQueue(Generic[K]):
             self._priority[key] = priority
             if key in self._order:
                 # To the back of its new priority (WQ-27), unless ageing has moved it further.
-                rank = min(self._rank(key, now), self._order.rank(key))
-                self._order.push(key, rank)
+                self._push(key, min(self._rank(key, now), self._order.rank(key)))
 
     def _mark_dirty(self, key: K, since: float) -> None:
         self._dirty[key] = since
@@ -370,8 +376,11 @@ class WorkQueue(Generic[K]):
             self._enqueue(key, since)
 
     def _enqueue(self, key: K, ready: float) -> None:
-        self._order.push(key, self._rank(key, ready))
+        self._push(key, self._rank(key, ready))
         self._getters.unpark_one()
+
+    def _push(self, key: K, rank: float) -> None:
+        self._order.push(key, rank, begun=self._priority[key] >= 0 and self._begun(key))
 
     def _rank(self, key: K, ready: float) -> float:
         return ready - self._priority[key] * self._ageing

@@ -1,4 +1,4 @@
-"""Rows T123 to T177 and M13 to M17: the guarantees of upstream's queues, and those they lack."""
+"""Rows T123 to T177, M13 to M17, M35, M36: the guarantees of upstream's queues, and their gaps."""
 
 from __future__ import annotations
 
@@ -703,6 +703,33 @@ async def test_M15_a_low_key_is_served_within_the_ageing_bound_under_a_saturatin
             await asyncio.sleep(0.01)
     assert key == "patient"
     assert bound - 0.1 < now() <= bound + 0.02
+
+
+async def test_M35_work_that_has_begun_waits_for_no_thousand_new_keys():
+    runs: Counter[int] = Counter()
+    queue = make(begun=runs.__contains__)
+    for key in range(1000):
+        queue.add(key)
+    order: list[int] = []
+    while queue:
+        async with queue.take() as key:
+            order.append(key)
+            runs[key] += 1
+            if runs[key] < 4:
+                queue.add(key)
+    assert order == [key for key in range(1000) for _ in range(4)]
+
+
+async def test_M36_a_new_key_has_each_fourth_turn_under_a_saturating_flow_of_begun_work():
+    queue, order = make(begun=str.isupper), []
+    for key in "ABCDEFGHabcde":
+        queue.add(key)
+    while "e" not in order:
+        async with queue.take() as key:
+            order.append(key)
+            if key.isupper():
+                queue.add(key)
+    assert "".join(order) == "ABCaDEFbGHAcBCDdEFGe"
 
 
 async def test_M16_a_failing_key_with_an_event_each_millisecond_is_bounded_by_the_floor():

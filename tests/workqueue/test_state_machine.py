@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.workqueue.fakes import FakeClock
 from workqueue import Backoff, Closed, WorkQueue
+from workqueue.bands import TURNS_OF_BEGUN
 
 AGEING = 2.0
 BASE, CAP, FLOOR = 0.75, 4.0, 1.0  # the first delay is below the floor, the others above
@@ -24,6 +25,10 @@ BASE, CAP, FLOOR = 0.75, 4.0, 1.0  # the first delay is below the floor, the oth
 KEYS = st.integers(0, 3)
 PRIORITIES = st.none() | st.integers(-3, 3)
 SECONDS = st.integers(-8, 40).map(lambda eighths: eighths / 8)
+
+
+def begun(key: int) -> bool:
+    return key < 2
 
 
 class Model:
@@ -37,6 +42,7 @@ class Model:
         self.due: dict[int, float] = {}
         self.priority: dict[int, int] = {}  # of dirty and delayed keys
         self.rank: dict[int, float] = {}  # of dirty - processing
+        self.turns = 0  # of begun work while the rest waited
         self.failures: Counter[int] = Counter()
         self.failed_at: dict[int, float] = {}
         self.held_until: dict[int, float] = {}
@@ -94,10 +100,21 @@ class Model:
     def hand_out(self, key: int) -> None:
         assert key not in self.processing, "two workers have one key"
         assert key in self.dirty, "handed out, but nobody asked"
-        assert self.rank[key] == min(self.rank.values()), "an older or more urgent key waits"
+        band = self.next_band()
+        assert key in band, "it is the turn of the other band"
+        assert self.rank[key] == min(map(self.rank.get, band)), "an older or more urgent key waits"
         del self.rank[key]
         self.dirty.remove(key)
         self.processing[key] = self.priority.pop(key)
+
+    def next_band(self) -> set[int]:
+        first = {key for key in self.rank if begun(key) and self.priority[key] >= 0}
+        rest = self.rank.keys() - first
+        if not first or (rest and self.turns == TURNS_OF_BEGUN):
+            self.turns = 0
+            return rest
+        self.turns += bool(rest)
+        return first
 
     def done(self, key: int) -> None:
         del self.processing[key]
@@ -135,6 +152,7 @@ class QueueMachine(RuleBasedStateMachine):
             backoff=Backoff(BASE, CAP, jitter=0),
             ageing=AGEING,
             floor=FLOOR,
+            begun=begun,
         )
         self.getters: list[asyncio.Task[None]] = []
         self.drains: list[asyncio.Task[set[int]]] = []
@@ -225,7 +243,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def order_is_dirty_minus_processing(self) -> None:
-        assert set(self.queue._order._valid) == self.model.order
+        bands = self.queue._order
+        assert {*bands._begun._valid, *bands._rest._valid} == self.model.order
         assert len(self.queue) == len(self.model.order)
 
     @invariant()

@@ -121,8 +121,14 @@ class Controller(Generic[Observation]):
         on_edit: Callable[[Resource[Any], str], None] = lambda _resource, _key: None,
     ) -> None:
         self.name = kind.name
+        self._uids: dict[str, str] = {}
         self.queue: WorkQueue[str] = WorkQueue(
-            kind.name, clock=clock, rng=rng, metrics=queue_metrics, backoff=BACKOFF
+            kind.name,
+            clock=clock,
+            rng=rng,
+            metrics=queue_metrics,
+            backoff=BACKOFF,
+            begun=self._uids.__contains__,
         )
         self._kind = kind
         self._expectations = expectations
@@ -144,7 +150,6 @@ class Controller(Generic[Observation]):
         self._rng = rng
         self._timeout = timeout
         self._on_edit = on_edit
-        self._uids: dict[str, str] = {}
         self._errors: dict[str, str] = {}
         self._generations: dict[str, int] = {}
         self._held: dict[str, int] = {}

@@ -145,6 +145,24 @@ async def test_only_so_many_reconciles_whose_requests_hang_go_on_without_a_worke
     assert operator.controllers[NAME].queue.statistics().processing == 5
 
 
+@pytest.mark.parametrize("found_at_start", [False, True])
+async def test_WQ35_what_has_begun_is_reported_before_all_others_have_begun(
+    widgets: WidgetWorld, found_at_start: bool
+):
+    slow = Rule(DelayedRequest(0.2), "configmaps", frozenset({"create"}))
+    one = Settings(workers=1, metrics_address="", health_address="")
+    if not found_at_start:
+        widgets.start(rules=[slow], settings=one)
+        await widgets.settle(5)
+    for number in range(40):
+        await widgets.create(f"f{number}")
+    if found_at_start:
+        widgets.start(rules=[slow], settings=one)
+    await widgets.counted(1, "f0")
+    assert len(widgets.created) < 10
+    await widgets.eventually(lambda: len(widgets.created) == 40, seconds=60)
+
+
 async def test_a_cache_that_hears_nothing_makes_the_process_unready(widgets: WidgetWorld):
     operator = widgets.start()
     await widgets.settle(60)
