@@ -3,6 +3,9 @@
 What users of the fifty want to know is how much longer their pods take because of the big one;
 what its user wants to know is pods per second. Real time, on the embedded API server, which shares
 this process, and on a real one when KUBEBUILDER_ASSETS names a folder with it.
+
+Before that, `FLEET` clusters that are created at once, in virtual time: how long those whose pods
+are ready wait until their status says so.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import random
 import statistics
 import time
 from dataclasses import dataclass
@@ -22,19 +26,29 @@ from benchmarks.planes import (
     embedded_plane,
     real_plane,
 )
+from benchmarks.virtual import run_virtual
 from controller.ray.api import RAYCLUSTERS
+from controller.ray.cluster import RayClusterKind
 from controller.runtime.logs import configure_logging
-from tests.integration.harness import example_cluster
+from controller.runtime.settings import Settings
+from tests.integration.harness import OPERATOR, embedded_world, example_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
+    from controller.devcluster.apiserver import StoredEvent
+    from controller.kube.transport import RawResponse, Request, Transport
     from tests.integration.harness import World
 
 BIG = "big"
 HEADS = 1
 WORKERS = 3
+FLEET = 200
+FEW = Settings(
+    namespaces=("default",), workers=4, slow_reconciles=8, metrics_address="", health_address=""
+)
+"""As few reconciles at once, beside `FLEET` clusters, as by default beside ten thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +117,73 @@ def _big_cluster() -> dict[str, Any]:
     return cluster
 
 
+class BusyServer:
+    """A transport to an API server that carries out two writes at a time, in 20 ms each."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self._slots = asyncio.Semaphore(2)
+
+    async def request(self, request: Request) -> RawResponse:
+        """Send a request; see `Transport.request`."""
+        if request.method != "GET":
+            async with self._slots:
+                await asyncio.sleep(0.02)
+        return await self._inner.request(request)
+
+
+class Readiness:
+    """Notes when the last pod of each cluster is ready, and when its status says so."""
+
+    def __init__(self, clock: asyncio.AbstractEventLoop) -> None:
+        self._clock = clock
+        self.pods: dict[str, dict[str, float]] = {}
+        self.told: dict[str, float] = {}
+
+    def on_write(self, event: StoredEvent) -> None:
+        """Note what a transition of the store shows."""
+        found, now = event.current.object, self._clock.time()
+        name, status = found["metadata"]["name"], found.get("status", {})
+        if event.table == str(RAYCLUSTERS) and status.get("state") == "ready":
+            self.told.setdefault(name, now)
+        elif event.table == "pods" and _is_ready(status):
+            pods = self.pods.setdefault(found["metadata"]["labels"]["ray.io/cluster"], {})
+            pods.setdefault(name, now)
+
+
+def _is_ready(status: dict[str, Any]) -> bool:
+    conditions = status.get("conditions", ())
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+
+async def measure_fleet() -> dict[str, float]:
+    """Create the fleet at once and wait until all of it is told ready."""
+    async with embedded_world() as world:
+        assert world.server is not None
+        seen = Readiness(world.loop)
+        world.server.on_write.append(seen.on_write)
+        world.run_operator(
+            RayClusterKind(),
+            agent=OPERATOR,
+            rng=random.Random(1),
+            transport=BusyServer(world.transport),
+            settings=FEW,
+        )
+        await world.settle(5)
+        began = world.loop.time()
+        for number in range(FLEET):
+            await world.create_cluster(f"c{number}", replicas=WORKERS)
+        await world.eventually(lambda: len(seen.told) == FLEET, seconds=600)
+    waits = sorted(seen.told[name] - max(pods.values()) for name, pods in seen.pods.items())
+    told = sorted(each - began for each in seen.told.values())
+    return {
+        "fleet: all clusters are told ready after, s": told[-1],
+        "fleet: the first tenth is told ready after, of that": told[FLEET // 10] / told[-1],
+        "fleet: wait of ready pods for the status, p50, of that": waits[FLEET // 2] / told[-1],
+        "fleet: wait of ready pods for the status, max, of that": waits[-1] / told[-1],
+    }
+
+
 async def measure(
     label: str, plane: Callable[[], AbstractAsyncContextManager[World]], sizes: Sizes
 ) -> dict[str, float]:
@@ -140,7 +221,9 @@ def run(sizes: Sizes | None = None, *, embedded: bool = True) -> dict[str, float
     """All figures; those of the real API server only where there is one."""
     configure_logging(level="error")
     sizes = sizes or Sizes()
-    figures = asyncio.run(measure("embedded", embedded_plane, sizes)) if embedded else {}
+    figures = run_virtual(measure_fleet()) if embedded else {}
+    if embedded:
+        figures |= asyncio.run(measure("embedded", embedded_plane, sizes))
     with control_plane() as kubeconfig:
         if kubeconfig is None:
             figures["real: NOT MEASURED, KUBEBUILDER_ASSETS is not set"] = float("nan")

@@ -725,6 +725,7 @@ async def test_queue_and_workers_get_what_concerns_them(monkeypatch: pytest.Monk
             "rng": bench.rng,
             "metrics": bench.queue_metrics,
             "backoff": BACKOFF,
+            "begun": bench.controller._uids.__contains__,
         },
     ]
     _, *of_workers = made["Workers"]
