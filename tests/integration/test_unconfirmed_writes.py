@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.apimachinery.conditions import find_condition
-from controller.kube.resources import PODS, SERVICES
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kube.resources import (
+    CLAIMS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+)
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.faults.faulty_transport import ErrorResponse, LostRequest, Rule
+from tests.integration.harness import example_cluster
+from tests.integration.rayservices import Services
 from tests.integration.test_failing_keys import CREATE, KINDS, begin
 
 if TYPE_CHECKING:
@@ -39,12 +51,15 @@ EVENTS = {
     "set": "InferenceSetFailed",
 }
 CHILDREN = {
-    "services": "Service example-head-svc",
-    "serviceaccounts": "ServiceAccount example",
-    "roles.rbac.authorization.k8s.io": "Role example",
-    "rolebindings.rbac.authorization.k8s.io": "RoleBinding example",
-    "secrets": "Secret example",
+    "Service example-head-svc": SERVICES,
+    "Service example-headless": SERVICES,
+    "ServiceAccount example": SERVICE_ACCOUNTS,
+    "Role example": ROLES,
+    "RoleBinding example": ROLE_BINDINGS,
+    "Secret example": SECRETS,
+    "PersistentVolumeClaim example-gcs-pvc": CLAIMS,
 }
+"""What the pods of `with_every_child` depend on, as messages name it."""
 
 pytestmark = pytest.mark.embedded_only
 
@@ -109,31 +124,119 @@ async def test_what_stays_unknown_is_named_with_the_servers_words(
     assert len(await warnings(world, resource.kind)) == 1
 
 
-@pytest.mark.parametrize("code", [403, 500])
-@pytest.mark.parametrize("creates", CHILDREN)
-async def test_no_pod_is_created_before_what_it_depends_on(world: World, creates: str, code: int):
+def with_every_child() -> dict[str, Any]:
+    spec = example_cluster()["spec"]
+    slices = spec["workerGroupSpecs"][0] | {"replicas": 1, "numOfHosts": 2}
+    return {
+        "enableInTreeAutoscaling": True,
+        "authOptions": {"mode": "token"},
+        "gcsFaultToleranceOptions": {"backend": "rocksdb"},
+        "workerGroupSpecs": [slices],
+    }
+
+
+def refused(child: str, code: int) -> Rule:
+    """Creating this child is refused, or its outcome stays unknown."""
     fault = ErrorResponse(code, "Forbidden" if code == 403 else "InternalError", "not now")
-    spec = {"enableInTreeAutoscaling": True, "authOptions": {"mode": "token"}}
-    operator = await begin(world, "cluster", rules=[Rule(fault, creates, CREATE)], **spec)
+    name = child.split()[1]
+    return Rule(fault, str(CHILDREN[child]), CREATE, name=name.__eq__)
+
+
+@pytest.mark.parametrize("code", [403, 500])
+@pytest.mark.parametrize("child", CHILDREN)
+async def test_no_pod_is_created_before_what_it_depends_on(world: World, child: str, code: int):
+    rules = [refused(child, code)]
+    operator = await begin(world, "cluster", rules=rules, **with_every_child())
     await world.settle(60)
     assert not world.journal.created
-    assert (await ready(world, RAYCLUSTERS))["message"].startswith(CHILDREN[creates])
+    found = await ready(world, RAYCLUSTERS)
+    assert (found["status"], found["message"].startswith(child)) == ("False", True)
     operator.transport.rules = []
     await world.eventually(world.is_ready, seconds=90)
 
 
 @pytest.mark.parametrize("code", [403, 500])
-async def test_a_cluster_is_not_ready_while_its_service_is_missing(world: World, code: int):
-    operator = await begin(world, "cluster")
+@pytest.mark.parametrize("child", CHILDREN)
+async def test_a_cluster_is_not_ready_while_a_child_is_missing(world: World, child: str, code: int):
+    operator = await begin(world, "cluster", **with_every_child())
     await world.eventually(world.is_ready)
-    fault = ErrorResponse(code, "Forbidden" if code == 403 else "InternalError", "not now")
-    operator.transport.rules = [Rule(fault, "services", CREATE)]
-    await world.user.delete(SERVICES, world.namespace, "example-head-svc")
+    operator.transport.rules = [refused(child, code)]
+    await lose(world, child)
     await world.settle(2)
+    workers = len(world.journal.workers())
     worker = world.journal.ready_workers()[0].metadata.name
     await world.user.delete(PODS, world.namespace, worker)
     await world.settle(60)
-    assert len(world.journal.workers()) == 1, "it would wait for the service in vain"
+    assert len(world.journal.workers()) < workers, "it would wait in vain"
     found = await ready(world, RAYCLUSTERS)
+    assert (found["status"], found["message"].startswith(child)) == ("False", True)
+
+
+async def lose(world: World, child: str) -> None:
+    """Delete a child, whatever protects it."""
+    resource, name = CHILDREN[child], child.split()[1]
+    await world.user.merge_patch(
+        resource, world.namespace, name, {"metadata": {"finalizers": None}}
+    )
+    await world.user.delete(resource, world.namespace, name)
+
+
+async def test_a_service_without_the_service_of_its_applications_is_not_ready(world: World):
+    services = Services(world)
+    operator = services.start_operator()
+    await services.create()
+    await world.eventually(services.is_ready, seconds=120)
+    fault = ErrorResponse(403, "Forbidden", "not now")
+    operator.transport.rules = [Rule(fault, "services", CREATE)]
+    await world.user.delete(SERVICES, world.namespace, "svc-serve-svc")
+    await world.settle(30)
+    conditions = (await services.status())["conditions"]
+    found = find_condition(conditions, "Ready") or {}
     assert found["status"] == "False"
-    assert "Service example-head-svc" in found["message"]
+    assert "Service svc-serve-svc" in found["message"]
+    assert "not now" in found["message"]
+    operator.transport.rules = []
+    await world.eventually(services.is_ready, seconds=60)
+
+
+SERVER_NEEDS = ("example", "example-headless")
+"""Services that a model server depends on."""
+
+
+def service_refused(name: str, code: int) -> Rule:
+    fault = ErrorResponse(code, "Forbidden" if code == 403 else "InternalError", "not now")
+    return Rule(fault, "services", CREATE, name=name.__eq__)
+
+
+async def serves(world: World) -> bool:
+    return (await ready(world, WORKSPACES, "InferenceReady")).get("status") == "True"
+
+
+@pytest.mark.parametrize("code", [403, 500])
+@pytest.mark.parametrize("name", SERVER_NEEDS)
+async def test_no_model_server_is_created_before_its_services(world: World, name: str, code: int):
+    operator = await begin(world, "workspace", rules=[service_refused(name, code)])
+    await world.settle(60)
+    assert not (await world.user.list(STATEFUL_SETS, world.namespace)).items
+    found = await ready(world, WORKSPACES, "InferenceReady")
+    assert found["status"] == "False"
+    assert found["message"].startswith(f"cannot create Service {name}: ")
+    operator.transport.rules = []
+    await world.eventually(lambda: serves(world), seconds=90)
+
+
+@pytest.mark.parametrize("code", [403, 500])
+@pytest.mark.parametrize("name", SERVER_NEEDS)
+async def test_a_workspace_is_not_ready_while_a_service_is_missing(
+    world: World, name: str, code: int
+):
+    operator = await begin(world, "workspace")
+    await world.eventually(lambda: serves(world), seconds=90)
+    operator.transport.rules = [service_refused(name, code)]
+    await world.user.delete(SERVICES, world.namespace, name)
+    await world.settle(30)
+    found = await ready(world, WORKSPACES, "InferenceReady")
+    assert found["status"] == "False"
+    assert found["message"].startswith(f"cannot create Service {name}: ")
+    operator.transport.rules = []
+    await world.eventually(lambda: serves(world), seconds=90)

@@ -317,6 +317,16 @@ def test_a_server_of_kaito_is_taken_over_without_a_write():
     assert given.condition("WorkspaceSucceeded")[:2] == ("True", "workspaceSucceeded")
 
 
+def test_a_server_without_a_service_is_not_ready_and_the_service_is_named():
+    given = Given(workspace(status={"targetNodeCount": 1, "state": "Ready"}))
+    given.with_nodes().with_revision(1).with_server(server())
+    assert given.state == "NotReady"
+    words = "Service phi does not exist yet"
+    assert given.condition("InferenceReady") == ("False", "ServiceMissing", words)
+    assert given.condition("WorkspaceSucceeded")[0] == "False"
+    assert given.with_services().state == "Ready"
+
+
 def test_KAI2_the_hash_of_an_old_version_stays():
     first = Given().with_revision()
     stored = committed(first)["annotations"][labels.HASH]
@@ -434,6 +444,8 @@ def test_a_service_of_another_workspace_is_not_taken_for_its_own(name: str):
     status, reason, message = given.condition("InferenceReady")
     assert (status, reason) == ("False", "NameTaken")
     assert message.startswith(f"there is a Service {name} that belongs to Workspace phi-headless")
+    (its_own,) = {"phi", "phi-headless"} - {name}
+    given.reads.add(SERVICES, convert({"metadata": own(its_own)}, Service))
     given.with_server(server())
     assert given.condition("InferenceReady")[0] == "True"
 

@@ -104,7 +104,7 @@ def _inference(
 ) -> WorkloadStep:
     present = seen.workload.server
     if present is not None:
-        missing = tuple(_missing_services(seen))
+        missing = tuple(missing_services(seen))
         upgrade, operations = _changes(seen, progress, history)
         changes = (*_patch(seen, present, upgrade or operations), *_end_of_deployment(seen))
         return WorkloadStep((missing,) if missing else (), changes, upgrades=bool(upgrade))
@@ -124,7 +124,7 @@ def _inference(
         body,
         on_success=Event("Normal", "CreatedStatefulSet", "Create", note),
     )
-    return WorkloadStep((tuple(_missing_services(seen)), (create,)))
+    return WorkloadStep((tuple(missing_services(seen)), (create,)))
 
 
 def _end_of_deployment(seen: WorkspaceObservation) -> Iterator[Delete]:
@@ -139,7 +139,8 @@ def _end_of_deployment(seen: WorkspaceObservation) -> Iterator[Delete]:
     yield Delete(target, meta.uid, propagation="Foreground", on_success=event)
 
 
-def _missing_services(seen: WorkspaceObservation) -> Iterator[Create]:
+def missing_services(seen: WorkspaceObservation) -> Iterator[Create]:
+    """Yield the creates of the services that a model server needs and that do not exist."""
     for body in services(seen.workspace.metadata, seen.settings.options):
         name: str = body["metadata"]["name"]
         if name not in seen.workload.services:

@@ -26,7 +26,7 @@ from controller.kaito.workspace.model_server.benchmark import (
 from controller.kaito.workspace.model_server.pod_causes import job_cause, server_cause
 from controller.kaito.workspace.model_server.serving import serves
 from controller.kaito.workspace.model_server.workload import SCOPE as WORKLOAD_SCOPE
-from controller.kaito.workspace.model_server.workload import workload_step
+from controller.kaito.workspace.model_server.workload import missing_services, workload_step
 from controller.kaito.workspace.nodes.progress import progress_of
 from controller.kaito.workspace.revisions import SCOPE as HISTORY_SCOPE
 from controller.kaito.workspace.revisions import history_of
@@ -119,14 +119,25 @@ def _workload_cause(
     for failure in failures:
         if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
             return Blocked(failure_reason(failure), what_failed(failure))
-    find = job_cause if seen.valid_goal.spec.tuning is not None else server_cause
-    return step.blocked or find(seen.workload.pods) or Blocked("", "")
+    if seen.valid_goal.spec.tuning is not None:
+        return step.blocked or job_cause(seen.workload.pods) or Blocked("", "")
+    found = step.blocked or server_cause(seen.workload.pods) or _missing_service(seen)
+    return found or Blocked("", "")
+
+
+def _missing_service(seen: WorkspaceObservation) -> Blocked | None:
+    """Return the first service that a server lacks, None if it has both."""
+    missing = next(missing_services(seen), None)
+    if seen.workload.server is None or missing is None:
+        return None
+    return Blocked("ServiceMissing", f"Service {missing.target.name} does not exist yet")
 
 
 def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> WorkspaceState:
     if seen.valid_goal.spec.tuning is not None:
         return tuning_state(seen.workload.job)
-    is_ready = has_nodes and serves(seen.workload.server)
+    lacks_service = any(missing_services(seen))
+    is_ready = has_nodes and serves(seen.workload.server) and not lacks_service
     return inference_state(seen.status.get("state", ""), is_ready=is_ready)
 
 
