@@ -75,6 +75,17 @@ def test_the_finalizer_is_there_before_anything_else():
     assert not made.stages
 
 
+def test_a_job_that_is_created_suspended_gets_no_finalizer_before_it_is_resumed():
+    no_finalizer: dict[str, Any] = {"finalizers": []}
+    for state in ("", "Suspended"):
+        made = Scene(state, suspend=True, meta=no_finalizer).plan()
+        written = made.commit.patch if isinstance(made.commit, MergePatch) else {}
+        assert "metadata" not in written
+    resumed = Scene("", meta=no_finalizer).plan()
+    assert isinstance(resumed.commit, MergePatch)
+    assert resumed.commit.patch == {"metadata": {"finalizers": ["ray.io/rayjob-finalizer"]}}
+
+
 def test_the_names_are_stored_before_anything_is_made():
     made = Scene("", runs_on="").plan()
     status = status_of(made)
