@@ -14,13 +14,15 @@ from controller.__main__ import main
 from controller.command.cli import parser
 from controller.command.cli.arguments import feature_gates
 from controller.command.cli.run import settings_of
-from controller.command.run.operator import report_gates
+from controller.command.kinds import KindSettings
+from controller.command.run.operator import operator_for
 from controller.command.run.run import is_outside
 from controller.command.takeover.helm import split_image
 from controller.command.takeover.options import ChangeFailed
 from controller.kube.authentication.credentials import StaticCredentials
 from controller.kube.authentication.incluster import InClusterCredentials
 from controller.ray.api import FeatureGates
+from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,12 +42,19 @@ def test_kuberays_names_of_options_are_understood():
     assert not feature_gates(options).enabled("RayMultiHostIndexing")
 
 
-def test_gates_without_effect_are_logged_and_counted_at_the_start():
+async def test_gates_without_effect_are_logged_and_counted_at_the_start():
     registry = CollectorRegistry()
+    gates = FeatureGates.parse("RayClusterMTLS=true,RayCronJob=true")
+    kinds = KindSettings.from_environment(gates, {})
+    credentials = StaticCredentials("http://127.0.0.1:1")
     with capture_logs() as logs:
-        report_gates(FeatureGates.parse("RayClusterMTLS=true,RayCronJob=true"), registry)
-    (line,) = logs
+        async with operator_for(
+            credentials, Settings(), user_agent="", kind_settings=kinds, registry=registry
+        ):
+            pass
+    (line,) = [each for each in logs if each["log_level"] == "warning"]
     assert (line["event"], line["gate"]) == ("feature_gate.without_effect", "RayClusterMTLS")
+    assert "does not exist in this version" in line["reason"]
     name = "manta_feature_gate_without_effect"
     assert registry.get_sample_value(name, {"name": "RayClusterMTLS"}) == 1
     assert registry.get_sample_value(name, {"name": "RayCronJob"}) is None
