@@ -65,6 +65,13 @@ async def test_T114_a_429_or_5xx_is_repeated_only_with_retry_after(send, code: i
     assert len(not_told.requests) == 1
 
 
+@pytest.mark.parametrize("send", [get, create])
+async def test_T114_the_wait_before_a_repetition_is_cut_to_the_longest_pause(send):
+    told_to_wait = FakeTransport(busy(429, "50"), good)
+    await send(told_to_wait, longest_pause=2.0)
+    assert told_to_wait.times == [0.0, 2.0]
+
+
 @pytest.mark.parametrize("code", [400, 403, 404, 409, 410, 422])
 async def test_T114_other_statuses_are_never_repeated(code: int):
     transport = FakeTransport(busy(code, "1"), good)
