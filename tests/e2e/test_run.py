@@ -16,6 +16,7 @@ from controller.command.development.dev_context import DevContext
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.runs import is_running
 from controller.devcluster.nodes import NodeSettings
+from controller.kube.resources import PODS
 from controller.ray.api import custom_resource_definitions
 from tests.e2e.processes import (
     ROOT,
@@ -29,6 +30,7 @@ from tests.e2e.processes import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 pytestmark = pytest.mark.timeout(180)
@@ -162,6 +164,38 @@ async def test_missing_rights_are_named_by_verb_resource_and_scope(tmp_path: Pat
     assert 'cannot list resource "pods"' in said
     assert "at the cluster scope" in said
     assert 'Grant the verbs "list" and "watch" on pods' in said
+
+
+@pytest.mark.slow
+@pytest.mark.real_time
+async def test_a_second_operator_is_named_and_leaves_the_first_one_ready(tmp_path: Path):
+    health, metrics, config = free_port(), free_port(), tmp_path / "kubeconfig"
+    another = {
+        "metadata": {
+            "name": "another",
+            "labels": {"app.kubernetes.io/component": "kuberay-operator"},
+        },
+        "spec": {"containers": [{"name": "operator", "image": "operator"}]},
+    }
+    arguments = [
+        f"--kubeconfig={config}",
+        f"--health-address=127.0.0.1:{health}",
+        f"--metrics-address=127.0.0.1:{metrics}",
+    ]
+    async with embedded_cluster(
+        port=0, crds=custom_resource_definitions(), nodes=NodeSettings()
+    ) as cluster:
+        write_kubeconfig(config, cluster)
+        await cluster.client("user").create(PODS, "default", another)
+        with manta(tmp_path, "run", *arguments) as operator:
+
+            async def reached(condition: Callable[[], bool]) -> None:
+                await asyncio.to_thread(until, condition, why=operator.text)
+
+            await reached(lambda: "pod default/another" in operator.text())
+            counted = 'manta_other_operators{kind="kuberay"} 1.0'
+            await reached(lambda: counted in http(metrics, "/metrics")[1])
+            await reached(lambda: http(health, "/readyz") == (200, "ok"))
 
 
 @pytest.mark.slow
