@@ -12,6 +12,7 @@ from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import watch_lag
 from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import OPERATOR, example_cluster
+from tests.integration.test_failing_keys import KINDS, begin, requests
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -46,6 +47,22 @@ async def test_a_status_field_that_is_pruned_and_a_late_watch_cause_no_loop(
     before = status_writes(world)
     await world.settle(300)
     assert status_writes(world) - before <= 2
+
+
+@pytest.mark.embedded_only
+@pytest.mark.parametrize("kind", KINDS)
+async def test_conditions_that_a_definition_drops_and_a_late_watch_cause_no_loop(
+    world: World, kind: str
+):
+    resource = str(KINDS[kind].resource)
+    schedule = {"schedule": "0 1 1 1 *"} if kind == "cron" else {}
+    operator = await begin(world, kind, rules=[watch_lag(resource, 3.0)], **schedule)
+    await drop_fields(world, "status.conditions", name=resource)
+    await world.settle(120)
+    since = len(operator.transport.journal.entries)
+    await world.settle(300)
+    asked = requests(operator, since)
+    assert asked.count(f"patch {resource}") <= 2, asked
 
 
 def slices() -> dict[str, Any]:
