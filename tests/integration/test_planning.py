@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import random
+from functools import reduce
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,15 +18,18 @@ from controller.command.planning.planner import Planner
 from controller.kube.client import Client
 from controller.kube.content_types import JSON
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
 from controller.ray.dashboard import DashboardActors
 from controller.runtime.kind import Owned
 from controller.runtime.plan import NOTHING, Create, Plan, Target
 from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
+from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import example_cluster, role
 from tests.integration.rays import Rays, forever, job_manifest
+from tests.integration.rayservices import service_manifest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from controller.command.planning.object_plan import ObjectPlan
@@ -377,6 +382,52 @@ async def test_pods_that_the_api_server_would_refuse_are_told_with_its_words(wor
     assert (refusal.kind, refusal.group, refusal.count) == ("Pod", "workers", 3)
     assert "spec.containers[0].volumeMounts[0].name" in refusal.message
     assert refusal.name.endswith("-*")
+
+
+def no_image(container: dict[str, Any]) -> None:
+    del container["image"]
+
+
+def unknown_volume(container: dict[str, Any]) -> None:
+    container["volumeMounts"] = [{"name": "nowhere", "mountPath": "/a"}]
+
+
+def request_above_limit(container: dict[str, Any]) -> None:
+    container["resources"] = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
+
+
+def wrong_policy(container: dict[str, Any]) -> None:
+    container["imagePullPolicy"] = "Sometimes"
+
+
+MISTAKES = [
+    (no_image, "image: Required value"),
+    (unknown_volume, 'volumeMounts[0].name: Not found: "nowhere"'),
+    (request_above_limit, "must be less than or equal to cpu limit"),
+    (wrong_policy, 'imagePullPolicy: Unsupported value: "Sometimes"'),
+]
+CLUSTER_OF: dict[str, tuple[Callable[[], dict[str, Any]], tuple[str, ...]]] = {
+    "RayCluster": (example_cluster, ("spec",)),
+    "RayJob": (lambda: job_manifest("it"), ("spec", "rayClusterSpec")),
+    "RayService": (lambda: service_manifest("it"), ("spec", "rayClusterConfig")),
+    "RayClusterFleet": (lambda: fleet_manifest("it"), ("spec", "template", "spec")),
+}
+"""A manifest of each kind that creates clusters, and the path of the cluster's specification."""
+
+
+@pytest.mark.parametrize("kind", CLUSTER_OF)
+@pytest.mark.parametrize(("mistake", "words"), MISTAKES)
+async def test_a_pod_that_would_be_refused_is_told_whatever_kind_it_would_be_created_for(
+    world: World, kind: str, mistake: Callable[[dict[str, Any]], None], words: str
+):
+    make, path = CLUSTER_OF[kind]
+    manifest = make()
+    spec = reduce(getitem, path, manifest)
+    mistake(spec["workerGroupSpecs"][0]["template"]["spec"]["containers"][0])
+    gates = FeatureGates({"RayClusterFleet": True})
+    kinds = kinds_of(KindSettings.from_environment(gates, {}), None)
+    plan = await Planner(world.user, kinds, world.wall()).for_manifest(manifest, world.namespace)
+    assert any(words in refusal.message for refusal in plan.refusals)
 
 
 async def test_what_the_api_server_accepts_is_not_refused(world: World):

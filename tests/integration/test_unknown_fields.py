@@ -11,8 +11,10 @@ from controller.apimachinery.conditions import find_condition
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
+from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
+from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import example_cluster
 from tests.integration.rays import job_manifest, submitter
 from tests.integration.rayservices import service_manifest
@@ -68,6 +70,11 @@ def service() -> dict[str, Any]:
     return service_manifest("example", rayClusterConfig=spoiled()["spec"])
 
 
+def fleet() -> dict[str, Any]:
+    spec = {"replicas": 1, "template": {"spec": spoiled()["spec"]}}
+    return fleet_manifest("example") | {"spec": spec}
+
+
 HEAD = "headGroupSpec.template.spec"
 IN_CLUSTER = [
     f"spec.{HEAD}.containers[0].zzz",
@@ -83,6 +90,8 @@ IN_CRON_JOB = [
 ]
 IN_SERVICE = [f"spec.rayClusterConfig.{HEAD}.nodeSelektor (did you mean nodeSelector?)"]
 
+IN_FLEET = [f"spec.template.spec.{HEAD}.nodeSelektor (did you mean nodeSelector?)"]
+
 
 @pytest.mark.parametrize(
     ("resource", "manifest", "named"),
@@ -91,6 +100,7 @@ IN_SERVICE = [f"spec.rayClusterConfig.{HEAD}.nodeSelektor (did you mean nodeSele
         pytest.param(RAYJOBS, job, IN_JOB, id="RayJob"),
         pytest.param(RAYCRONJOBS, cron_job, IN_CRON_JOB, id="RayCronJob"),
         pytest.param(RAYSERVICES, service, IN_SERVICE, id="RayService"),
+        pytest.param(RAYCLUSTERFLEETS, fleet, IN_FLEET, id="RayClusterFleet"),
     ],
 )
 async def test_an_unknown_field_is_named_with_its_path_and_the_nearest_name(
@@ -99,7 +109,8 @@ async def test_an_unknown_field_is_named_with_its_path_and_the_nearest_name(
     manifest: Callable[[], dict[str, Any]],
     named: list[str],
 ):
-    world.start_operator(kinds=kinds_of(KindSettings(), None))
+    gates = FeatureGates({"RayClusterFleet": True})
+    world.start_operator(kinds=kinds_of(KindSettings.from_environment(gates, {}), None))
     await world.user.create(resource, world.namespace, manifest())
 
     async def reported() -> Any:
