@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +13,7 @@ from controller.command.takeover.options import ChangeFailed, ChangeOptions
 from controller.command.takeover.run import Tools, hand_back_with, take_over_with
 from controller.kube.errors import NotFound
 from controller.kube.resources import PODS
+from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
 
 if TYPE_CHECKING:
     from tests.integration.harness import World
@@ -194,6 +195,21 @@ async def test_an_interruption_puts_kuberay_back(site: Site):
         await taking
     assert site.helm.done == ["install", "uninstall"]
     assert await site.replicas() == 2
+
+
+async def test_if_kuberay_cannot_be_put_back_the_command_that_does_it_is_told(site: Site):
+    site.helm.fails = True
+    refusal = ErrorResponse(403, "Forbidden", "not now")
+    back = Rule(refusal, "deployments.apps", frozenset({"patch"}), skip=1)
+    transport = FaultyTransport(site.world.transport, [back], clock=site.world.loop)
+    tools = replace(site.tools(), client=site.world.client("take-over", transport))
+    site.world.background(site.play_check())
+    with pytest.raises(ChangeFailed) as failed:
+        await take_over_with(site.options, tools)
+    said = str(failed.value)
+    assert "could not install" in said
+    assert "No operator serves the clusters now" in said
+    assert said.endswith("scale deployment kuberay-operator --replicas=2")
 
 
 @pytest.mark.slow
