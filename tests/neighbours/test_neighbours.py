@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.command.kinds import KindSettings, kinds_of
+from controller.ray.api import FeatureGates
+from controller.ray.api.feature_gates import GATES
 from tests.neighbours.cell import play
 from tests.neighbours.kinds import KINDS
 from tests.neighbours.known_faults import known_fault
@@ -74,3 +77,14 @@ def test_make_test_plays_a_cell_of_every_fourth_row_and_of_each_column():
     played = [cell.values for cell in cells() if all(mark.name != "slow" for mark in cell.marks)]
     assert [sickness.name for sickness, _ in played] == QUICK
     assert {column for _, column in played} == set(KINDS)
+
+
+def test_every_kind_that_is_served_has_a_column():
+    gates = FeatureGates(dict.fromkeys(GATES, True))
+    served = kinds_of(KindSettings.from_environment(gates, {}), None)
+    assert {kind.primary for kind in served} == {column.resource for column in KINDS}
+
+
+def test_there_are_more_sicknesses_than_thirty_each_under_a_name_of_its_own():
+    names = [sickness.name for sickness in SICKNESSES]
+    assert len(set(names)) == len(names) > 30
