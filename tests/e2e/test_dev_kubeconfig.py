@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -85,3 +88,32 @@ def test_two_at_once_leave_each_other_alone(tmp_path: Path):
         assert (mine.exists(), other.exists()) == (True, False)
         stop(first)
     assert not mine.exists()
+
+
+ANOTHER_USER = """
+import os, ssl, sys, urllib.error, urllib.request
+config, address = sys.argv[1:]
+os.setuid(65534)
+try:
+    open(config)
+except PermissionError:
+    print("kubeconfig: may not be read")
+try:
+    urllib.request.urlopen(address, context=ssl._create_unverified_context())
+except urllib.error.HTTPError as refused:
+    print(f"API server: {refused.code}")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can be another user")
+def test_another_user_of_the_machine_reads_no_token_and_no_pod(tmp_path: Path):
+    with dev(tmp_path):
+        config = tmp_path / "cache" / "manta" / "kubeconfig"
+        server = yaml.safe_load(config.read_text())["clusters"][0]["cluster"]["server"]
+        done = subprocess.run(
+            [sys.executable, "-c", ANOTHER_USER, str(config), f"{server}/api/v1/pods"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.stdout.splitlines() == ["kubeconfig: may not be read", "API server: 401"]

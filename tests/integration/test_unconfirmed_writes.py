@@ -18,8 +18,7 @@ from controller.kube.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from controller.ray.api import RAYCLUSTERS, RAYJOBS
-from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse, LostRequest, Rule
 from tests.integration.harness import example_cluster
 from tests.integration.rayservices import Services
@@ -104,24 +103,23 @@ async def test_a_failing_webhook_is_named_with_an_event(world: World, kind: str)
     await world.eventually(cured, seconds=60)
 
 
-@pytest.mark.parametrize("fault", [BROKEN, LostRequest()])
-@pytest.mark.parametrize(
-    ("resource", "creates"),
-    [(RAYCLUSTERS, "pods"), (RAYJOBS, "rayclusters.ray.io"), (RAYCRONJOBS, "rayjobs.ray.io")],
-)
+@pytest.mark.parametrize("fault", [BROKEN, LostRequest()], ids=["broken", "lost"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_what_stays_unknown_is_named_with_the_servers_words(
-    world: World, resource: Resource[Any], creates: str, fault: Any
+    world: World, kind: str, fault: Any
 ):
-    kind = next(kind for kind in KINDS if KINDS[kind].resource is resource)
+    failing = KINDS[kind]
     schedule = {"schedule": "* * * * *"} if kind == "cron" else {}
-    operator = await begin(world, kind, **schedule)
-    operator.transport.rules = [Rule(fault, creates, CREATE)]
+    rules = [Rule(fault, failing.creates, CREATE)]
+    await begin(world, kind, rules=rules, **schedule)
     await world.settle(110 if kind == "cron" else 30)
-    found = await ready(world, resource)
-    assert (found["status"], found["reason"]) == ("False", "WriteUnconfirmed")
+    found = await ready(world, failing.resource, failing.condition)
+    assert found["status"] == "False"
+    if kind in {"cluster", "job", "cron", "fleet"}:
+        assert found["reason"] == "WriteUnconfirmed"
     words = "no space" if fault is BROKEN else "connection reset"
     assert words in found["message"]
-    assert len(await warnings(world, resource.kind)) == 1
+    assert len(await warnings(world, failing.resource.kind)) == 1
 
 
 def with_every_child() -> dict[str, Any]:
