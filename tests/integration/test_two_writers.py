@@ -14,10 +14,11 @@ from controller.apimachinery.patches.merge_patch import apply_merge_patch
 from controller.kube.errors import KubeError
 from controller.kube.resources import ROLES, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.test_failing_keys import begin
+from tests.integration.test_failing_keys import KINDS, begin
 from tests.integration.test_unconfirmed_writes import warnings
 
 if TYPE_CHECKING:
+    from controller.devcluster.apiserver import StoredEvent
     from controller.kube.resources import Resource
     from tests.integration.harness import RunningOperator, World
 
@@ -164,6 +165,50 @@ async def test_a_finalizer_that_is_taken_off_is_added_with_back_off(world: World
     assert 3 <= writes(operator, "rayclusters.ray.io", "example", since) <= 12
     said = await contested(world)
     assert "keeps changing metadata.finalizers of RayCluster example" in said
+
+
+def undo(world: World, resource: Resource[Any], change: dict[str, Any]) -> None:
+    """Have another controller undo each write at once, before the operator has seen its own."""
+    assert world.server is not None
+    rival = world.client(f"{RIVAL}/1.0")
+
+    async def react() -> None:
+        with suppress(KubeError):
+            await rival.merge_patch(resource, world.namespace, "example", change)
+
+    def on_write(event: StoredEvent) -> None:
+        found = event.current.object
+        differs = apply_merge_patch(copy.deepcopy(found), change) != found
+        if event.table == str(resource) and event.type != "DELETED" and differs:
+            world.background(react())
+
+    world.server.on_write.append(on_write)
+
+
+NO_FINALIZERS, NO_ANNOTATIONS = (
+    {"metadata": {each: None}} for each in ("finalizers", "annotations")
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "field"),
+    [
+        ("job", NO_FINALIZERS, "metadata.finalizers"),
+        ("service", NO_FINALIZERS, "metadata.finalizers"),
+        ("workspace", NO_ANNOTATIONS, "metadata.annotations."),
+    ],
+)
+async def test_what_is_undone_on_an_object_of_any_kind_is_repaired_with_back_off_and_it_is_said(
+    world: World, kind: str, change: dict[str, Any], field: str
+):
+    resource = KINDS[kind].resource
+    undo(world, resource, change)
+    operator = await begin(world, kind)
+    await world.settle(200)
+    assert 3 <= writes(operator, str(resource), "example", 0) <= 15
+    obj = await world.user.get(resource, world.namespace, "example")
+    found = find_condition(obj.status.get("conditions", ()), "FieldsContested") or {}
+    assert f"another writer keeps changing {field}" in found.get("message", "")
 
 
 async def test_when_the_other_writer_stops_the_field_is_repaired_and_nothing_is_said(world: World):

@@ -32,7 +32,11 @@ from controller.runtime.reconcile.repairs.contested import (
     with_contested,
 )
 from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repair, Repairs
-from controller.runtime.reconcile.status.changes import changes_a_verdict, stored_status
+from controller.runtime.reconcile.status.changes import (
+    changes_a_verdict,
+    conditions_in,
+    stored_status,
+)
 from controller.runtime.reconcile.status.decision import StatusDecisions
 from controller.runtime.reconcile.writes.failed_groups import FailedGroups
 from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
@@ -280,6 +284,7 @@ class Executor:
         contested = self._contested(execution)
         if contested:
             requeue_after = _sooner(requeue_after, FORGOTTEN_AFTER)
+            status = status or _present_conditions(run.primary)
         if status is None:
             return requeue_after
         requeue_after = _sooner(requeue_after, status.valid_for)
@@ -318,6 +323,11 @@ class Executor:
             for event in status.events:
                 quotes = event.quotes or (run.failing and event.type == "Warning")
                 run.execution.emit(replace(event, quotes=quotes))
+
+
+def _present_conditions(primary: KubeObject) -> StatusPatch:
+    """Return the status for a plan without one, to which a condition of the runtime is added."""
+    return StatusPatch({"conditions": list(conditions_in(stored_status(primary)))})
 
 
 def _is_primary(run: ExecutionState, write: Write) -> bool:

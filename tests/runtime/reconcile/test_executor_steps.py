@@ -21,6 +21,7 @@ from controller.runtime.plan import (
     Replace,
     StatusPatch,
     Target,
+    subresource_of,
 )
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import BATCH, Executor
@@ -423,7 +424,10 @@ async def test_from_the_third_repair_on_the_other_writer_is_named_by_an_event_an
     assert outcome.requeue_after == FORGOTTEN_AFTER, "so that the condition goes"
     bench.now = 4.0
     outcome = await bench.execute(Plan(stages=plan.stages))
-    assert (bench.sent, outcome.requeue_after) == ([], 3.0)
+    assert outcome.requeue_after == 3.0
+    (said,) = bench.sent
+    assert subresource_of(said) == "status", "a plan without a status of its own says it, too"
+    assert [each["message"] for each in said.patch["status"]["conditions"]] == [sentence]  # type: ignore[union-attr]
     bench.executor.forget(OWNER.uid)
     await bench.execute(Plan(stages=plan.stages))
     assert bench.names == ["a"]
