@@ -69,7 +69,11 @@ def inference_spec() -> Schema:
             "adapters": array("Adapters of the preset.", adapter),
             "config": string("Name of a ConfigMap with options, key inference_config.yaml."),
             "preset": _preset(),
-            "template": anything("Template of the pods, instead of a preset."),
+            "template": anything(
+                "Template of the pods, instead of a preset. Fields are kept as they are: `kubectl "
+                "explain pod.metadata` and `kubectl explain pod.spec` list them, and the condition "
+                "FieldsKnown names those that do not exist."
+            ),
         },
     )
 
@@ -149,7 +153,9 @@ def _tuning_spec() -> Schema:
         {
             "image": string("Image that it is pushed to."),
             "imagePushSecret": string("Name of the Secret for that."),
-            "volumeSource": anything("Volume that it is written to."),
+            "volumeSource": anything(
+                "Volume that it is written to: `kubectl explain pod.spec.volumes` lists its fields."
+            ),
         },
     )
     return struct(
@@ -173,7 +179,9 @@ def _source(description: str) -> Schema:
             "imagePullSecrets": words("Names of the Secrets for that."),
             "name": string("Its name, which a container gets too."),
             "urls": words("Addresses to download it from."),
-            "volumeSource": anything("Volume that holds it."),
+            "volumeSource": anything(
+                "Volume that holds it: `kubectl explain pod.spec.volumes` lists its fields."
+            ),
         },
     )
 

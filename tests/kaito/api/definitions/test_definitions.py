@@ -66,6 +66,28 @@ def test_KAI19_an_old_client_loses_no_field_of_the_newer_version():
     assert new <= old
 
 
+@pytest.mark.parametrize("kind", DEFINITIONS)
+def test_what_has_the_fields_of_pods_says_where_they_are_explained(kind: str):
+    schema = versions(DEFINITIONS[kind])["v1beta1"]["schema"]["openAPIV3Schema"]
+    found = dict(kept_whole(schema))
+    assert {path.rpartition(".")[2] for path in found} == {"template", "volumeSource"}
+    for path, description in found.items():
+        of_volume = path.endswith("volumeSource")
+        where = "pod.spec.volumes" if of_volume else "pod.spec`"
+        assert f"kubectl explain {where}" in description
+
+
+def kept_whole(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield path and description of what is part of a pod, whose fields are not listed."""
+    if path.endswith(("inference.template", "volumeSource")):
+        yield path, schema["description"]
+        return
+    for name, child in schema.get("properties", {}).items():
+        yield from kept_whole(child, f"{path}.{name}")
+    if "items" in schema:
+        yield from kept_whole(schema["items"], f"{path}[]")
+
+
 def test_a_workspace_has_no_spec():
     schema = versions(DEFINITIONS["Workspace"])["v1beta1"]["schema"]["openAPIV3Schema"]
     assert set(schema["properties"]) == {

@@ -224,6 +224,15 @@ def test_pod_templates_and_the_old_version_are_kept_as_they_are():
     assert old["deprecated"]
 
 
+@each_own_kind
+def test_what_has_the_fields_of_pods_or_services_says_where_they_are_explained(kind: str):
+    nodes = dict(walk(schema(definition(kind))))
+    kept = {path: node["description"] for path, node in nodes.items() if node.get(PRESERVED)}
+    silent = [path for path, description in kept.items() if "kubectl explain" not in description]
+    assert any("kubectl explain pod.spec" in description for description in kept.values())
+    assert {nodes[path]["description"] for path in silent} == {"Ignored."}
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("raycluster*.yaml")), ids=lambda p: p.name)
 def test_the_examples_satisfy_the_schema_without_unknown_fields(example: Path):
     strict = closed(schema(definition()))
