@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from tests.neighbours.kinds import Column
     from tests.neighbours.sickness import Sickness
 
-WARM, MORE = 2, 3
-"""Rounds after which every metric has its labels and every pool its size, and those that follow."""
+WARM, MORE = 2, 8
+"""Rounds after which every metric has its labels and every pool its size, and those that follow:
+ten in all."""
 
 BEFORE, SICK, REST = 15.0, 20.0, 60.0
 """Seconds of a round before the sickness, in it, and after the deletion."""
