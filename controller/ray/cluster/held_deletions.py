@@ -49,7 +49,7 @@ from controller.runtime.plan import Delete
 from controller.runtime.reconcile.definitions.installed_definition import REMEDY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
@@ -100,10 +100,10 @@ def held_deletions(
     if doubt:
         return _held(seen, seen.all_pods, "the specification has changed", doubt)
     if _is_rollout_unexplained(seen, desired):
-        names = set(outdated_pods(seen, desired))
+        outdated = _outdated(seen, desired)
         doubt = "the specification was not edited since the status was written"
-        found = (pod for pod in seen.all_pods if pod.metadata.name in names)
-        return _held(seen, found, "they were created from another template", doubt)
+        rollout = _held(seen, outdated, "they were created from another template", doubt)
+        return rollout if outdated else divide(seen, desired, settings)[1] or rollout
     if not seen.definition.missing and not unexplained_number(seen, desired):
         return None
     return divide(seen, desired, settings)[1]
@@ -151,6 +151,14 @@ def _is_rollout_unexplained(seen: ClusterObservation, desired: DesiredCluster) -
     )
 
 
+def _outdated(seen: ClusterObservation, desired: DesiredCluster) -> list[Pod]:
+    """Return the outdated pods that are not terminating; a doubtful rollout may have none."""
+    names = set(outdated_pods(seen, desired))
+    return [
+        pod for pod in seen.all_pods if pod.metadata.name in names and not pod.metadata.terminating
+    ]
+
+
 def _is_defined(seen: ClusterObservation, each: PodToDelete) -> bool:
     return explains(seen.definition, each.cause) or is_confirmed(seen.cluster)
 
@@ -158,9 +166,16 @@ def _is_defined(seen: ClusterObservation, each: PodToDelete) -> bool:
 def _held(seen: ClusterObservation, pods: Iterable[Pod], reason: str, doubt: str) -> HeldDeletions:
     found = [pod for pod in pods if not pod.metadata.terminating]
     names = tuple(sorted(pod.metadata.name for pod in found))
-    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     message = (
-        f"{len(names)} pods ({shown}) would be deleted because {reason}, but {doubt}. "
+        f"{_shown(names)} would be deleted because {reason}, but {doubt}. "
         f"{REMEDY}; if the pods are to be deleted, confirm it: {confirming_command(seen.cluster)}"
     )
     return HeldDeletions(names, frozenset(map(group_of, found)), message)
+
+
+def _shown(names: Sequence[str]) -> str:
+    """Return how many pods there are, and the names of the first."""
+    if not names:
+        return "Pods"
+    count = "1 pod" if len(names) == 1 else f"{len(names)} pods"
+    return f"{count} ({', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''})"

@@ -200,6 +200,15 @@ def test_a_hash_that_changes_within_a_generation_replaces_nothing_and_is_said():
     assert held["message"].startswith("3 pods (example-head-aaaaaaaa, ")
 
 
+def test_a_held_replacement_counts_no_pod_that_is_terminating():
+    going = [pod(each.metadata.name, terminating=True) for each in workers(2)]
+    before = reads(observed(upgraded(), 2), stamped(OLD), *going, listed=True)
+    made = plan(before.add(SERVICES, SERVICE))
+    held = find_condition(stored(before, made)["conditions"], "DeletionHeld")
+    assert held is not None
+    assert held["message"].startswith("1 pod (example-head-aaaaaaaa) would be deleted ")
+
+
 def test_an_edit_replaces_all_pods_however_long_it_takes():
     edited = with_meta(upgraded(), generation=2)
     first = recreated(edited)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -426,6 +427,30 @@ def test_nothing_is_drained_that_no_edit_explains():
     assert held is not None
     assert held.pods == ("a",)
     assert "the specification was not edited since the status was written" in held.message
+
+
+@pytest.mark.parametrize(
+    ("others", "held_pods", "told"),
+    [
+        ("bc", 1, "asked for 3 workers and now asks for 1"),
+        ("b", 0, "Pods would be deleted because they were created from another template, but "),
+    ],
+)
+def test_a_doubtful_update_without_outdated_pods_holds_the_pods_that_the_doubt_is_about(
+    others: str, held_pods: int, told: str
+):
+    raw = rolling(1, maxUnavailable=1)
+    counted = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
+    obj = observed(raw, conditions=(counted,)).cluster
+    obj.status.update(observedGeneration=1, desiredWorkerReplicas=3)
+    pods = [the_head(raw), new(raw, "a", annotations=draining()), *map(partial(new, raw), others)]
+    rollout = decided(observed_object(obj, *pods))
+    assert rollout.verdict is Verdict.NOT_EXPLAINED
+    seen = replace(observed_object(obj, *pods), rollout=rollout)
+    held = held_deletions(seen, desired_of(seen), ClusterSettings())
+    assert held is not None
+    assert len(held.pods) == held_pods
+    assert told in held.message
 
 
 def test_an_update_that_waited_for_the_head_explains_only_the_replacement_of_the_head():
