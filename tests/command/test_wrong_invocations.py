@@ -99,6 +99,8 @@ def free_port() -> int:
         ("plan --zzz", "manta plan: there is no option --zzz\n"),
         ("plan", "one of the arguments -f/--file --all is required"),
         ("plan -f missing.yaml", "cannot read missing.yaml: No such file or directory"),
+        ("plan -f https://a.b/c.yaml", "-f/--file: https://a.b/c.yaml is an address; download"),
+        ("demo -f https://a.b/c.yaml", "-f/--file: https://a.b/c.yaml is an address; download"),
         ("plan -f brackets.yaml", "brackets.yaml is not YAML"),
         ("plan -f binary.yaml", "binary.yaml is not YAML: it is not text"),
         ("plan -f text.yaml", "text.yaml holds a document that is no object: 'hello'"),

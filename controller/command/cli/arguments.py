@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller.kube.errors import ConfigurationError
@@ -31,6 +32,19 @@ def port(text: str) -> int:
     if text.isascii() and text.isdigit() and 0 < int(text) < 2**16:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
+
+
+def manifest(text: str) -> Path:
+    """Read the path of a manifest.
+
+    Raises:
+        argparse.ArgumentTypeError: it is the address of one.
+    """
+    if "://" in text:
+        raise argparse.ArgumentTypeError(
+            f"{text} is an address; download the manifest and name the file, or - to pipe it in"
+        )
+    return Path(text)
 
 
 def add_log_level(command: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.command.cli.arguments import add_machine
+from controller.command.cli.arguments import add_machine, manifest
 from controller.command.cli.development import FULL_PACKAGE, require_development
 from controller.kube.errors import ConfigurationError
 
@@ -55,7 +55,7 @@ def add(commands: Commands) -> None:
         help="with rayservice-incremental: write an SVG of capacity, weight and requests over time",
     )
     demo.add_argument(
-        "-f", "--file", type=Path, help="manifest to use instead of the example of that kind"
+        "-f", "--file", type=manifest, help="manifest to use instead of the example of that kind"
     )
     add_machine(demo)
     demo.set_defaults(start=_start)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller.command.cli.arguments import (
@@ -12,6 +11,7 @@ from controller.command.cli.arguments import (
     add_kubeconfig,
     add_output,
     feature_gates,
+    manifest,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ def add(commands: Commands) -> None:
     )
     what = plan.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "-f", "--file", type=Path, help="manifest, a folder of manifests, or - for standard input"
+        "-f",
+        "--file",
+        type=manifest,
+        help="manifest, a folder of manifests, or - for standard input",
     )
     what.add_argument("--all", action="store_true", help="plan for all existing objects")
     plan.add_argument(
