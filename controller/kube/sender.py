@@ -139,9 +139,10 @@ class Sender:
         """Send `request` without a slot, a pause or a retry: for requests to another server.
 
         The response of a service behind the API server's proxy says nothing about the API
-        server, and a slow service must not use up the slots of Kubernetes requests.
+        server, so the attempt is not counted as one to it, and a slow service must not use up the
+        slots of Kubernetes requests.
         """
-        return await self._exchange(request, timeout, limit)
+        return await self._answer(request, timeout, limit)
 
     @asynccontextmanager
     async def stream(self, request: Request, *, start_timeout: float) -> AsyncGenerator[RawAnswer]:
@@ -231,23 +232,29 @@ class Sender:
             finally:
                 self.limiter.release(slot)
 
-    async def _exchange(
+    async def _exchange(self, request: Request, limit: float) -> Response:
+        """Send once, read the whole response within `limit` seconds, and count the attempt."""
+        started = self._clock.time()
+        try:
+            answer = await self._answer(request, limit)
+        except (NotSent, OutcomeUnknown, UnexpectedResponse):
+            self._metrics.record_attempt(request.method, "<error>", self._clock.time() - started)
+            raise
+        elapsed = self._clock.time() - started
+        self._metrics.record_attempt(request.method, str(answer.status), elapsed)
+        self._metrics.record_transfer(request.method, len(request.body or b""), len(answer.body))
+        return answer
+
+    async def _answer(
         self, request: Request, limit: float, max_bytes: int | None = None
     ) -> Response:
         """Send once and read the whole response within `limit` seconds."""
-        started = self._clock.time()
         try:
             async with asyncio.timeout(limit):
                 status, headers, chunks = await self._request(request)
                 body = await read_body(status, chunks, max_bytes)
         except TimeoutError:
-            self._metrics.record_attempt(request.method, "<error>", self._clock.time() - started)
             raise OutcomeUnknown(f"{request}: no complete answer within {limit:.1f} s") from None
-        except (NotSent, OutcomeUnknown, UnexpectedResponse):
-            self._metrics.record_attempt(request.method, "<error>", self._clock.time() - started)
-            raise
-        self._metrics.record_attempt(request.method, str(status), self._clock.time() - started)
-        self._metrics.record_transfer(request.method, len(request.body or b""), len(body))
         return Response(status, headers, body)
 
     async def _request(self, request: Request) -> RawAnswer:

@@ -253,3 +253,14 @@ async def test_requests_are_counted_under_upstreams_names():
     assert count("rest_client_response_size_bytes_sum", verb="GET") == len(POD) + len(
         status_body(429)
     )
+
+
+async def test_what_a_service_behind_the_api_server_answers_counts_as_no_request_to_it():
+    registry = CollectorRegistry()
+    metrics = RestClientMetrics(registry).for_host("10.0.0.1:6443")
+    transport = FakeTransport(lambda: answer(503, b"busy"), errors.OutcomeUnknown("reset"))
+    api = client(transport, metrics=metrics)
+    await api.proxy(SERVICES, "ns", "svc:8265", "GET", "/")
+    with pytest.raises(errors.OutcomeUnknown):
+        await api.proxy(SERVICES, "ns", "svc:8265", "GET", "/")
+    assert [each for metric in registry.collect() for each in metric.samples] == []
