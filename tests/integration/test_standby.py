@@ -54,8 +54,11 @@ CLUSTERS = 100
 EXPIRES = 15 + 1.2 + 1
 """Seconds: of the lease, until a candidate has seen it renewed, and until the test looks."""
 
-BUSY = 4
-"""Time on a machine that does other things too, as a multiple of that on a quiet one."""
+ALONE = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1") == "1"
+"""Whether nothing else is tested on this machine meanwhile."""
+
+WITHIN = 20 if ALONE else 36
+"""Seconds from the death of the leader to the last pod that it has left to create."""
 
 
 class Term:
@@ -133,8 +136,8 @@ async def test_a_standby_finishes_a_hundred_clusters_that_a_killed_leader_had_be
                 f"last {pods:.1f} s, readiness {ready:.0f} s",
             )
             assert taken < EXPIRES
-            assert begins - taken < BUSY * 0.5
-            assert pods - taken < BUSY * 4
+            assert begins - taken < 2
+            assert pods < WITHIN
             assert await term.holder() == "second"
             await world.settle(5)
     assert {cluster_of(pod) for pod in journal.present.values()} == set(names)
