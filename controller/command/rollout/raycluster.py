@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import dig, mapping, without_nulls
 from controller.apimachinery.problem import Problem
 from controller.command.rollout.errors import RolloutError
@@ -60,7 +60,7 @@ class RayClusterRollout:
             return RolloutProgress(
                 "unobserved", "the operator has not seen the present specification yet"
             )
-        ready = find_condition(conditions, "Ready") or {}
+        ready = find_condition(conditions, READY) or {}
         if str(ready.get("reason", "")).startswith("InvalidRayCluster"):
             return RolloutProgress("failed", str(ready.get("message", "")))
         upgrading = find_condition(conditions, UPGRADING) or {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import dig, mapping
 from controller.command.rollout.errors import RolloutError
 from controller.command.rollout.progress import RolloutProgress
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _FAILURES: Final = (
-    ("Ready", "InvalidRayClusterFleet"),
+    (READY, "InvalidRayClusterFleet"),
     ("ChangesHeld", ""),
     ("Upgrading", "ProgressDeadlineExceeded"),
 )
@@ -46,7 +46,7 @@ class RayClusterFleetRollout:
             return RolloutProgress(
                 "paused" if upgrading.get("reason") == "Paused" else "rolling", message
             )
-        ready = find_condition(conditions, "Ready") or {}
+        ready = find_condition(conditions, READY) or {}
         if ready.get("status") != "True" and ready.get("reason") != "Suspended":
             return RolloutProgress("rolling", str(ready.get("message", "")))
         return RolloutProgress("complete", message)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.conditions import READY
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.timestamps import time_of
 from controller.kaito.api import labels
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from controller.kaito.api.karpenter.nodeclaim import NodeClaim
     from controller.kube.objects import Condition, ObjectMeta
 
-_READY: Final = "Ready"
 _LAUNCHED: Final = "Launched"
 _STAGES: Final = (_LAUNCHED, "Registered", "Initialized")
 _BENIGN: Final = "AwaitingReconciliation"
@@ -82,7 +82,7 @@ def observed_claim(claim: NodeClaim) -> ObservedClaim:
     """Return the facts about a claim on which decisions depend."""
     metadata = claim.metadata
     state = claim_state(claim)
-    ready = claim.status.condition(_READY)
+    ready = claim.status.condition(READY)
     since = ready.last_transition_time if ready and state is ClaimState.READY else None
     cause = None if state is ClaimState.READY else first_cause(claim)
     return ObservedClaim(
@@ -100,7 +100,7 @@ def claim_state(claim: NodeClaim) -> ClaimState:
     """Return the state. Without the condition Ready, a claim with a node is ready, as in Kaito."""
     if claim.metadata.terminating:
         return ClaimState.TERMINATING
-    ready = claim.status.condition(_READY)
+    ready = claim.status.condition(READY)
     if ready is None and claim.status.node_name:
         return ClaimState.READY
     if ready is not None and ready.status == "True":

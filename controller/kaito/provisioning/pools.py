@@ -7,6 +7,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.conditions import READY
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.timestamps import time_of
 from controller.kaito.api import labels
@@ -157,6 +158,6 @@ def _instance_types(pool: NodePool) -> tuple[str, ...]:
 def _not_ready(pool: NodePool) -> tuple[str, str]:
     """Return reason and message of the condition Ready, empty unless it is False."""
     for each in pool.status.conditions:
-        if each.type == "Ready" and each.status == "False":
+        if each.type == READY and each.status == "False":
             return each.reason or "NodePoolNotReady", each.message
     return "", ""

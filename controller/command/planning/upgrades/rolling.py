@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller.apimachinery.conditions import READY
 from controller.apimachinery.custom_object import dig, mapping, without_nulls
 from controller.apimachinery.problem import Problem
 from controller.command.planning.snapshot import owner_uid
@@ -209,6 +210,6 @@ def _readiness(pods: Iterable[Json]) -> dict[str, float]:
 
 def _ready_at(pod: Json) -> datetime | None:
     for condition in dig(pod, "status", "conditions") or ():
-        if condition.get("type") == "Ready" and condition.get("status") == "True":
+        if condition.get("type") == READY and condition.get("status") == "True":
             return datetime.fromisoformat(condition["lastTransitionTime"])
     return None

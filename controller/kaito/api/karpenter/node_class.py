@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from controller.apimachinery.conditions import READY
 from controller.kaito.api import labels
 from controller.kaito.api.names import subdomain_problem
 from controller.kube.objects import Condition, KubeObject, View
@@ -37,7 +38,7 @@ class NodeClass(KubeObject, frozen=True):
     @property
     def ready(self) -> Condition | None:
         """The condition Ready; None if its provider has not reported it yet."""
-        return next((each for each in self.status.conditions if each.type == "Ready"), None)
+        return next((each for each in self.status.conditions if each.type == READY), None)
 
 
 class ConfiguredNodeClass(msgspec.Struct, frozen=True):
