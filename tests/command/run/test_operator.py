@@ -17,7 +17,7 @@ from controller.ray.dashboard import DashboardActors
 from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from prometheus_client import CollectorRegistry
 
@@ -42,7 +42,7 @@ class Wire:
 
 
 @asynccontextmanager
-async def standby() -> AsyncIterator[tuple[Operator, ThreadedElection]]:
+async def standby() -> AsyncGenerator[tuple[Operator, ThreadedElection]]:
     """An operator that takes part in an election and has not won it."""
     made: list[ThreadedElection] = []
 
