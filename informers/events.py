@@ -88,7 +88,8 @@ class Replaced(Generic[T]):
         objects: in the server's order.
         undecodable: objects that exist but do not fit their type.
         revision: revision of the list.
-        reset: whether the server went back in time: a quorum read is older than the store.
+        reset: whether the server went back in time: a quorum read is older than the store, or shows
+            something older that the store does not.
     """
 
     objects: list[T]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Protocol
 
@@ -286,6 +287,9 @@ class SharedInformer(Generic[T]):
     def replace(self, replaced: Replaced[T], /) -> None:
         """Apply a complete list. For the reflector only."""
         began = self._clock.time()
+        if not replaced.reset and (sign := self._processor.contradiction(replaced)):
+            self._reflector.note_reset(f"in time: {sign}")
+            replaced = dataclasses.replace(replaced, reset=True)
         self._publish(self._processor.replace(replaced), began)
         for registration in self._registrations:
             registration.end_initial_items()

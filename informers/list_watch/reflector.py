@@ -129,6 +129,11 @@ class Reflector(Generic[T]):
         if watchdog is not None and not watchdog.expired() and isinstance(self.state, Watching):
             watchdog.reschedule(self._clock.time())
 
+    def note_reset(self, sign: str) -> None:
+        """Count and log that a list shows that the server went back in time."""
+        self.statistics.resets += 1
+        _log.warning("%s: the server went back %s", self._source.description, sign)
+
     async def run(self) -> None:
         """List and watch until cancelled.
 
@@ -337,13 +342,7 @@ class Reflector(Generic[T]):
         """Return whether a list shows that the server went back in time."""
         if not is_older(revision, held):
             return False
-        self.statistics.resets += 1
-        _log.warning(
-            "%s: the server went back from revision %s to %s",
-            self._source.description,
-            held,
-            revision,
-        )
+        self.note_reset(f"from revision {held} to {revision}")
         return True
 
     async def _handle_event(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, cast
 from informers.errors import IndexFunctionError
 from informers.events import Bookmark, Ignored, Removed, Replaced, Undecodable, Upserted, WatchEvent
 from informers.objects import ApiObject, T, Tombstone, key_of
+from informers.revisions import is_newer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,22 @@ class Processor(Generic[T]):
                 return self._quarantine(event)
             case Ignored():
                 return []
+
+    def contradiction(self, replaced: Replaced[T]) -> str:
+        """Return what shows that a list continues another history; empty if nothing does.
+
+        The store is the state at its revision, so it holds whatever has not changed since. A
+        database that was restored may hold something else, and its revision may be higher.
+        """
+        held = self._store.resource_version
+        for obj in replaced.objects:
+            key, revision = key_of(obj), obj.metadata.resource_version
+            if is_newer(revision, held) or key in self.quarantined:
+                continue
+            known = self._store.get(key)
+            if known is None or known.metadata.resource_version != revision:
+                return f"{key} has been at {revision}, and the store at {held} has not shown it"
+        return ""
 
     def replace(self, replaced: Replaced[T]) -> list[Notification[T]]:
         """Replace all contents; return deletions first, then the rest in list order.

@@ -122,6 +122,34 @@ async def test_EXP45_between_the_first_and_the_last_cache_nothing_is_created_or_
     await world.eventually(lambda: ready_workers(world, 3), seconds=BOOKMARKS)
 
 
+async def test_EXP45_a_server_whose_revisions_go_on_is_noticed_by_what_it_has_never_shown(
+    world: World,
+):
+    """As etcd's manual advises: watches expire, and the cluster is listed before its pods are."""
+    assert world.server is not None
+    registry = CollectorRegistry()
+    operator = world.start_operator(registry=registry)
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+    backup = Backup(world.server)
+    await world.user.delete(RAYCLUSTERS, world.namespace, "example")
+    await world.eventually(world.is_gone)
+    created = len(world.journal.created)
+    operator.transport.rules.append(
+        Rule(DelayedRequest(10.0), "pods", frozenset({"list", "watch"}))
+    )
+    backup.restore(revision=world.server.store.revision + 1_000_000)
+    await world.settle(5)
+    assert resets(registry) > 0
+    assert operator.operator.expectations.held
+    await world.eventually(lambda: agrees(world, operator), seconds=BOOKMARKS)
+    await world.settle(60)
+    assert len(world.journal.created) == created
+    await world.scale(3)
+    await world.eventually(lambda: ready_workers(world, 3), seconds=BOOKMARKS)
+    assert operator.operator.caches.unready() is None
+
+
 def writes(operator: RunningOperator, since: int) -> list[tuple[str, str]]:
     """The operator's writes since then, but for events."""
     made = [entry.attributes for entry in operator.transport.journal.entries[since:]]

@@ -110,3 +110,37 @@ def test_the_quarantine_tells_which_index_failed():
     )
     processor.apply(Upserted(A5))
     assert processor.quarantined["ns/a"].reason.startswith("index 'picky' on ns/a: AttributeError")
+
+
+OLD = Thing(Meta("b", "ns", "uid-b", "4"), "red")
+NEW = Thing(Meta("b", "ns", "uid-b", "7"), "red")
+OTHER = Thing(Meta("a", "ns", "uid-a", "4"), "green")
+
+
+@pytest.mark.parametrize("listed", [[], [A5], [A6], [A5, NEW]])
+def test_a_list_may_lack_or_show_anew_what_has_changed_since(
+    holding: Processor[Thing], listed: list[Thing]
+):
+    assert holding.contradiction(Replaced(listed, (), "9")) == ""
+
+
+@pytest.mark.parametrize(
+    ("listed", "told"),
+    [
+        ([A5, OLD], "ns/b has been at 4, and the store at 5 has not shown it"),
+        ([OTHER], "ns/a has been at 4, and the store at 5 has not shown it"),
+    ],
+)
+def test_a_list_of_another_history_shows_what_the_store_would_have_shown(
+    holding: Processor[Thing], listed: list[Thing], told: str
+):
+    assert holding.contradiction(Replaced(listed, (), "9")) == told
+
+
+def test_nothing_contradicts_a_store_that_was_never_filled(processor: Processor[Thing]):
+    assert processor.contradiction(Replaced([A5], (), "9")) == ""
+
+
+def test_an_object_that_was_in_quarantine_contradicts_nothing(holding: Processor[Thing]):
+    holding.apply(ODD)
+    assert holding.contradiction(Replaced([A6], (), "9")) == ""
