@@ -35,6 +35,7 @@ from tests.simulation.scenario import (
     RayFault,
     RayService,
     Restart,
+    RestoreDatabase,
     Rival,
     Rolling,
     Scale,
@@ -699,6 +700,18 @@ BAD_LUCK = {
         (TWO_WORKERS,),
         (Step(0.35, DeleteLease()), Step(2.5, Scale(0, 0, 3))),
         elected=True,
+    ),
+    "etcd is restored with a cluster that the operator knows to be gone, and revisions go on": (
+        Scenario(
+            Surroundings(seed=49, start=4.0, termination=1.0, collector_lag=3.0, past=40),
+            (Cluster((Group(0, 2),), storage="redis"),),
+            (
+                Step(13.0, Fault("lag", "pods", seconds=15.0, lasts=2.0)),
+                Step(0.0, RestoreDatabase(10.0, bumped=True)),
+                Step(1.35, Delete(0)),
+                Step(6.6, Restart("stop")),
+            ),
+        )
     ),
 }
 """By the sentence that says what happens."""

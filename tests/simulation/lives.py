@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation import strategies
 from tests.simulation.cron_strategies import lives_of_crons
 from tests.simulation.election_strategies import lives_of_elections
+from tests.simulation.restore_strategies import lives_of_restores
 
 LIVES = {
     "rays": strategies.scenarios,
@@ -15,5 +16,6 @@ LIVES = {
     "workspaces": strategies.lives_of_workspaces,
     "crons": lives_of_crons,
     "elections": lives_of_elections,
+    "restores": lives_of_restores,
 }
 """By what they are about; the first are of all kinds of Ray that run something."""

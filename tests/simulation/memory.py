@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from controller.kube.objects import Pod
     from tests.faults.faulty_transport import JournalEntry
@@ -33,6 +33,14 @@ class Truth:
         self.came: dict[str, float] = {}
         self.went: dict[str, float] = {}
 
+    def restored(self, names: Collection[str], now: float) -> None:
+        """From now on the pods of these names are there again, and no others."""
+        for name in self.came.keys() - names:
+            self.went.setdefault(name, now)
+        for name in names:
+            self.went.pop(name, None)
+        self.known.clear()
+
 
 class Memory:
     """Of one operator process.
@@ -53,6 +61,12 @@ class Memory:
     def begin(self) -> None:
         """It begins to lead: from now on it holds all that was there before."""
         self._started = self._loop.time()
+
+    def forget(self) -> None:
+        """Hold it to nothing of the past, which has not been."""
+        self._started = float("-inf")
+        for known in (*self._told.values(), self._shown, self._vanished):
+            known.clear()
 
     def answered(self, entry: JournalEntry) -> None:
         """A request of this operator has its answer."""

@@ -1,4 +1,4 @@
-"""What others than the user do around one operator for a while: rivals, definitions, clocks."""
+"""What others than the user do around an operator for a while: rivals, backups, clocks, ..."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from tests.faults.restored import Backup
 from tests.simulation.definition import Definition
 from tests.simulation.rivals import RivalController
-from tests.simulation.scenario import ClockJump, Prune, Rival
+from tests.simulation.scenario import ClockJump, Prune, RestoreDatabase, Rival
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from tests.integration.harness import World
+    from tests.simulation.nodes import NodesOfLife
     from tests.simulation.referee import Referee
+
+OTHERS_WRITES = 100_000
+"""Revisions between a backup and its restore."""
 
 
 class Others:
@@ -24,21 +29,30 @@ class Others:
         world: where.
         referee: hears of what definitions drop.
         user: held while a definition changes and the user writes his objects again.
+
+    Attributes:
+        nodes: started anew when the database was restored.
     """
+
+    nodes: NodesOfLife
 
     def __init__(self, world: World, referee: Referee, user: asyncio.Lock) -> None:
         self._world = world
         self._definition = Definition(world)
         referee.pruned = self._definition.pruned
+        self._referee = referee
         self._user = user
         self._ahead = 0.0
+        self._restores = 1
         self._under_way: list[asyncio.Task[None]] = []
 
     def wall(self) -> datetime:
         """The time of day where the operator runs."""
         return self._world.wall() + timedelta(seconds=self._ahead)
 
-    def begin(self, action: Rival | Prune | ClockJump, tasks: asyncio.TaskGroup) -> None:
+    def begin(
+        self, action: Rival | Prune | RestoreDatabase | ClockJump, tasks: asyncio.TaskGroup
+    ) -> None:
         """Do it from now on; a clock stays as it is until `over`."""
         match action:
             case ClockJump():
@@ -47,6 +61,11 @@ class Others:
                 self._under_way.append(tasks.create_task(self._dispute(action)))
             case Prune():
                 self._under_way.append(tasks.create_task(self._prune(action)))
+            case RestoreDatabase() if self._restores:
+                self._restores -= 1
+                self._under_way.append(tasks.create_task(self._restore(action)))
+            case RestoreDatabase():
+                pass
 
     async def over(self) -> None:
         """Wait until nothing is under way; then the clock is right again."""
@@ -65,3 +84,14 @@ class Others:
         await asyncio.sleep(prune.lasts)
         async with self._user:
             await self._definition.put_back(prune.field)
+
+    async def _restore(self, action: RestoreDatabase) -> None:
+        assert self._world.server is not None
+        store = self._world.server.store
+        backup = Backup(self._world.server)
+        store.revision += OTHERS_WRITES
+        await asyncio.sleep(action.lasts)
+        async with self._user:
+            backup.restore(revision=store.revision + 1 if action.bumped else None)
+            self._referee.restored(store)
+            await self.nodes.start()

@@ -101,9 +101,13 @@ async def delete_lease(world: World) -> str:
 def lapses(process: Process, entry: JournalEntry, alive: Iterable[Process]) -> list[str]:
     """What is wrong about a request of a process among those that are alive, as sentences."""
     about = entry.attributes
-    if process.candidate is None or not about.writes or about.resource == EVENTS:
+    if not about.writes or about.resource == EVENTS:
         return []
     what = f"{about.verb} of {about.resource} {about.name}"
     wrong = [] if process.leads else [f"{what} by an operator that does not lead"]
-    others = sum(each.leads for each in alive if each is not process)
-    return [*wrong, f"{what} while {others} others lead"] if others else wrong
+    if others := sum(each.leads for each in alive if each is not process and each.candidate):
+        wrong.append(f"{what} while {others} others lead")
+    if awaited := process.operator.operator.caches.rewind.awaited:
+        names = ", ".join(str(cache.scope.resource) for cache in awaited)
+        wrong.append(f"{what} before {names} were read since the database was restored")
+    return wrong

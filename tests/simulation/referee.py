@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS
 from controller.runtime.plan import Create, Delete, MergePatch
 from tests.integration.harness import is_ready
 from tests.ray.kuberay_values import foreign_values
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.storage.store import Store, StoredEvent
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
     from controller.runtime.plan import Plan, Write
@@ -40,6 +41,9 @@ ACTOR: ContextVar[str] = ContextVar("actor", default="")
 LATE = " (late)"
 """End of the actor's name if its request was delayed: whoever sent it may have given up on it,
 repeated it, and undone what it did. Nothing in the API prevents that its pod then comes back."""
+
+NOTICED = 210.0
+"""Seconds after which every operator knows that the database is another one."""
 
 REPLICA = "ray.io/worker-group-replica-name"
 DRAINING = "manta.dev/draining-since"
@@ -116,6 +120,7 @@ class Referee:
         self._rolling: dict[tuple[str, str], float] = {}
         self._doubled: dict[str, float] = {}
         self._truth = Truth()
+        self._memories: list[Memory] = []
         self.violations: list[str] = []
         self.pods: dict[str, Seen] = {}
         self.clusters: defaultdict[str, History] = defaultdict(History)
@@ -141,7 +146,33 @@ class Referee:
 
     def memory(self) -> Memory:
         """For an operator that starts now."""
-        return Memory(self._loop, self._truth)
+        self._memories.append(Memory(self._loop, self._truth))
+        return self._memories[-1]
+
+    def restored(self, store: Store) -> None:
+        """The database is as it was: operators notice late, and may act on either history."""
+        present = [item.object for _, item in store.table(str(PODS)).now()]
+        self.pods = {pod["metadata"]["uid"]: _seen(pod) for pod in present if _is_ray(pod)}
+        self._deleted -= self.pods.keys()
+        self._names.clear()
+        self._truth.restored({pod.name for pod in self.pods.values()}, self._loop.time())
+        for memory in self._memories:
+            memory.forget()
+        stored = [item.object for _, item in store.table(str(RAYCLUSTERS)).now()]
+        clusters = {each["metadata"]["uid"]: each for each in stored}
+        for uid, history in self.clusters.items():
+            self._restored(history, clusters.get(uid))
+
+    def _restored(self, history: History, cluster: dict[str, Any] | None) -> None:
+        halted, guarded = history.halted_until, history.guarded_until
+        history.present = cluster is not None
+        if cluster is not None:
+            generation = cluster["metadata"]["generation"]
+            history.restored_to = min(generation, history.restored_to or generation)
+            self._note(cluster)
+        noticed = self._loop.time() + NOTICED
+        history.halted_until = max(history.halted_until, min(halted, noticed))
+        history.guarded_until = max(history.guarded_until, min(guarded, noticed))
 
     def planned(self, seen: ClusterObservation, plan: Plan, memory: Memory) -> None:
         """An operator has decided; what it has decided before counts from then."""
@@ -246,10 +277,12 @@ class Referee:
     # -- clusters -----------------------------------------------------------------------------
 
     def _cluster(self, event: StoredEvent) -> None:
-        obj = event.current.object
+        self._note(event.current.object)
+        self.clusters[event.current.object["metadata"]["uid"]].present = event.type != "DELETED"
+
+    def _note(self, obj: dict[str, Any]) -> None:
         history = self.clusters[obj["metadata"]["uid"]]
         history.name = obj["metadata"]["name"]
-        history.present = event.type != "DELETED"
         guarded = REDIS_FINALIZER in obj["metadata"].get("finalizers", ())
         history.guarded_until = self._until_now(history.guarded_until, goes_on=guarded)
         history.halted_until = self._until_now(history.halted_until, goes_on=is_halted(obj))

@@ -435,10 +435,15 @@ class Restart(Action, frozen=True):
 
     `before` and `after` kill it at its next write, before or after the server has carried it out.
     Of two it is the one that leads.
+
+    Attributes:
+        marks: whether what the next one finds has the marks and conditions that are Manta's own.
+            Without them the objects are as KubeRay's operator, or an early release, leaves them.
     """
 
     how: Literal["kill", "stop", "before", "after"]
     pause: Seconds = 0.0
+    marks: bool = True
 
 
 class Compact(Action, frozen=True):
@@ -526,6 +531,19 @@ class Prune(Action, frozen=True):
     lasts: Seconds = 10.0
 
 
+class RestoreDatabase(Action, frozen=True):
+    """Somebody makes a backup of etcd, and after a while puts it back; only once in a life.
+
+    Attributes:
+        lasts: seconds until then.
+        bumped: whether revisions go on from where they were, as etcd's manual advises. Else they
+            go back behind what all watches have seen, and do not come near it again.
+    """
+
+    lasts: Seconds = 10.0
+    bumped: bool = False
+
+
 class ClockJump(Action, frozen=True):
     """The time of day jumps where the operator runs; what it measures with goes on as before."""
 
@@ -603,6 +621,7 @@ AnyAction: TypeAlias = (
     | Webhook
     | Rival
     | Prune
+    | RestoreDatabase
     | ClockJump
 )
 
@@ -688,6 +707,11 @@ class Scenario(msgspec.Struct, frozen=True):
         """Whether there is ever a RayCronJob."""
         created = any(isinstance(step.action, CreateCronJob) for step in self.steps)
         return bool(self.crons) or created
+
+    @property
+    def has_restores(self) -> bool:
+        """Whether etcd is ever restored."""
+        return any(isinstance(step.action, RestoreDatabase) for step in self.steps)
 
     @property
     def has_steady_clocks(self) -> bool:

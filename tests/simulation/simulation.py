@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.devcluster.nodes import NodeSettings
+from controller.devcluster.nodes import COMPONENTS, NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.faults.faulty_transport import Lag, Rule
@@ -26,6 +26,7 @@ from tests.simulation.crons import CronsOfLife
 from tests.simulation.effort import Effort
 from tests.simulation.faults import rules_for
 from tests.simulation.job_outcome import keeps_no_head
+from tests.simulation.nodes import NodesOfLife
 from tests.simulation.operators import WitnessedKind
 from tests.simulation.others import Others
 from tests.simulation.outcome import contested, shortcomings
@@ -56,6 +57,7 @@ from tests.simulation.scenario import (
     Prune,
     RayFault,
     Restart,
+    RestoreDatabase,
     Rival,
     Scenario,
     Webhook,
@@ -229,7 +231,7 @@ class Simulation:
             match step.action:
                 case Fault() | Webhook() | OneSided():
                     self._begin(step.action)
-                case Rival() | Prune() | ClockJump():
+                case Rival() | Prune() | RestoreDatabase() | ClockJump():
                     self._say(f"{step.action}")
                     self.others.begin(step.action, tasks)
                 case RayFault() | LoseRayJobs() | LoseServe():
@@ -330,12 +332,12 @@ class Simulation:
         operator.transport.on_answer.append(kind.memory.answered)
         operator.transport.on_answer.append(Effort(self.world.loop, self.referee.violations))
         process = Process(operator, wire, candidate)
-        operator.transport.on_request.append(lambda entry: self._check_lead(process, entry))
+        operator.transport.on_request.append(lambda entry: self._check_write(process, entry))
         self._alive.append(process)
         self._apply_weather()
         self._say(f"start {name}")
 
-    def _check_lead(self, process: Process, entry: JournalEntry) -> None:
+    def _check_write(self, process: Process, entry: JournalEntry) -> None:
         wrong = lapses(process, entry, self._alive)
         self.referee.violations += [f"{self.world.loop.time():.3f} s: {each}" for each in wrong]
 
@@ -362,6 +364,8 @@ class Simulation:
         await process.wire.arrived()
         if not self.overlapping:
             await asyncio.sleep(restart.pause)
+            if not restart.marks:
+                await self.user.take_marks_off()
             self._start()
 
     async def _end_operator(self, operator: RunningOperator, how: str) -> None:
@@ -558,13 +562,21 @@ async def simulation(scenario: Scenario, *, overlapping: float = 0.0) -> AsyncIt
         crash_back_off=1.0,
         crash_back_off_cap=10.0,
     )
-    lag = Rule(Lag(around.collector_lag), str(RAYCLUSTERS))
-    async with embedded_world(seed=around.seed, nodes=nodes, node_rules=[lag]) as world:
+    rules = [Rule(Lag(around.collector_lag), str(RAYCLUSTERS))]
+    of_world = frozenset[str]() if scenario.has_restores else COMPONENTS
+    async with embedded_world(
+        seed=around.seed, nodes=nodes, node_rules=rules, components=of_world
+    ) as world:
         assert world.server is not None
         referee = Referee(world.loop, strict=not overlapping)
         played = Simulation(world, scenario, referee, overlapping)
         world.server.on_write.extend([referee, played.write_down])
+        if scenario.has_restores:
+            played.others.nodes = NodesOfLife(world, nodes, rules)
+            await played.others.nodes.start()
         yield played
+        if scenario.has_restores:
+            await played.others.nodes.stop()
 
 
 def play(scenario: Scenario, *, overlapping: float = 0.0) -> Result:

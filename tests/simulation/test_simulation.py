@@ -1,8 +1,8 @@
 """Random lives of RayClusters, RayJobs, RayServices, RayCronJobs and Workspaces, and their faults.
 
 `make test` plays those of remembered bad luck, `make test-all` 100 of all kinds of Ray that run
-something, 200 that roll, 200 of Workspaces, 100 of RayCronJobs and 100 with two operators and one
-lease, `make simulate` as many as it is told to.
+something, 200 that roll, 200 of Workspaces, and 100 each of RayCronJobs, of two operators with one
+lease and of a restored etcd, `make simulate` as many as it is told to.
 
 One operator may never harm anything, see `referee.py`, nor may two with a lease. Two at
 once, which only the lack of leader election allows, must come to the right state and have two heads
@@ -52,7 +52,7 @@ def quiet() -> Iterator[None]:
     [
         *((seed, "rays") for seed in range(4)),
         *((seed, of) for of in ("rolling", "workspaces") for seed in range(8)),
-        *((seed, of) for of in ("crons", "elections") for seed in range(4)),
+        *((seed, of) for of in ("crons", "elections", "restores") for seed in range(4)),
     ],
 )
 def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(

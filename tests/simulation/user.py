@@ -26,6 +26,7 @@ from tests.integration.rayservices import serve_config, service_manifest, with_i
 from tests.simulation import scenario as s
 
 if TYPE_CHECKING:
+    from controller.kube.resources import Resource
     from tests.integration.harness import World
 
 NAMES = ("a", "b", "c")
@@ -47,6 +48,14 @@ IMAGES = {
 }
 """Of rolling clusters; the first two are of the version that the simulated Ray says."""
 CONTAINER = "template/spec/containers/0"
+CONDITIONS = {
+    "HeadPodReady",
+    "RayClusterProvisioned",
+    "ReplicaFailure",
+    "RayClusterSuspending",
+    "RayClusterSuspended",
+}
+"""Of RayClusters in KubeRay's definition."""
 STORAGES: dict[str, dict[str, Any]] = {
     "redis": {"redisAddress": "redis:6379"},
     "rocksdb": {"backend": "rocksdb", "storage": {"size": "1Gi"}},
@@ -105,6 +114,29 @@ class User:
                 strategy = spec.get("upgradeStrategy", {})
                 if strategy.get("type") == "RollingUpdate":
                     await self._patch(number, _towards_the_end(spec))
+
+    async def take_marks_off(self) -> None:
+        """Leave of RayClusters, pods and services what KubeRay's operator would have written."""
+        async with self.busy:
+            for resource in (RAYCLUSTERS, PODS, SERVICES):
+                for each in (await self._client.list(resource, self._namespace)).items:
+                    with suppress(KubeError):
+                        await self._take_marks_off(resource, each.metadata.name)
+
+    async def _take_marks_off(self, resource: Resource[Any], name: str) -> None:
+        where = resource, self._namespace, name
+        obj = await self._client.get_raw(*where)
+        marks = {
+            field: {key: None for key in obj["metadata"].get(field, ()) if labels.OWN_PREFIX in key}
+            for field in ("annotations", "labels")
+        }
+        if any(marks.values()):
+            await self._client.merge_patch(*where, {"metadata": marks})
+        conditions = obj.get("status", {}).get("conditions")
+        if resource is RAYCLUSTERS and conditions:
+            kept = [each for each in conditions if each["type"] in CONDITIONS]
+            patch = {"status": {"conditions": kept}}
+            await self._client.merge_patch(*where, patch, subresource="status")
 
     async def confirm_deletions(self) -> None:
         """Do what the condition of a held deletion asks for: the user wants what he wrote."""

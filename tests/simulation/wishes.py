@@ -87,6 +87,7 @@ class History:
         heads: of which generation each head was made, by uid.
         heads_left: when it had gone.
         cut_heads: uids of heads that were made while a definition dropped something.
+        restored_to: the oldest generation that an earlier database has brought back, if any has.
     """
 
     name: str = ""
@@ -99,14 +100,17 @@ class History:
     heads: dict[str, int] = field(default_factory=dict)
     heads_left: dict[str, float] = field(default_factory=dict)
     cut_heads: set[str] = field(default_factory=set)
+    restored_to: int | None = None
 
     def since(self, generation: int) -> list[Wish]:
-        """That generation's wish and all later ones."""
+        """That generation's wish and all later ones, of both histories if there are two."""
+        if self.restored_to is not None:
+            generation = min(generation, self.restored_to)
         return [wish for wish in self.wishes if wish.generation >= generation]
 
     def shape_at(self, generation: int) -> str:
         """The shape of that generation."""
-        return next((w.shape for w in self.wishes if w.generation == generation), "")
+        return next((w.shape for w in self.wishes[::-1] if w.generation == generation), "")
 
     def is_outdated(self, wish: Wish, time: float) -> bool:
         """Whether a head that was there since `time` was made from something else.
@@ -122,7 +126,7 @@ class History:
 
     def hosts_at(self, generation: int, group: str) -> int:
         """`numOfHosts` of a group at that generation, 0 if there was no such group."""
-        wish = next((w for w in self.wishes if w.generation == generation), None)
+        wish = next((w for w in self.wishes[::-1] if w.generation == generation), None)
         return wish.groups[group].hosts if wish and group in wish.groups else 0
 
     def ended_since(self, time: float, group: str) -> int:
