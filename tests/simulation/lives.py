@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation import strategies
 from tests.simulation.cron_strategies import lives_of_crons
 from tests.simulation.election_strategies import lives_of_elections
+from tests.simulation.handover_strategies import lives_of_handovers
 from tests.simulation.restore_strategies import lives_of_restores
 
 LIVES = {
@@ -17,5 +18,6 @@ LIVES = {
     "crons": lives_of_crons,
     "elections": lives_of_elections,
     "restores": lives_of_restores,
+    "handovers": lives_of_handovers,
 }
 """By what they are about; the first are of all kinds of Ray that run something."""
