@@ -176,7 +176,10 @@ async def main(folder: Path) -> None:
             "--enable-leader-election=true",
             "--leader-election-namespace=default",
         )
-        with manta(folder, "run", *arguments) as operator, prometheus(folder, port) as found:
+        with (
+            manta(folder, "run", *arguments) as operator,
+            prometheus(folder, {NAMESPACE: port}) as found,
+        ):
             await asyncio.to_thread(
                 until, lambda: found.ask("query", query="informer_synced"), why=operator.text
             )

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes one port of this machine."""
+"""A real Prometheus that scrapes ports of this machine."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import yaml
 
 from controller.command.run.election import LEASE_NAME
 from controller.runtime.leaderelection.lease import LEASES, RELEASED_SECONDS, new_lease
-from tests.chart.prometheus import JOB, NAMESPACE, PROMETHEUS, alert_groups
+from tests.chart.prometheus import JOB, PROMETHEUS, alert_groups
 from tests.e2e.processes import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
 
     from controller.kube.client import Client
@@ -50,17 +50,26 @@ class Prometheus:
         times = {"start": str(begin), "end": str(end), "step": str(step)}
         return self.ask("query_range", query=expression, **times)["result"]
 
+    def has(self, expression: str) -> bool:
+        """Whether an expression has series; it has none as long as Prometheus does not answer."""
+        found = self.ask("query", query=expression)
+        return bool(found and found["result"])
+
     def has_scraped(self) -> bool:
         """Whether rates can be computed of what happened to the cluster."""
         ready = 'kuberay_cluster_condition_provisioned{condition="true"}'
-        found = self.ask("query", query=f"count_over_time({ready}[1m]) > 3")
-        return bool(found and found["result"])
+        return self.has(f"count_over_time({ready}[1m]) > 3")
 
     def evaluated(self) -> list[Answer]:
         """The alerts, once each was evaluated."""
         answer: Answer = self.ask("rules") or {"groups": []}
         rules: list[Answer] = [rule for group in answer["groups"] for rule in group["rules"]]
         return rules if rules and all(rule["health"] != "unknown" for rule in rules) else []
+
+    def firing(self) -> list[dict[str, str]]:
+        """The labels of the alerts that fire now."""
+        answer: Answer = self.ask("alerts") or {"alerts": []}
+        return [each["labels"] for each in answer["alerts"] if each["state"] == "firing"]
 
 
 async def leave_a_lease(client: Client) -> None:
@@ -70,13 +79,22 @@ async def leave_a_lease(client: Client) -> None:
 
 
 @contextmanager
-def prometheus(folder: Path, target: int) -> Generator[Prometheus]:
-    """Scrapes a port of this machine as the chart's monitors would, and has the chart's alerts."""
+def prometheus(
+    folder: Path, targets: Mapping[str, int], groups: Sequence[Answer] = ()
+) -> Generator[Prometheus]:
+    """Scrapes ports of this machine as the chart's monitors would.
+
+    Args:
+        folder: for its files.
+        targets: the port of the operator in each namespace.
+        groups: the alerts; without them those of the chart.
+    """
     job = {
         "job_name": JOB,
         "honor_labels": True,
         "static_configs": [
-            {"targets": [f"127.0.0.1:{target}"], "labels": {"namespace": NAMESPACE, "pod": "p"}}
+            {"targets": [f"127.0.0.1:{port}"], "labels": {"namespace": namespace, "pod": "p"}}
+            for namespace, port in targets.items()
         ],
     }
     config = {
@@ -85,7 +103,8 @@ def prometheus(folder: Path, target: int) -> Generator[Prometheus]:
         "scrape_configs": [job],
     }
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
-    (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": alert_groups()}))
+    rules = {"groups": [*groups] or alert_groups()}
+    (folder / "rules.yaml").write_text(yaml.safe_dump(rules))
     port = free_port()
     arguments = [
         f"--config.file={folder / 'prometheus.yaml'}",

@@ -105,7 +105,10 @@ async def test_prometheus_knows_what_the_dashboard_and_the_alerts_ask_for(tmp_pa
             "--enable-leader-election=true",
             "--leader-election-namespace=default",
         )
-        with manta(tmp_path, "run", *arguments) as operator, prometheus(tmp_path, port) as found:
+        with (
+            manta(tmp_path, "run", *arguments) as operator,
+            prometheus(tmp_path, {NAMESPACE: port}) as found,
+        ):
             await asyncio.to_thread(
                 until, lambda: found.ask("query", query="informer_synced"), why=operator.text
             )
