@@ -260,7 +260,7 @@ SICKNESSES = (
     Sickness(
         name="another controller reverts metadata",
         course=reverted_metadata,
-        named={"RayJob": CONTESTED},
+        named=contested_by("RayJob", "RayService", "Workspace"),  # whose marks are repaired
         lingers=60.0,  # a contested field is repaired once a minute
         requests={"Workspace": 31},  # it is built meanwhile, with a conflict for each status
     ),
