@@ -75,6 +75,15 @@ def after(obj: RayCluster, *pods: Any, failures: tuple[Failure, ...] = (), **mor
     return with_status(obj, stored), [(e.type, e.reason, e.note) for e in patch.events]
 
 
+def test_a_cluster_is_not_ready_while_a_child_is_missing_though_nothing_has_failed():
+    patch = patch_of(reads(cluster(), *READY))
+    ready = find_condition(patch.wanted["conditions"], "Ready") or {}
+    assert (ready["status"], ready["reason"]) == ("False", "ChildMissing")
+    assert ready["message"].startswith("Service example-head-svc: does not exist yet")
+    whole = patch_of(with_children(reads(cluster(), *READY)))
+    assert (find_condition(whole.wanted["conditions"], "Ready") or {})["status"] == "True"
+
+
 def ready_of(obj: RayCluster) -> tuple[str, str, str]:
     found = find_condition(obj.status["conditions"], "Ready") or {}
     return found["status"], found["reason"], found["message"]
