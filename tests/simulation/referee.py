@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from controller.devcluster.apiserver.storage.store import Store, StoredEvent
+    from controller.devcluster.apiserver.storage.store import ObjectStore, StoredEvent
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
     from controller.runtime.plan import Plan, Write
@@ -149,7 +149,7 @@ class Referee:
         self._memories.append(Memory(self._loop, self._truth))
         return self._memories[-1]
 
-    def restored(self, store: Store) -> None:
+    def restored(self, store: ObjectStore) -> None:
         """The database is as it was: operators notice late, and may act on either history."""
         present = [item.object for _, item in store.table(str(PODS)).now()]
         self.pods = {pod["metadata"]["uid"]: _seen(pod) for pod in present if _is_ray(pod)}
