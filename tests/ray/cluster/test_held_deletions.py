@@ -158,6 +158,10 @@ def test_a_group_with_held_deletions_creates_nothing():
     assert verbs(made, Create) == []
     assert sorted(deleted(made)) == ["b-0", "b-1", "b-2", "b-3"]
 
+    short = observed(with_groups({"replicas": 5}), 20)
+    made = plan(kept(short, *whole("a", hosts=4)))
+    assert (verbs(made, Create), deleted(made)) == ([], []), "five single pods, beside what is held"
+
 
 def test_what_is_held_stays_held_until_the_next_edit_whatever_the_numbers_say():
     pods = [*whole("a", hosts=4), *workers(2)]
