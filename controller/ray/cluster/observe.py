@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import status_of
@@ -84,16 +85,15 @@ def observe_cluster(
     replicas = _multi_host_replicas(desired, workers, settings)
     revisions = observe_history(cluster, desired, reads)
     children = observe_children(cluster, desired, reads, settings, has_head=bool(heads))
-    notes = [Note("PodRelabelled", sentence) for sentence in pods.relabelled]
-    notes += revisions.notes if revisions is not None else ()
-    children = replace(children, notes=(*children.notes, *notes))
+    relabelled = (Note("PodRelabelled", sentence) for sentence in pods.relabelled)
+    notes = (*children.notes, *relabelled, *(revisions.notes if revisions is not None else ()))
     return ClusterObservation(
         cluster,
         desired,
         heads=heads,
         foreign_heads=tuple(_foreign_heads(key, uid, reads)),
         workers=workers,
-        children=children,
+        children=replace(children, notes=notes),
         unreadable=tuple(_unreadable_pods(cluster, reads)),
         multi_host_replicas=replicas,
         incomplete_replicas=reads.incomplete_replicas(uid),
@@ -110,9 +110,7 @@ def observe_cluster(
         created_pods=reads.created(PODS, uid),
         history=reads.memory(uid),
         clock_steady_since=reads.clock_steady_since,
-        ray=_ray(
-            cluster, desired, reads, sources, (pod for pods in workers.values() for pod in pods)
-        ),
+        ray=_ray(cluster, desired, reads, sources, chain.from_iterable(workers.values())),
     )
 
 

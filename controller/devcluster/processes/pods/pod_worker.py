@@ -157,6 +157,12 @@ class PodWorker:
         self._accept(pod)
         if pod.spec.restart_policy == "Never" and any(s.state.terminated for s in self._expected):
             return  # it ran under an earlier kubelet, and its files are gone
+        await self._prepare(pod)
+        if await self._initialise(pod):
+            await self._supervise(pod)
+
+    async def _prepare(self, pod: SpecifiedPod) -> None:
+        """Open the sandbox, mount the volumes, and get the containers ready to run."""
         self._sandbox = await self._open(pod)
         downward = self._downward_values(self._sandbox)
         self._volumes = VolumeManager(
@@ -176,18 +182,17 @@ class PodWorker:
         by_name = {status.name: status for status in self._expected}
         self._init = [ContainerRuns(context, c, by_name[c.name]) for c in pod.spec.init_containers]
         self._main = [ContainerRuns(context, c, by_name[c.name]) for c in pod.spec.containers]
-        if await self._initialise(pod):
-            policy = pod.spec.restart_policy
-            async with asyncio.TaskGroup() as group:
-                for runs in self._main:
-                    group.create_task(
-                        runs.supervise(
-                            lambda code: (
-                                policy == "Always" or (policy == "OnFailure" and code != 0)
-                            ),
-                            resumes=True,
-                        )
-                    )
+
+    async def _supervise(self, pod: SpecifiedPod) -> None:
+        """Run the main containers until none is to be started again."""
+        policy = pod.spec.restart_policy
+
+        def restarts(code: int) -> bool:
+            return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+        async with asyncio.TaskGroup() as group:
+            for runs in self._main:
+                group.create_task(runs.supervise(restarts, resumes=True))
 
     def _accept(self, pod: SpecifiedPod) -> None:
         """Accept the pod; containers of an earlier kubelet are lost."""
