@@ -68,8 +68,8 @@ def _since(each: Expectation[Any]) -> float:
 
 def _awaited(each: Expectation[Any]) -> str:
     if each.write is not None:
-        news = "outcome" if each.outcome_unknown else "answer"
-        return f"{news} of {verb_of(each.write)}"
+        awaited = "outcome" if each.outcome_unknown else "answer"
+        return f"{awaited} of {verb_of(each.write)}"
     if not each.unseen:
         return ""
     event = "deletion" if each.deleted_uid else "write"

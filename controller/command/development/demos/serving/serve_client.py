@@ -105,14 +105,14 @@ class ServeClient:
         """Ask until the process ends."""
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._tell())
+            tasks.create_task(self._report())
             while True:
                 began = loop.time()
                 await self._free.acquire()
                 tasks.create_task(self._ask(next(self._paths)))
                 await asyncio.sleep(began + 1 / RATE - loop.time())
 
-    async def _tell(self) -> None:
+    async def _report(self) -> None:
         """Print a line each second."""
         while True:
             await asyncio.sleep(1.0)
