@@ -98,11 +98,28 @@ def test_a_table_may_list_several_lines_that_a_line_becomes(tmp_path: Path):
     assert listed(path) == [Equivalent(POP, Change("a", after), "why") for after in ("b", "c")]
 
 
-def test_every_function_with_equivalent_mutants_exists():
+def test_every_line_with_equivalent_mutants_stands_in_its_function():
     for entry in listed():
-        *_, name = entry.function.split(".")
-        assert name in _functions_of(entry.function), entry.function
-        assert entry.reason, entry.function
+        assert entry.change.before in _source_of(entry.function), entry
+        assert entry.change.before != entry.change.after, entry
+        assert entry.reason, entry
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "stands"),
+    [
+        ("workqueue.heap.KeyHeap.push", "self._pushed += 1", True),
+        ("workqueue.heap.KeyHeap.pop", "self._pushed += 1", False),
+        ("workqueue.heap.KeyHeap.gone", "", False),
+        ("workqueue.heap.Gone.push", "", False),
+        ("workqueue.gone.KeyHeap.push", "", False),
+    ],
+)
+def test_a_line_is_looked_for_in_the_function_of_that_class(
+    function: str, line: str, *, stands: bool
+):
+    source = _source_of(function)
+    assert (source != "" and line in source) is stands
 
 
 def test_a_part_of_a_package_is_killed_by_the_tests_of_the_whole():
@@ -113,13 +130,22 @@ def test_a_part_of_a_package_is_killed_by_the_tests_of_the_whole():
         named("elsewhere")
 
 
-def _functions_of(function: str) -> set[str]:
+def _source_of(function: str) -> str:
+    """Return the lines of a function as a change shows them, empty if it does not exist."""
     parts = function.split(".")
-    module = next(
-        path
-        for end in range(len(parts) - 1, 0, -1)
-        if (path := ROOT.joinpath(*parts[:end]).with_suffix(".py")).is_file()
-        or (path := ROOT.joinpath(*parts[:end], "__init__.py")).is_file()
-    )
-    nodes = ast.walk(ast.parse(module.read_text()))
-    return {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+    for end in range(len(parts) - 1, 0, -1):
+        module = ROOT.joinpath(*parts[:end])
+        for path in (module.with_suffix(".py"), module / "__init__.py"):
+            if path.is_file():
+                source = path.read_text()
+                lines = source.splitlines()[_lines_of(ast.parse(source), parts[end:])]
+                return " ".join(line.strip() for line in lines)
+    return ""
+
+
+def _lines_of(tree: ast.AST, names: list[str]) -> slice:
+    """Return which lines are those of the class or function with these names; none without it."""
+    for name in names:
+        found = (each for each in ast.iter_child_nodes(tree) if getattr(each, "name", "") == name)
+        tree = next(found, ast.Pass(lineno=1, end_lineno=0))
+    return slice(tree.lineno - 1, tree.end_lineno)  # type: ignore[attr-defined]
