@@ -17,6 +17,7 @@ from tests.informers.doubles import (
     page,
     running,
     settle,
+    status,
 )
 
 
@@ -46,6 +47,22 @@ async def test_an_informer_mirrors_a_collection_and_tells_its_handlers():
         ("delete", "a", "5"),
     ]
     assert revisions == ["2", "3", "4", "5"]
+
+
+async def test_the_time_of_the_last_list_is_when_it_was_complete():
+    lists = [page([], 5), page([], 9)]
+    watches = [[Pause(7.0), status(410, "Expired")], [Hang]]
+    settings = ReflectorSettings(streaming=False)
+    informer = informer_of(ScriptedSource(lists=lists, watches=watches), settings=settings)
+    assert informer.statistics().last_list is None
+    began = asyncio.get_running_loop().time()
+    async with running(informer):
+        await asyncio.sleep(5)
+        assert informer.statistics().last_list == began
+        await asyncio.sleep(60)
+        listed = informer.statistics().last_list
+        assert listed is not None
+        assert 7.0 <= listed - began < 60.0
 
 
 async def test_EXP27_what_came_and_went_up_to_a_confirmed_revision_is_not_shown_again():

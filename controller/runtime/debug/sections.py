@@ -63,7 +63,7 @@ def informers(caches: Sequence[Cache], now: float) -> shape.BoundedList[shape.In
     return listing(
         caches,
         lambda cache: _informer(cache, now),
-        rank=lambda item: float("-inf") if item.last_byte is None else -item.last_byte,
+        rank=lambda item: -math.inf if item.last_byte is None else -item.last_byte,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import msgspec
+import pytest
 
 from informers import Codec
 from informers.decoding.intern_pool import InternPool
@@ -80,3 +81,11 @@ def test_the_pool_forgets_instead_of_growing():
     for number in range(20_000):
         pool.share(whole(labels={"number": str(number)}))
         assert len(pool._parts) < 5000
+
+
+@pytest.mark.parametrize(("parts", "kept"), [(4096, True), (4097, False)])
+def test_the_pool_forgets_once_it_has_more_than_its_limit(parts: int, *, kept: bool):
+    pool = InternPool()
+    pool._parts.update(dict.fromkeys(range(parts)))
+    pool.share(whole())
+    assert (0 in pool._parts) is kept

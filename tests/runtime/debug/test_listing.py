@@ -18,13 +18,13 @@ def test_a_list_is_cut_and_says_how_many_there_are():
     assert listing(range(3), run, total=7).total == 7
 
 
-def test_an_object_that_cannot_be_described_costs_only_itself():
+def test_objects_that_cannot_be_described_cost_only_themselves():
     def describe(number: int) -> RunEntry:
         return RunEntry("default/a", 1 / number)
 
-    shown = listing([1, 0, 2], describe)
-    assert ([item.duration for item in shown.items], shown.unreadable) == ([1.0, 0.5], 1)
-    assert shown.total == 3
+    shown = listing([1, 0, 2, 0], describe)
+    assert ([item.duration for item in shown.items], shown.unreadable) == ([1.0, 0.5], 2)
+    assert shown.total == 4
 
 
 def test_an_object_that_cannot_be_written_costs_only_itself():
@@ -53,6 +53,7 @@ def test_an_object_that_cannot_be_written_costs_only_itself():
         ("it doesn't answer, and isn't there", "it doesn't answer, and isn't there"),
         ("one\nline\x1b[31m", "one line [#"),
         ("after 17 s at 10.0.0.1:6443", "after # s at #"),
+        ("x " * 100, "x " * 100),
         ("x " * 150, "x " * 100 + "..."),
     ],
 )

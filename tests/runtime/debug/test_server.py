@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from controller.runtime.debug import LIMIT, EventLoop, PageContent
 from controller.runtime.debug.page import DebugPage
@@ -30,6 +31,10 @@ async def test_the_page_is_json_that_nobody_keeps():
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         page = msgspec.json.decode(await answer.read(), type=PageContent)
     assert page == PageContent(event_loop=EventLoop(0.5, 1.5))
+
+
+def test_it_listens_at_the_port_that_it_is_given():
+    assert DebugServer(16060, DebugPage()).port == 16060
 
 
 async def test_a_port_that_is_taken_is_an_error_that_names_the_option():
@@ -111,9 +116,18 @@ def test_a_section_that_fails_costs_only_itself():
 
     page.add("probes", fail)
     page.add("event_loop", lambda: EventLoop(0.5, 1.5))
-    read = page.read()
+    with capture_logs() as logs:
+        read = page.read()
     assert read.event_loop == EventLoop(0.5, 1.5)
     assert (read.probes, read.unreadable) == (None, {"probes": "RuntimeError"})
+    assert logs == [
+        {
+            "event": "debug.section_failed",
+            "section": "probes",
+            "exc_info": True,
+            "log_level": "error",
+        }
+    ]
 
 
 @pytest.mark.parametrize("name", ["nonsense", "event_loop"])

@@ -70,7 +70,14 @@ def test_LE2_a_record_that_is_missing_or_odd_counts_as_empty():
     for spec in ({}, {"spec": None}, {"spec": {"holderIdentity": 3, "leaseTransitions": "x"}}):
         odd = Lease({"metadata": {}, **spec})
         assert (odd.holder, odd.transitions) == ("", 0)
-    assert lease(leaseDurationSeconds=1).duration(15) == 1
+
+
+@pytest.mark.parametrize(
+    ("stated", "seconds"), [(1, 1), (40, 40), (0, 15), (-1, 15), ("40", 15), (None, 15)]
+)
+def test_LE2_a_lease_that_states_no_length_has_the_usual_one(stated: Any, seconds: int):
+    assert lease(leaseDurationSeconds=stated).duration(15) == seconds
+    assert lease().duration(15) == 15
 
 
 @pytest.mark.parametrize(
