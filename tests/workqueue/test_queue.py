@@ -168,7 +168,7 @@ async def test_WQ26_a_priority_asked_for_while_waiting_counts_at_its_time():
 async def test_to_ask_again_at_the_same_priority_or_time_does_not_cost_the_turn():
     clock = FakeClock()
     queue = make(clock=clock)
-    for key in "abab":
+    for key in "aba":
         queue.add(key, priority=0)
         queue.add_after(f"delayed {key}", 1)
     assert [await queue.get() for _ in range(2)] == ["a", "b"]

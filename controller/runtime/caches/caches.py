@@ -228,17 +228,16 @@ class Caches:
 
     async def _watch_optional(self) -> None:
         """Watch those of the optional resources that the server has; all are asked for at once."""
-        optional = list(self._optional.items())
         async with asyncio.TaskGroup() as group:
-            asked = [
-                group.create_task(
+            asked = {
+                resource: group.create_task(
                     wait_until_known(self._client, resource, self._to_be_listed(resource))
                 )
-                for resource, _ in optional
-            ]
-        for (resource, watch), answer in zip(optional, asked, strict=True):
+                for resource in self._optional
+            }
+        for resource, answer in asked.items():
             if answer.result():
-                del self._optional[resource]
+                watch = self._optional.pop(resource)
                 for cache in self._watch(resource, watch):
                     self._publish(cache, watch)
                 self._subscribe_all(resource, watch)

@@ -179,7 +179,7 @@ class ExpectationTracker:
     def apply_live_object(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
         """Apply the result of a live read to the expectation."""
         if expectation.before_reset:
-            expectation.obj, expectation.before_reset = None, False
+            expectation.obj = None
         if obj is None:
             self._apply_absence(expectation)
         else:

@@ -241,8 +241,7 @@ class Executor:
     def _must_wait(self, run: ExecutionState, write: Write) -> bool:
         """Return whether the write repeats an undone repair and must not be sent yet."""
         repairs = self._repairs.get(run.execution.owner.uid)
-        wait = repairs.wait(write, self._now()) if repairs is not None else 0.0
-        if repairs is None or wait <= 0:
+        if repairs is None or (wait := repairs.wait(write, self._now())) <= 0:
             return False
         run.repairs_wait = _sooner(run.repairs_wait, wait)
         run.lacks_object |= isinstance(write, Create)

@@ -140,6 +140,23 @@ async def test_CTL20_CTL21_events_enqueue_primaries_and_the_owners_of_children(w
         assert handlers == ["widget-controller"] * 2
 
 
+async def test_an_object_in_no_namespace_enqueues_nobody_in_a_namespace_that_is_not_watched(
+    world: CacheWorld,
+):
+    def users(node: KubeObject) -> list[str]:
+        return list((node.metadata.annotations or {}).values())
+
+    watch, served = kind(Owned(NODES, also_enqueues=users)), Served()
+    world.build([watch], namespaces=("default", "two")).serve(served, watch)  # type: ignore[arg-type]
+    async with world.running():
+        keys = ("default/f", "two/f", "other/f", "clusterwide")
+        annotations = {f"user-{number}": key for number, key in enumerate(keys)}
+        metadata = {"name": "n", "annotations": annotations}
+        await world.create(NODES, {"metadata": metadata}, "")
+        await asyncio.sleep(1)
+        assert served.keys == {"default/f", "two/f", "clusterwide"}
+
+
 async def test_CTL24_a_child_of_an_earlier_owner_enqueues_nobody(world: CacheWorld):
     earlier = await world.widget("f")
     await world.user.delete(WIDGETS, "default", "f")

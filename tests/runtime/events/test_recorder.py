@@ -377,3 +377,17 @@ async def test_notes_that_are_cut_elsewhere_because_a_number_is_longer_are_one_e
         for number in ("7", "1234567"):
             recorder.record(PODS, META, replace(event(text.format(*[number] * 30)), quotes=True))
     assert sink.counts == [2]
+
+
+@pytest.mark.parametrize(
+    ("beginning", "counts"),
+    [("word " * 205, [2]), ("word " * 203, [1, 1]), ("1234567890 " * 373, [2])],
+    ids=["cut once it is folded", "not cut", "cut before it is folded"],
+)
+async def test_notes_that_begin_alike_for_a_kilobyte_without_numbers_are_one_event(
+    beginning: str, counts: list[int]
+):
+    async with recording() as (recorder, sink):
+        for end in ("one", "other"):
+            recorder.record(PODS, META, replace(event(beginning + end), quotes=True))
+    assert sink.counts == counts

@@ -67,6 +67,20 @@ def test_what_the_store_cannot_settle_is_read_at_once_and_asked_for_once():
     assert book.expectations.statistics().need_live_read == 0
 
 
+def test_a_revision_that_is_reached_counts_for_all_although_one_of_them_was_settled_before():
+    book = Book()
+    for name in "abc":
+        book.make(name, 10)
+    book.show(child("a", 5))
+    book.expectations.confirm_gone(OWNER, delete("b"), "uid-b")
+    book.expectations.remove_owner(OWNER.controller, OWNER.key)
+    book.expectations.add_owner(OWNER)
+    book.make("c", 10)
+    book.asked.clear()
+    book.bookmark(10)
+    assert book.questions == ["c"]
+
+
 def test_EXP24_an_object_outside_the_selection_is_read_every_half_minute():
     book = Book()
     book.show(child("a", 2))

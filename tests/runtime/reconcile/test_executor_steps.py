@@ -162,11 +162,11 @@ async def test_reads_that_fail_are_said_one_by_one():
 
 
 async def test_the_report_of_a_failure_takes_back_no_committed_status():
-    bench = Bench(overdue=(unanswered(create("a")),), after=STATUS)
-    await bench.execute(Plan(commit=COMMIT))
-    assert [write.target.scope for write in bench.sent] == ["", "status"]
-    await bench.execute(Plan(commit=STATUS_COMMIT))
-    assert bench.sent == [STATUS_COMMIT]
+    for commit, reported in ((COMMIT, True), (STATUS_COMMIT, False)):
+        bench = Bench(overdue=(unanswered(create("a")),), after=STATUS)
+        await bench.execute(Plan(commit=commit))
+        assert bench.sent[0] is commit
+        assert bool(bench.sent[1:]) is reported
 
 
 async def test_the_outcome_of_a_plan_names_writes_failures_and_the_next_time():
@@ -282,6 +282,15 @@ async def test_who_keeps_deleting_an_object_is_reported_also_while_it_is_created
         assert [each.reason for each in outcome.failures] == ["DeletedAgain"] * (at >= 4.0)
         assert outcome.result is Result.DONE, "it is no failure of the server's"
     assert [each.reason for (each,) in bench.told] == ["DeletedAgain"] * 3
+
+
+async def test_the_event_that_names_who_keeps_deleting_an_object_is_about_its_creation():
+    bench = Bench()
+    for at in (0.0, 1.0, 2.0, 4.0):
+        bench.now = at
+        await bench.execute(Plan(stages=((create(),),)))
+    (event,) = bench.emitted
+    assert (event.reason, event.action) == ("FieldContested", "Create")
 
 
 async def test_objects_that_wait_leave_room_for_others_in_a_batch():

@@ -160,7 +160,7 @@ class Repairs:
         latest: dict[Target, Repair] = {}
         for repair in sorted(self.contested(now), key=lambda each: each.at):
             latest[replace(repair.target, scope="")] = repair
-        order = sorted(latest, key=lambda each: (latest[each].at, str(each)))
+        order = sorted(latest, key=lambda each: latest[each].at)
         if len(order) < 2:
             return 0.0
         last, place = latest[order[-1]], order.index(replace(target, scope=""))

@@ -137,7 +137,7 @@ class StatusDecisions:
         if names_failure:
             history.named_failure_at = self._now()
         history.pruned = without_times(difference(stored_status(stored), wanted))
-        history.refused_at, history.reasons = -math.inf, frozenset()
+        history.reasons = frozenset()
 
     def refused(self, uid: str, reasons: frozenset[str]) -> None:
         """Record that a status could not be written while other writes failed for `reasons`."""

@@ -126,8 +126,7 @@ class ExpectationResolver:
         expectation = self._expectations.get(reference)
         if expectation is None or not expectation.outcome_unknown or expectation.presumed_failed:
             return ""
-        owner = self._expectations.writer_of(expectation)
-        return owner.uid if owner is not None else ""
+        return expectation.writer
 
     async def _try(self, reference: ObjectReference) -> bool:
         """Resolve an object's expectation and log exceptions; return whether it succeeded."""

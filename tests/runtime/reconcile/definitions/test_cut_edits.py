@@ -18,6 +18,7 @@ from controller.runtime.reconcile.definitions.cut_edits import (
     observed_generation,
     unmarked_edit,
 )
+from tests.runtime.kit import child
 
 if TYPE_CHECKING:
     from controller.runtime.reconcile.definitions.cut_edits import CutEdit
@@ -124,12 +125,13 @@ def test_the_fields_of_all_definitions_that_read_a_generation_are_named():
     assert read.first == 6
 
 
-def test_of_many_fields_the_first_ones_are_named():
-    read = CUT.read_cut(7, [f"spec.f{number}" for number in range(10)])
+@pytest.mark.parametrize(("others", "end"), [(9, "spec.f8"), (10, "spec.f8 and 1 more")])
+def test_of_many_fields_the_first_ten_are_named(others: int, end: str):
+    read = CUT.read_cut(7, [f"spec.f{number}" for number in range(others)])
     found = held(widget(), read)
     assert found is not None
     assert found.missing.startswith("spec.suspend, spec.f0")
-    assert found.missing.endswith("spec.f8 and 1 more")
+    assert found.missing.endswith(end)
 
 
 def test_without_a_generation_of_its_own_the_status_has_that_of_its_conditions():
@@ -143,6 +145,10 @@ def test_without_a_generation_of_its_own_the_status_has_that_of_its_conditions()
     assert observed_generation(widget(observed=None, conditions=conditions)) == 6
     assert observed_generation(widget(observed=None)) is None
     assert observed_generation(widget(observed=4, conditions=conditions)) == 4
+
+
+def test_what_has_no_status_has_no_observed_generation():
+    assert observed_generation(child()) is None
 
 
 @pytest.mark.parametrize(

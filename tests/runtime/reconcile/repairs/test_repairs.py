@@ -253,3 +253,16 @@ def test_an_object_whose_other_writer_is_not_named_waits_for_no_turn():
     another = patch("d", colour="red")
     repairs.record(another, 3.0)
     assert repairs.wait(another, 4.0) == 0.0
+
+
+def test_a_repair_that_is_undone_holds_up_the_next_object_longer_than_one_that_lasts():
+    repairs = Repairs()
+    first, last = COLOURED[:2]
+    for write, times in ((first, (0.0, 1.0, 30.0)), (last, (0.0, 1.0, 3.0, 7.0, 15.0, 31.0))):
+        for at in times:
+            for repair in repairs.unnamed(write, at):
+                repair.writer = "mesh"
+            repairs.record(write, at)
+    assert repairs.wait(first, 31.0) == LASTS
+    assert repairs.wait(last, 31.0) == 32.0, "its sixth repair is undone"
+    assert repairs.wait(first, 31.0) == 32.0 - LASTS

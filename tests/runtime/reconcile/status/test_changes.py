@@ -187,3 +187,29 @@ def test_cut_messages_that_say_something_else_are_not_kept(other: str):
     present = conditions(condition(message=("word " * 1000)[:4096]))
     wanted = conditions(condition(message=other[:4096]))
     assert keep_messages(present, wanted) == wanted
+
+
+def cut(text: str) -> dict[str, Any]:
+    return condition(message=(text + " and so on" * 500)[:4096])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("12 " + "word " * 817 + "deadbeefcafe", "123 " + "word " * 817 + "deadbeefcafe", True),
+        ("word " * 817 + "one twothree", "word " * 817 + "six twothree", False),
+        ("word " * 818 + "kind ", "word " * 818 + "node ", False),
+    ],
+    ids=["a cut id", "the word before the cut one", "the last whole word"],
+)
+def test_of_messages_that_were_cut_all_but_the_cut_word_counts(
+    before: str, after: str, *, same: bool
+):
+    present, wanted = conditions(cut(before)), conditions(cut(after))
+    assert keep_messages(present, wanted) == (present if same else wanted)
+
+
+def test_a_short_message_says_something_else_than_a_cut_one_that_begins_with_it():
+    present, wanted = conditions(condition(message="no quota here")), conditions(cut("no quota"))
+    assert keep_messages(present, wanted) == wanted
+    assert keep_messages(wanted, present) == present

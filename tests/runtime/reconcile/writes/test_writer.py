@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from controller.apimachinery.ownership import OWNER_UID
 from controller.kube.errors import Conflict, Forbidden, NotSent, OutcomeUnknown, Status
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
@@ -141,6 +142,13 @@ async def test_EXP43_only_the_controller_owner_counts():
     desk, write = Desk(OBJ), owned(ownerReferences=others)
     await desk.perform(write)
     assert desk.told(write) == [("confirm", OBJ, True)]
+
+
+async def test_CTL28_the_label_of_an_object_in_a_namespace_asks_for_no_owner():
+    desk, write = Desk(OBJ), owned(labels={OWNER_UID: "another"}, ownerReferences=None)
+    await desk.perform(write)
+    assert [told[0] for told in desk.told(write)] == ["confirm", "admission_mismatch"]
+    assert desk.told(write)[1][-1] is False, "only a label is missing"
 
 
 async def test_EXP33_an_object_of_this_name_is_ours_if_it_has_our_owner():
