@@ -37,6 +37,7 @@ from controller.runtime.plan import (
 )
 from controller.runtime.reconcile.lookups import read_live
 from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
+from informers import is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -264,10 +265,14 @@ class Writer:
     ) -> WriteResult:
         """Read the object live; `Invalid` is a conflict only if the object has changed.
 
-        It is not read again while the store shows what the last read found.
+        It is not read if the caches show a newer one than the write was planned for, nor again
+        while the store shows what the last read found.
         """
         target = write.target
         known = self._expectations.peek(target)
+        if isinstance(error, Conflict) and _is_outdated(write, known):
+            self._expectations.mark_failed(owner, write)
+            return WriteResult(write, WriteOutcome.CONFLICT, error=error)
         if not isinstance(error, NotFound) and self._expectations.is_refuted(owner, write):
             self._expectations.mark_failed(owner, write)
             invalid = isinstance(error, Invalid)
@@ -288,6 +293,13 @@ class Writer:
         if isinstance(error, Invalid) and unchanged and found.metadata.uid == write.uid:
             return WriteResult(write, WriteOutcome.FAILED, found, error)
         return WriteResult(write, WriteOutcome.CONFLICT, found, error)
+
+
+def _is_outdated(write: Write, known: KubeObject | None) -> bool:
+    """Return whether the caches show an object that is newer than the write's precondition."""
+    if known is None or not isinstance(write, MergePatch) or write.resource_version is None:
+        return False
+    return is_older(write.resource_version, known.metadata.resource_version)
 
 
 def _silence_of(

@@ -317,6 +317,31 @@ async def test_what_was_read_after_the_last_attempt_is_not_read_again(
     assert desk.told(PATCH) == [("mark_failed",)]
 
 
+@pytest.mark.parametrize(
+    ("write", "error", "known", "is_read"),
+    [
+        (patch(revision="6", colour="red"), CONFLICT, OBJ, False),
+        (patch(revision="7", colour="red"), CONFLICT, OBJ, True),
+        (patch(revision="8", colour="red"), CONFLICT, OBJ, True),
+        (patch(revision="6", colour="red"), CONFLICT, None, True),
+        (patch(revision="6", colour="red"), INVALID, OBJ, True),
+        (patch(revision="6", colour="red"), MISSING, OBJ, True),
+        (PATCH, CONFLICT, OBJ, True),
+        (JSON_PATCH, CONFLICT, OBJ, True),
+    ],
+    ids=["newer", "equal", "older", "unknown", "invalid", "missing", "unconditional", "json"],
+)
+async def test_after_a_conflict_a_newer_object_in_the_caches_is_planned_for_without_a_read(
+    write: Write, error: Any, known: Any, is_read: bool
+):
+    desk = Desk(error, OBJ, known=known)
+    result = await desk.perform(write)
+    assert desk.client.requests[1:] == ([("get", *NAMED)] if is_read else [])
+    if not is_read:
+        assert result == WriteResult(write, WriteOutcome.CONFLICT, error=error)
+        assert desk.told(write) == [("mark_failed",)]
+
+
 async def test_what_is_missing_is_looked_for_again():
     desk = Desk(MISSING, MISSING, known=OBJ)
     desk.expectations.refuted = True
