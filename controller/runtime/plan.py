@@ -224,7 +224,7 @@ class StatusPatch:
     are measured once it is stored. `settles` is the number of seconds for which a change is held
     back, so that what follows soon is written with it: for a status that goes to and fro. `records`
     are types of conditions whose messages the next plan reads: a new one is written like a new
-    reason.
+    reason, and is not held back.
     """
 
     wanted: Mapping[str, Any]

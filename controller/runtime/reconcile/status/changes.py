@@ -66,6 +66,13 @@ def changes_only_messages(
     return _told(present, records) == _told(patch, records)
 
 
+def changes_a_record(
+    present: Mapping[str, Any], patch: Mapping[str, Any], records: Collection[str]
+) -> bool:
+    """Return whether a patch changes a condition of these types, or removes or adds one."""
+    return _CONDITIONS in patch and _records(present, records) != _records(patch, records)
+
+
 def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
     """Return whether a patch changes the status of a condition on which the next plan may depend.
 
@@ -88,6 +95,11 @@ def _told(status: Mapping[str, Any], records: Collection[str]) -> list[tuple[str
         (*_outcome(each), str(each.get("message")) if _is_record(each, records) else "")
         for each in conditions_in(status)
     ]
+
+
+def _records(status: Mapping[str, Any], records: Collection[str]) -> list[tuple[str, ...]]:
+    listed = (each for each in conditions_in(status) if _is_record(each, records))
+    return [(*_outcome(each), str(each.get("message"))) for each in listed]
 
 
 def _is_record(condition: Mapping[str, Any], records: Collection[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.patches.merge_patch import difference
 from controller.apimachinery.timestamps import without_times
 from controller.runtime.reconcile.status.changes import (
+    changes_a_record,
     changes_only_messages,
     keep_messages,
     stored_status,
@@ -99,7 +100,8 @@ class StatusDecisions:
                 return StatusDecision()
         else:
             due = -math.inf if status.urgent else history.written_at + status.interval
-            rest = max(due, history.changed_at + status.settles) - self._now()
+            settles = 0.0 if changes_a_record(present, patch, status.records) else status.settles
+            rest = max(due, history.changed_at + settles) - self._now()
             if rest > 0:
                 return StatusDecision(wait=rest)
         return StatusDecision(patch, wanted=wanted)

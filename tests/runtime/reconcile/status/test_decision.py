@@ -23,17 +23,19 @@ class Bench:
 
     def __init__(self) -> None:
         self.now = 1000.0
+        self.conditions: list[dict[str, Any]] = []
         self.decisions = StatusDecisions(lambda: self.now)
 
     def decide(self, wanted: dict[str, Any], *, failing: bool = False, **of: Any) -> StatusDecision:
-        return self.decisions.decide(widget(2), StatusPatch(wanted, **of), wanted, failing=failing)
+        obj = widget(2, *self.conditions)
+        return self.decisions.decide(obj, StatusPatch(wanted, **of), wanted, failing=failing)
 
     def write(self, wanted: dict[str, Any], *, stored: int, names_failure: bool = False) -> None:
         self.decisions.written(widget(stored), wanted, names_failure=names_failure)
 
 
-def widget(children: int) -> Widget:
-    return Widget(metadata=META, status=WidgetStatus(children=children))
+def widget(children: int, *conditions: dict[str, Any]) -> Widget:
+    return Widget(metadata=META, status=WidgetStatus(children, conditions))
 
 
 def condition(message: str) -> dict[str, Any]:
@@ -139,3 +141,20 @@ def test_a_status_that_is_again_as_it_was_settles_anew():
     bench.now += 4
     assert bench.decide({"children": 2}, settles=5) == StatusDecision()
     assert bench.decide({"children": 3}, settles=5).wait == 5
+
+
+def test_a_record_is_not_held_back_by_a_status_that_settles():
+    bench, records = Bench(), frozenset({"Turn"})
+    turn = {"type": "Turn", "status": "True", "reason": "Next", "message": "group a"}
+    told = condition("x")
+    assert bench.decide(told, settles=5, records=records).wait == 5
+    with_turn = {"conditions": [*told["conditions"], turn]}
+    assert bench.decide(with_turn, settles=5, records=records).patch == with_turn
+    assert bench.decide(with_turn, settles=5).wait == 5
+    bench = Bench()
+    bench.conditions = with_turn["conditions"]
+    other = {"conditions": [*told["conditions"], {**turn, "message": "group b"}]}
+    assert bench.decide(other, settles=5, records=records).patch
+    assert bench.decide(told, settles=5, records=records).patch, "its end"
+    words = {"conditions": [condition("y")["conditions"][0], turn]}
+    assert bench.decide(words, settles=5, records=records).wait == 5
