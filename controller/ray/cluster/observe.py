@@ -27,6 +27,7 @@ from controller.ray.cluster.suspension import every_pod
 from controller.ray.cluster.upgrade.history import observe_history
 from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.ray.dashboard import NO_DASHBOARDS
+from controller.ray.head.identity import HEAD_SCOPE
 from controller.ray.head.watches import HEAD_INDEX
 
 if TYPE_CHECKING:
@@ -173,8 +174,15 @@ def _unreadable_pods(cluster: RayCluster, reads: CacheReader) -> Iterable[str]:
 
 
 def _lost_head(cluster: RayCluster, heads: Sequence[Pod], reads: CacheReader) -> str | None:
+    """Return the name of a head that may still run somewhere although the cache does not have it.
+
+    Whatever became of one that had ended, it will not run again.
+    """
     name, namespace = _known_head(cluster), cluster.metadata.namespace
     if heads or not name or name in reads.unreadable(PODS, namespace):
+        return None
+    history: PodHistory | None = reads.memory(cluster.metadata.uid)
+    if history is not None and history.has_ended(HEAD_SCOPE, name):
         return None
     key = f"{namespace}/{name}"
     if reads.get(PODS, key) is not None or reads.looked_up_absent(PODS, key):

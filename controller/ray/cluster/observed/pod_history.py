@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.runtime.plan import Plan
 
-LOSS_BACKOFF: Final = Backoff(base=10.0, cap=300.0)
+LOSS_BACKOFF: Final = Backoff(base=20.0, cap=300.0)
 """Delays of replacements, by the rounds in which pods were lost."""
 
 
@@ -49,10 +49,14 @@ class Losses:
         return self.rounds > 1
 
     @property
+    def wait(self) -> float:
+        """Seconds from the last round until the lost pods are replaced."""
+        return LOSS_BACKOFF.delay(self.rounds - 2) if self.repeated else 0.0
+
+    @property
     def next_try(self) -> datetime:
         """The time at which the lost pods are replaced."""
-        wait = LOSS_BACKOFF.delay(self.rounds - 2) if self.repeated else 0.0
-        return self.began + timedelta(seconds=wait)
+        return self.began + timedelta(seconds=self.wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class PodHistory:
         waiting: scopes in which lost pods are not replaced yet.
         drains: the nodes that Ray was told to drain.
         troubled: whether the condition `Ready` has named a cause that was told as an event.
+        told: generation, reason and component of these causes since the cluster was last ready.
     """
 
     alive: Mapping[str, Pod] = field(default_factory=dict[str, "Pod"])
@@ -76,11 +81,19 @@ class PodHistory:
     waiting: frozenset[str] = frozenset()
     drains: DrainMemory = field(default_factory=DrainMemory)
     troubled: bool = False
+    told: frozenset[tuple[object, str, str]] = frozenset()
 
     def after(self, plan: Plan) -> PodHistory:
         """Return the history after a plan was carried out."""
         deleted = (w.uid for stage in plan.stages for w in stage if isinstance(w, Delete))
         return replace(self, condemned=self.condemned.union(deleted))
+
+    def has_ended(self, scope: str, name: str) -> bool:
+        """Return whether the last lost pod of a scope has this name, and had ended for good."""
+        losses = self.losses.get(scope)
+        if losses is None or losses.last.metadata.name != name:
+            return False
+        return losses.last.status.phase in {"Failed", "Succeeded"}
 
     def seconds_until_next_try(self, now: datetime) -> float | None:
         """Return the seconds until lost pods of a scope are replaced, None if none wait."""

@@ -3,7 +3,7 @@
 A pod is lost when it ends, or when another client than the operator deletes it. Losses are counted
 in rounds, by scope: the head, or a worker group. Pods that are lost together, such as those of a
 drained node, are one round, and are replaced at once. If pods created since the round began are
-lost soon after their creation, another round begins, and its replacements wait: 10 s, 20 s, and so
+lost soon after their creation, another round begins, and its replacements wait: 20 s, 40 s, and so
 on up to five minutes. The count starts anew when the pods of a scope have been healthy for a while,
 or have another template.
 

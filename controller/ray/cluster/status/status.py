@@ -85,11 +85,14 @@ _COUNTERS: Final = frozenset({
     "desiredTPU",
 })  # fmt: skip
 _SETTLES: Final = 5.0
-"""Seconds for which a status is held back where pods are lost again and again.
+"""Minimum seconds for which a status is held back where pods were lost.
 
 A replacement that is lost at once is created, scheduled, started and lost in less time, and so
-reported once.
+reported once. The first loss is told at once, and so is the end of the trouble.
 """
+
+_SETTLES_SHARE: Final = 4
+"""While nothing new is to be told, it is held back for this part of the wait for a replacement."""
 
 _COMES_UP_SETTLES: Final = 1.0
 """The same where a cluster comes up without trouble: what its pods do next is written with it."""
@@ -120,9 +123,7 @@ def cluster_status(
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
     events = (
-        *readiness_events(
-            seen.conditions, cause, troubled=seen.history is not None and seen.history.troubled
-        ),
+        *readiness_events(seen.conditions, cause, seen.history, seen.cluster.metadata.generation),
         *_held_events(seen, held),
         *_history_events(seen, notes),
         *upgrade_events(seen, desired),
@@ -201,8 +202,13 @@ def _settles(
     seen: ClusterObservation, desired: DesiredCluster, cause: Cause | None, patch: StatusPatch
 ) -> float:
     """Return the seconds for which a change is held back. Nothing is replaced in a suspension."""
-    if seen.repeated_losses and not desired.spec.suspend:
-        return _SETTLES
+    losses = seen.history.losses.values() if seen.history is not None else ()
+    if losses and not desired.spec.suspend:
+        is_edited = _recorded_generation(seen) != seen.cluster.metadata.generation
+        is_told = _verdicts(status_of(seen.cluster)) == _verdicts(patch.wanted)
+        if cause is None or patch.events or is_edited or not is_told:
+            return _SETTLES if seen.repeated_losses else 0.0
+        return max(_SETTLES, max(each.wait for each in losses) / _SETTLES_SHARE)
     return _COMES_UP_SETTLES if _comes_up(seen, desired, cause, patch) else 0.0
 
 
@@ -404,5 +410,5 @@ def _is_urgent(present: Status, wanted: Status, changed: set[str]) -> bool:
     return "conditions" in changed and _verdicts(present) != _verdicts(wanted)
 
 
-def _verdicts(status: Status) -> list[tuple[Any, ...]]:
+def _verdicts(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     return [(c.get("type"), c.get("status")) for c in status.get("conditions") or ()]

@@ -19,6 +19,8 @@ from tests.ray.cluster.support import (
     pod,
     reads,
     with_children,
+    with_meta,
+    with_status,
     writes,
 )
 
@@ -109,7 +111,7 @@ def test_the_first_loss_is_made_up_for_at_once():
     assert life.plan(2, head()) == CREATED
 
 
-def test_a_replacement_that_is_lost_soon_is_kept_and_replaced_after_10_s_20_s_up_to_5_min():
+def test_a_replacement_that_is_lost_soon_is_kept_and_replaced_after_20_s_40_s_up_to_5_min():
     life = Life(group(1))
     life.lose(0, "a0")
     waits: list[float | None] = []
@@ -124,7 +126,7 @@ def test_a_replacement_that_is_lost_soon_is_kept_and_replaced_after_10_s_20_s_up
         assert life.plan(seconds, head(), ended) == DELETED
         assert life.plan(seconds + 0.1, head()) == CREATED
         seconds += 0.2
-    assert waits == [10, 20, 40, 80, 160, 300, 300, 300]
+    assert waits == [20, 40, 80, 160, 300, 300, 300, 300]
 
 
 def test_pods_of_a_drained_node_are_replaced_at_once_however_often_it_is_looked_at():
@@ -166,7 +168,7 @@ def test_after_a_quarter_of_an_hour_without_a_loss_it_begins_anew():
     life = Life(group(1))
     life.lose(0, "a")
     life.lose(2, "b")
-    assert life.wait == 10
+    assert life.wait == 20
     life.plan(920, head(), worker("c", created=made_at(919)))
     assert life.plan(921, head(), worker("c", created=made_at(919), **EVICTED)) == DELETED
 
@@ -186,7 +188,7 @@ def test_a_clock_that_goes_back_holds_nothing_for_longer():
     life.lose(0, "a")
     life.lose(2, "b")
     life.plan(-36_000, head(), worker("b", created=made_at(2), **EVICTED))
-    assert life.wait == 10
+    assert life.wait == 20
 
 
 def test_pods_that_are_gone_before_they_were_seen_count():
@@ -196,7 +198,7 @@ def test_pods_that_are_gone_before_they_were_seen_count():
         made = worker(f"a{second}", created=made_at(second))
         found = life.plan(second, head(), made=(made,))
     assert found == []
-    assert life.wait == 10
+    assert life.wait == 20
 
 
 def test_pods_that_somebody_deletes_are_replaced_after_a_wait_and_others_are_added_meanwhile():
@@ -206,10 +208,10 @@ def test_pods_that_somebody_deletes_are_replaced_after_a_wait_and_others_are_add
     life.plan(2, head(), worker("a"), worker("c", created=made_at(2)))
     assert life.plan(3, head(), worker("a"), worker("c", terminating=True)) == []
     assert life.plan(4, head(), worker("a")) == []
-    assert life.wait == 9
+    assert life.wait == 19
     life.obj = group(5)
     assert life.plan(5, head(), worker("a")) == CREATED * 3
-    assert life.plan(13, head(), worker("a")) == CREATED * 4
+    assert life.plan(23, head(), worker("a")) == CREATED * 4
 
 
 def test_ended_pods_that_are_kept_go_first_when_the_group_shrinks_or_they_are_named():
@@ -236,13 +238,27 @@ def test_workers_are_not_replaced_before_a_head_that_is_lost_again_and_again_is_
     life.plan(2, head("example-head-b", created=made_at(2)), worker("a"))
     ended = head("example-head-b", created=made_at(2), **EVICTED)
     assert life.plan(3, ended, worker("a", **EVICTED)) == []
-    assert life.wait == 10
-    assert life.plan(13, ended, worker("a", **EVICTED)) == ["delete head"]
-    assert life.plan(14, worker("a", **EVICTED)) == ["create head"]
-    young = head("example-head-c", created=made_at(14), phase="Pending")
-    assert life.plan(15, young, worker("a", **EVICTED)) == []
-    well = head("example-head-c", created=made_at(14))
-    assert life.plan(16, well, worker("a", **EVICTED)) == DELETED
+    assert life.wait == 20
+    assert life.plan(23, ended, worker("a", **EVICTED)) == ["delete head"]
+    assert life.plan(24, worker("a", **EVICTED)) == ["create head"]
+    young = head("example-head-c", created=made_at(24), phase="Pending")
+    assert life.plan(25, young, worker("a", **EVICTED)) == []
+    well = head("example-head-c", created=made_at(24))
+    assert life.plan(26, well, worker("a", **EVICTED)) == DELETED
+
+
+@pytest.mark.parametrize(("phase", "looks"), [("Failed", 0), ("Succeeded", 0), ("Running", 1)])
+def test_a_gone_head_is_looked_up_unless_it_had_ended_for_good(phase: str, looks: int):
+    life = Life(with_status(group(0), {"head": {"podName": "example-head-a"}}))
+    life.plan(0, head("example-head-a", created=made_at(0)))
+    life.plan(1, head("example-head-a", phase=phase))
+    found = life.plan(2)
+    assert life.last is not None
+    assert len(life.last.lookups) == looks
+    assert found == ([] if looks else ["create head"])
+    life.obj = with_status(group(0), {"head": {"podName": "example-head-b"}})
+    life.plan(3)
+    assert len(life.last.lookups) == 1, "another head, of which nothing is known"
 
 
 def test_workers_are_not_made_while_a_deleted_head_waits():
@@ -251,7 +267,7 @@ def test_workers_are_not_made_while_a_deleted_head_waits():
         life.plan(second, head(f"example-head-{second}", created=made_at(second)))
         found = life.plan(second + 1)
     assert found == []
-    assert life.wait == 10
+    assert life.wait == 20
 
 
 def test_hosts_of_a_replica_count_as_one_and_the_ended_one_stays():
@@ -279,10 +295,10 @@ def test_hosts_of_a_replica_count_as_one_and_the_ended_one_stays():
     life.plan(3, head(), *hosts("r3", 3), *hosts("r2", 0))
     assert life.plan(4, head(), *hosts("r3", 3, **EVICTED), *hosts("r2", 0)) == DELETED
     kept = hosts("r3", 3, **EVICTED)[:1]
-    assert life.wait == 10
+    assert life.wait == 20
     assert life.plan(5, head(), *kept, *hosts("r2", 0)) == []
-    assert life.plan(14, head(), *kept, *hosts("r2", 0)) == DELETED
-    assert life.plan(15, head(), *hosts("r2", 0)) == CREATED * 2
+    assert life.plan(24, head(), *kept, *hosts("r2", 0)) == DELETED
+    assert life.plan(25, head(), *hosts("r2", 0)) == CREATED * 2
 
 
 def test_the_first_cause_quotes_the_pod_and_says_when_the_next_one_is_made():
@@ -294,12 +310,12 @@ def test_the_first_cause_quotes_the_pod_and_says_when_the_next_one_is_made():
     words = (
         "group workers: pod example-workers-worker-b has ended (Evicted): The node was low on "
         "memory.; pods were lost 2 times in a row soon after they were made, so that they are not "
-        "replaced before 2026-08-20T10:00:13Z"
+        "replaced before 2026-08-20T10:00:23Z"
     )
     assert said == ("Evicted", words)
-    life.plan(14, head(), worker("c", created=made_at(13), ready=False))
+    life.plan(24, head(), worker("c", created=made_at(23), ready=False))
     assert life.ready == said, "until a replacement is ready"
-    life.plan(15, head(), worker("c", created=made_at(13)))
+    life.plan(25, head(), worker("c", created=made_at(23)))
     assert life.ready[0] == "AllPodsReady"
 
 
@@ -344,3 +360,104 @@ def test_pods_that_are_lost_again_are_reported_in_equal_words_and_in_a_status_th
     assert len(set(again)) == 1
     assert "example-workers" not in str(again)
     assert again[0][2] > 0.0
+
+
+def stored(life: Life) -> RayCluster:
+    """The cluster after its last status was stored."""
+    return with_status(life.obj, dict(life.status.wanted))
+
+
+def test_a_status_settles_for_a_quarter_of_the_wait_while_nothing_new_is_to_be_told():
+    life, seconds, settles = Life(group(1)), 0.0, list[float]()
+    for number in range(6):
+        life.lose(seconds, f"a{number}")
+        life.obj = stored(life)
+        seconds += 2
+        coming = worker(f"a{number + 1}", created=made_at(seconds), phase="Pending")
+        life.plan(seconds, head(), coming)
+        settles.append(life.status.settles)
+    assert settles == [5, 5, 10, 20, 40, 75]
+
+
+def test_an_edit_new_trouble_and_the_end_of_trouble_are_told_soon():
+    life = Life(group(1))
+    life.lose(0, "a0")
+    assert life.status.settles == 0, "the first loss"
+    well = worker("a1", created=made_at(2))
+    life.plan(2, head(), well)
+    assert life.status.settles == 0, "its end"
+    for number in range(1, 6):
+        life.lose(2 * number, f"a{number}")
+    told = life.obj = stored(life)
+    life.plan(20, head(), worker("a6", created=made_at(20), phase="Pending"))
+    assert life.status.settles == 75
+    life.obj = with_meta(told, generation=2)
+    life.plan(20, head(), worker("a6", created=made_at(20), phase="Pending"))
+    assert life.status.settles == 5, "an edit"
+    life.obj = told
+    life.plan(20, head(), worker("a6", created=made_at(20)))
+    assert life.status.settles == 5, "ready"
+    life.obj = stored(life)
+    life.plan(21, head(), worker("a6", created=made_at(20)))
+    assert life.status.settles == 5, "what changes while it is ready"
+    life.obj, before = told, life.memory
+    life.plan(22, head(), worker("a7", created=made_at(22), phase="Pending"))
+    assert [each.reason for each in life.status.events] == ["PodDeleted"]
+    assert life.status.settles == 5, "another reason"
+    life.memory = before
+    life.plan(20, head(), worker("a6", created=made_at(20), **EVICTED))
+    assert life.status.settles == 75
+    ended = head(**EVICTED)
+    life.plan(20, ended, worker("a6", created=made_at(20), **EVICTED))
+    assert [each.note for each in life.status.events], "another component"
+    assert life.status.settles == 5
+
+
+def test_trouble_that_goes_to_and_fro_is_told_of_once_until_the_cluster_is_ready_or_edited():
+    life = Life(group(1))
+    ended = worker("a", created=made_at(0), **EVICTED)
+    heads = {"head": head(created=made_at(0), **EVICTED), "group workers": head()}
+
+    def told(seconds: float, first: str) -> list[str]:
+        life.plan(seconds, heads[first], ended)
+        life.obj = stored(life)
+        assert life.ready[1].startswith(f"{first}: ")
+        return [each.reason for each in life.status.events]
+
+    life.plan(0, head(), worker("a", created=made_at(0)))
+    assert told(1, "head") == ["Evicted"]
+    assert told(2, "group workers") == ["Evicted"]
+    assert told(3, "head") == []
+    assert told(4, "group workers") == []
+    life.obj = with_meta(life.obj, generation=2)
+    assert told(5, "head") == ["Evicted"], "again after an edit"
+    assert told(6, "group workers") == ["Evicted"]
+    assert told(7, "head") == []
+    assert told(8, "group workers") == []
+    life.plan(9, head(), worker("b", created=made_at(9)))
+    assert [each.reason for each in life.status.events] == ["RayClusterReady"]
+    life.obj = stored(life)
+    life.plan(10, head(), worker("b", created=made_at(9)))
+    assert told(11, "head") == ["Evicted"]
+
+
+def test_a_cluster_that_lost_a_pod_while_it_came_up_is_reported_ready_at_once():
+    life = Life(with_status(group(1), {"observedGeneration": 1}))
+    life.plan(0, head(), worker("a", created=made_at(0), phase="Pending"))
+    life.plan(1, head())
+    life.plan(2, head(), worker("b", created=made_at(2)))
+    assert life.memory.losses
+    assert (life.ready[0], life.status.events) == ("AllPodsReady", ())
+    assert life.status.settles == 0
+
+
+def test_what_a_first_loss_changes_is_told_at_once_and_details_of_its_replacement_settle():
+    life = Life(group(1))
+    life.plan(0, head(), worker("a", created=made_at(0)))
+    life.obj = stored(life)
+    ends = made_at(60)
+    life.plan(1, head(), worker("a", created=made_at(0), terminating=True, ends=ends))
+    assert (life.status.events, life.status.settles) == ((), 0), "it is no longer ready"
+    life.obj = stored(life)
+    life.plan(2, head(), worker("b", created=made_at(2), phase="Pending"))
+    assert life.status.settles == 5
