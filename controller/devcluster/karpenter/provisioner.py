@@ -169,10 +169,16 @@ class SimulatedProvisioner(LoopComponent[str]):
         )
 
     async def _remove_node(self, claim: str) -> None:
-        """Delete the node, and then its pods without grace, as nothing runs them any more."""
+        """Delete the node, and then its pods without grace, as nothing runs them any more.
+
+        A node that is drained is held by Karpenter's finalizer, so that watches show it terminating
+        before it is gone.
+        """
         name = node_name(claim)
         with suppress(NotFound):
+            await self._client.merge_patch(NODES, "", name, _held_by([FINALIZER]))
             await self._client.delete(NODES, "", name)
+            await self._client.merge_patch(NODES, "", name, _held_by([]))
         for pod in self._pods.list():
             if pod.spec.node_name == name:
                 await delete_seen(self._client, PODS, pod, grace_seconds=0)
@@ -184,6 +190,10 @@ class SimulatedProvisioner(LoopComponent[str]):
             await self._client.merge_patch(
                 NODE_CLAIMS, "", claim.metadata.name, patch, subresource=subresource
             )
+
+
+def _held_by(finalizers: list[str]) -> dict[str, Any]:
+    return {"metadata": {"finalizers": finalizers}}
 
 
 def _at_least(seconds: float) -> float:

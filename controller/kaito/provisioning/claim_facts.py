@@ -11,7 +11,7 @@ from controller.kaito.provisioning.claims import ObservedClaim
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.kaito.provisioning.commitment import Commitment
+    from controller.kaito.provisioning.commitment import Commitment, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class ClaimFacts:
         absent: names of claims that a live look-up has not found.
         conflicts: names under which a claim of another owner exists.
         process: a name that no other process has.
+        remembered: slots of the stored set with what their claims have shown since, by name.
     """
 
     uid: str
@@ -64,3 +65,4 @@ class ClaimFacts:
     absent: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
     process: str = ""
+    remembered: Mapping[str, Slot] = field(default_factory=dict[str, "Slot"])

@@ -6,6 +6,7 @@ certainly gone; and when its nodes were held for long without ever being complet
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -14,8 +15,10 @@ from controller.apimachinery.timestamps import CLOCK_SKEW, parse_rfc3339, rfc333
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
 from controller.kaito.provisioning.commitment import Commitment, Slot
 from controller.kaito.provisioning.names import claim_name
+from controller.kaito.provisioning.shown_slots import recalled, remembered
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from controller.kaito.provisioning.claim_facts import ClaimFacts, ClaimSettings
@@ -25,14 +28,33 @@ _TAKEN: Final = "NodeClaimNameTaken"
 _GIVEN_BACK: Final = "NodesGivenBack"
 
 
-def next_set(
-    facts: ClaimFacts, now: datetime, settings: ClaimSettings
-) -> tuple[Commitment, datetime | None]:
-    """Return the set, and the time at which its ready nodes are given back, None for never."""
+@dataclass(frozen=True, slots=True)
+class NextSet:
+    """The set that is committed next.
+
+    Attributes:
+        commitment: the set.
+        held_until: the time at which its ready nodes are given back, None for never.
+        shown: slots of the stored set with what their claims have shown, by name.
+    """
+
+    commitment: Commitment
+    held_until: datetime | None
+    shown: Mapping[str, Slot]
+
+
+def next_set(facts: ClaimFacts, now: datetime, settings: ClaimSettings) -> NextSet:
+    """Return the set."""
     commitment = _with_specification(facts.commitment or _first(facts), facts)
     commitment = _without_lost_nodes(commitment, facts)
     generation = commitment.generation
-    slots = tuple(_observed(slot, generation, facts, now, settings) for slot in commitment.slots)
+    shown = [_shown(slot, facts, now) for slot in commitment.slots]
+    slots = tuple(
+        slot
+        if slot.name in facts.claims
+        else _without_claim(slot, generation, facts, now, settings)
+        for slot in shown
+    )
     commitment = _completed(replace(commitment, slots=slots), facts)
     held_until = _held_until(commitment, facts, now, settings)
     if held_until is not None and now >= held_until:
@@ -40,7 +62,7 @@ def next_set(
         held_until = None
     gone = {name for name in commitment.discarded if name in facts.absent - facts.claims.keys()}
     left = tuple(name for name in commitment.discarded if name not in gone)
-    return replace(commitment, discarded=left), held_until
+    return NextSet(replace(commitment, discarded=left), held_until, remembered(shown, facts))
 
 
 def _first(facts: ClaimFacts) -> Commitment:
@@ -104,13 +126,11 @@ def _without_lost_nodes(commitment: Commitment, facts: ClaimFacts) -> Commitment
     return replace(commitment, own_nodes=nodes).with_slots(facts.uid, max(missing, 0))
 
 
-def _observed(
-    slot: Slot, generation: int, facts: ClaimFacts, now: datetime, settings: ClaimSettings
-) -> Slot:
-    """Return the slot, updated from the state of its claim."""
-    claim = facts.claims.get(slot.name)
+def _shown(slot: Slot, facts: ClaimFacts, now: datetime) -> Slot:
+    """Return the slot with what its claim shows, or has shown before."""
+    slot, claim = recalled(slot, facts), facts.claims.get(slot.name)
     if claim is None:
-        return _without_claim(slot, generation, facts, now, settings)
+        return slot
     if claim.state is ClaimState.READY:
         since = rfc3339(_believed(now, time_of(slot.ready_since), claim.ready_since))
         quiet = {"retry_at": "", "reason": "", "message": ""}

@@ -7,7 +7,8 @@ more claims than needed nodes, even if events or responses are lost, late or rep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,10 @@ from controller.apimachinery.timestamps import parse_rfc3339
 from controller.kaito.provisioning.claim_facts import ClaimSettings
 from controller.kaito.provisioning.claim_set import next_set
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
+from controller.kaito.provisioning.shown_slots import decides
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from controller.kaito.provisioning.claim_facts import ClaimFacts
@@ -70,6 +72,9 @@ class ClaimDecision:
         wake_at: when to decide again if nothing happens, None for never.
         unexpected: claims that belong to no set; they count and are left alone.
         again: whether claims are lost again and again: the last ones were not ready for long.
+        is_due: whether the commitment is to be stored now, if it differs.
+        shown: slots of the stored set with what their claims have shown, by name; for the next
+            decision.
     """
 
     commitment: Commitment
@@ -80,6 +85,8 @@ class ClaimDecision:
     wake_at: datetime | None = None
     unexpected: tuple[str, ...] = ()
     again: bool = False
+    is_due: bool = True
+    shown: Mapping[str, Slot] = field(default_factory=dict[str, "Slot"])
 
 
 def decide_claims(
@@ -87,9 +94,12 @@ def decide_claims(
 ) -> ClaimDecision:
     """Return the next step."""
     settings = settings or ClaimSettings()
-    commitment, held_until = next_set(facts, now, settings)
-    again = any(slot.failures_when(now, settings.longest_retry) > 1 for slot in commitment.slots)
-    return _steps(commitment, facts, now, held_until, again=again)
+    found = next_set(facts, now, settings)
+    slots = found.commitment.slots
+    again = any(slot.failures_when(now, settings.longest_retry) > 1 for slot in slots)
+    decision = _steps(found.commitment, facts, now, found.held_until, again=again)
+    is_due = not again or decides(decision.commitment, facts)
+    return dataclasses.replace(decision, is_due=is_due, shown=found.shown)
 
 
 def _steps(

@@ -12,12 +12,12 @@ from controller.kaito.api.definitions.unknown_fields import of_workspaces
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace.definition import definition_reader
 from controller.kaito.workspace.goal import Goal, read_goal
+from controller.kaito.workspace.memory import remember
 from controller.kaito.workspace.observe import WorkspaceSources, observe_workspace
 from controller.kaito.workspace.plan import plan_workspace
 from controller.kaito.workspace.settings import WorkspaceSettings
 from controller.kaito.workspace.status.current_status import current_status
 from controller.kaito.workspace.watches import watches
-from controller.runtime.reconcile.definitions.definition_guard import remember
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -74,7 +74,7 @@ class WorkspaceKind:
 
     def plan(self, observation: WorkspaceObservation, now: datetime) -> Plan:
         """Return the plan for the Workspace."""
-        return remember(plan_workspace(observation, now), observation.definition)
+        return remember(plan_workspace(observation, now), observation)
 
     def status_after(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
 from controller.kaito.provisioning.pool_decision import ObservedNodeClass
+from controller.kaito.workspace.memory import WorkspaceMemory
 from controller.kaito.workspace.settings import WorkspaceSettings
 from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
@@ -138,6 +139,7 @@ class WorkspaceObservation:
         clock_steady_since: time since which the clock has not jumped; None if unknown.
         unknown_fields: a sentence that names the unknown fields of its template; may be empty.
         process: a name that no other process has.
+        memory: what the last plan remembered.
     """
 
     workspace: Workspace
@@ -155,6 +157,7 @@ class WorkspaceObservation:
     clock_steady_since: datetime | None = None
     unknown_fields: str = ""
     process: str = ""
+    memory: WorkspaceMemory = field(default_factory=WorkspaceMemory)
 
     @property
     def valid_goal(self) -> Goal:

@@ -26,6 +26,7 @@ from controller.kaito.provisioning.selection import (
     workspace_keys,
 )
 from controller.kaito.workspace.edits import edit_problem
+from controller.kaito.workspace.memory import memory_of
 from controller.kaito.workspace.model_metadata import wanted_metadata
 from controller.kaito.workspace.model_server.observe_workload import observe_workload
 from controller.kaito.workspace.nodes.claim_writes import CLAIM_SCOPE
@@ -109,6 +110,7 @@ def observe_workspace(
         consistency_warnings=reads.consistency_warnings(meta.uid),
         clock_steady_since=reads.clock_steady_since,
         process=sources.process,
+        memory=memory_of(reads.memory(meta.uid)),
     )
     problem = None if isinstance(goal, Problem) else edit_problem(seen)
     return seen if problem is None else replace(seen, goal=problem)

@@ -6,6 +6,7 @@ plan observes a fact and either writes or leaves the next step to an event.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.problem import Problem
@@ -21,6 +22,7 @@ from controller.kaito.workspace.nodes.claim_writes import (
     create_claims,
     delete_claims,
     label_nodes,
+    label_waits,
     look_up_claims,
 )
 from controller.kaito.workspace.nodes.pool_writes import change_pool, create_pool, look_up_lost
@@ -30,11 +32,12 @@ from controller.kaito.workspace.status.current_status import current_status
 from controller.runtime.plan import Plan, stages_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
     from controller.kaito.provisioning.decision import ClaimDecision
     from controller.kaito.workloads import HistoryStep
+    from controller.kaito.workspace.memory import WorkspaceMemory
     from controller.kaito.workspace.nodes.progress import NodeProgress
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.runtime.plan import Create, Lookup, Write
@@ -54,10 +57,11 @@ def _plan_workload(seen: WorkspaceObservation, now: datetime) -> Plan:
         return Plan(status=status)
     asked = tuple(filter(None, (seen.wanted_model, seen.workload.benchmark_log)))
     progress = progress_of(seen, now)
-    lookups = _lookups(progress)
+    lookups, memory = _lookups(progress), _memory(seen, progress)
     if lookups:
-        return Plan(lookups=lookups, subscriptions=asked)
+        return Plan(lookups=lookups, subscriptions=asked, memory=memory)
     history = history_of(seen)
+    waits = label_waits(seen, progress, now)
     workload = workload_step(seen, progress, history)
     return Plan(
         commit=commit_patch(seen.workspace.metadata, _annotations(seen, progress, history)),
@@ -67,11 +71,17 @@ def _plan_workload(seen: WorkspaceObservation, now: datetime) -> Plan:
             *write_history(seen, history),
             *workload.changes,
             *_changes(seen, progress),
-            *label_nodes(seen, progress.nodes.to_label),
+            *label_nodes(seen, (name for name, wait in waits.items() if wait <= 0)),
         ),
         status=status,
-        requeue_after=_requeue_after(progress.claims, now),
+        requeue_after=_requeue_after(progress.claims, waits.values(), now),
+        memory=memory,
     )
+
+
+def _memory(seen: WorkspaceObservation, progress: NodeProgress) -> WorkspaceMemory:
+    slots = progress.claims.shown if progress.claims is not None else seen.memory.slots
+    return replace(seen.memory, slots=slots, nodes=progress.history)
 
 
 def _lookups(progress: NodeProgress) -> tuple[Lookup, ...]:
@@ -88,7 +98,7 @@ def _annotations(
     marks = dict(history.revision.annotations) if history.create is None else {}
     marks |= model_annotation(seen.found_model)
     claims, pool = progress.claims, progress.pool
-    if claims is not None:
+    if claims is not None and claims.is_due:
         marks[labels.NODE_CLAIMS] = write_commitment(claims.commitment)
     if pool is not None and pool.is_due:
         marks[labels.NODE_POOL_COMMITMENT] = write_pool_commitment(pool.commitment)
@@ -115,7 +125,10 @@ def _changes(seen: WorkspaceObservation, progress: NodeProgress) -> Iterator[Wri
         yield from change_pool(seen, seen.pool, progress.pool)
 
 
-def _requeue_after(claims: ClaimDecision | None, now: datetime) -> float | None:
-    if claims is None or claims.wake_at is None:
-        return None
-    return max((claims.wake_at - now).total_seconds(), 0.0)
+def _requeue_after(
+    claims: ClaimDecision | None, label_waits: Iterable[float], now: datetime
+) -> float | None:
+    waits = [each for each in label_waits if each > 0]
+    if claims is not None and claims.wake_at is not None:
+        waits.append(max((claims.wake_at - now).total_seconds(), 0.0))
+    return min(waits, default=None)

@@ -217,6 +217,43 @@ def test_machines_that_are_lost_soon_after_they_were_ready_are_replaced_with_bac
     assert delays == [0, 30, 60, 120, 240]
 
 
+def test_of_machines_that_are_lost_again_and_again_two_decisions_each_are_stored():
+    """The next name with its wait, and who creates it; what the claim shows comes with these."""
+    found, writes = whole(1), []
+    for _ in range(5):
+        before = found.writes
+        (name,) = found.claims
+        found.remove(name)
+        wake_at = found.settle().wake_at
+        found.now = wake_at or found.now
+        found.settle()
+        found.set_state(next(iter(found.claims)), ClaimState.READY)
+        found.settle()
+        writes.append(found.writes - before)
+    assert writes == [1, 2, 2, 2, 2], "the first is replaced at once"
+    (slot,) = found.commitment().slots
+    assert (slot.attempt, slot.seen) == (5, False)
+    found.now += timedelta(minutes=10)
+    found.settle()
+    (slot,) = found.commitment().slots
+    assert (slot.seen, slot.ready_since, slot.reason) == (True, slot.ready_since, "")
+    assert slot.ready_since
+
+
+def test_the_failure_of_a_claim_is_stored_before_it_is_deleted_however_often_it_fails():
+    found = world(1)
+    for _ in range(4):
+        found.settle()
+        (name,) = found.claims
+        found.set_state(name, ClaimState.FAILED, "InsufficientCapacity")
+        found.deliver_all()
+        found.reconcile()
+        (slot,) = found.commitment().slots
+        assert (slot.seen, slot.reason) == (True, "InsufficientCapacity")
+        found.remove(name)
+        found.now = found.settle().wake_at or found.now
+
+
 def test_a_process_marks_a_claim_once_however_often_it_tries_to_create_it():
     facts = ClaimFacts(UID, 1, "a", process="p0")
     marked = decide_claims(facts, START)
@@ -451,3 +488,20 @@ def test_whatever_may_exist_leaves_no_room_for_another_claim():
     assert decide_claims(unknown, START).create == ()
     gone = replace(unknown, pending=frozenset())
     assert decide_claims(gone, START).create == ("b",)
+
+
+def test_a_claim_that_was_seen_is_not_created_again_after_an_older_set_was_read_meanwhile():
+    stored = Commitment(
+        target=1, template="a", slots=(Slot(place=0, name="x", attempt=2, failures=1),)
+    )
+    older = replace_slots(stored, Slot(place=0, name="w", attempt=1, seen=True))
+    claim = ObservedClaim("x", "uid-x", ClaimState.PENDING, START)
+    first = decide_claims(ClaimFacts(UID, 1, "a", stored, {"x": claim}), START)
+    assert not first.is_due
+    second = decide_claims(ClaimFacts(UID, 1, "a", older, remembered=first.shown), START)
+    third = decide_claims(ClaimFacts(UID, 1, "a", stored, remembered=second.shown), START)
+    assert (third.create, third.confirm) == ((), ("x",))
+
+
+def replace_slots(stored: Commitment, *slots: Slot) -> Commitment:
+    return msgspec.structs.replace(stored, slots=slots)

@@ -91,6 +91,7 @@ def check_with_faults(seed: int, target: int) -> None:
     make_all_ready(world)
     assert world.most <= target
     assert world.reborn == []
+    world.pass_time(660)
     decision = world.settle()
     assert (decision.create, decision.delete, decision.confirm, decision.waits) == ((), (), (), ())
     assert decision.wake_at is None

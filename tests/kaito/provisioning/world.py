@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 
 from controller.kaito.provisioning.claim_facts import ClaimFacts, ClaimSettings
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
-from controller.kaito.provisioning.commitment import Commitment, read_commitment, write_commitment
+from controller.kaito.provisioning.commitment import (
+    Commitment,
+    Slot,
+    read_commitment,
+    write_commitment,
+)
 from controller.kaito.provisioning.decision import ClaimDecision, decide_claims
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from random import Random
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -26,7 +32,9 @@ class World:
     Attributes:
         created: names for which the server created a claim, in order.
         deleted: names of claims that the operator deleted.
-        known: names that the stored set has marked as seen.
+        known: names of claims of which the operator knows that they have existed.
+        memory: what the last decision remembered.
+        writes: how often the set was stored.
         born: positions in the history at which claims were created, by name.
         reborn: names that were created again although the operator knew that they had existed.
         history: what claims and commitment were after each change; caches show one of these.
@@ -53,6 +61,8 @@ class World:
     pending: set[str] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)
     restarts: int = 0
+    writes: int = 0
+    memory: Mapping[str, Slot] = field(default_factory=dict)
 
     # what the operator sees and does
 
@@ -68,6 +78,7 @@ class World:
             pending=frozenset(self.pending),
             absent=frozenset(self.absent),
             process=f"p{self.restarts}",
+            remembered=self.memory,
         )
 
     def reconcile(self) -> ClaimDecision:
@@ -77,7 +88,10 @@ class World:
             self.absent |= {name for name in decision.confirm if name not in self.claims}
             self.show_latest_of(decision.confirm)
             return decision
-        if decision.commitment != facts.commitment and not self._commit(facts, decision):
+        self.memory = decision.shown
+        self.known |= {slot.name for slot in decision.shown.values() if slot.seen}
+        is_due = decision.is_due and decision.commitment != facts.commitment
+        if is_due and not self._commit(facts, decision):
             return decision
         for name in decision.create:
             self._create(name)
@@ -92,8 +106,8 @@ class World:
             self.own_stored = self.stored
             return False
         self.stored = write_commitment(decision.commitment)
+        self.writes += 1
         self.own_stored = self.stored
-        self.known |= {slot.name for slot in decision.commitment.slots if slot.seen}
         self._changed()
         return True
 
@@ -159,6 +173,9 @@ class World:
         self.restarts += 1
         self.own, self.own_stored = {}, None
         self.pending, self.absent = set(), set()
+        stored = read_commitment(self.stored)
+        slots = stored.slots if stored is not None else ()
+        self.memory, self.known = {}, {slot.name for slot in slots if slot.seen}
         self.shown = self.random.randrange(len(self.history))
 
     def settle(self) -> ClaimDecision:

@@ -16,11 +16,13 @@ from controller.runtime.plan import Create, Delete, Event, Lookup, MergePatch, T
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     from controller.kaito.presets import Cloud
     from controller.kaito.provisioning.claims import ObservedClaim
     from controller.kaito.provisioning.decision import ClaimDecision
     from controller.kaito.provisioning.node_claim import NodeRequest
+    from controller.kaito.workspace.nodes.progress import NodeProgress
     from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.kube.objects import ObjectMeta
 
@@ -63,6 +65,14 @@ def delete_claims(
 def look_up_claims(names: Iterable[str]) -> tuple[Lookup, ...]:
     """Return live reads of the claims of these names."""
     return tuple(Lookup(claim_target(name)) for name in names)
+
+
+def label_waits(
+    seen: WorkspaceObservation, progress: NodeProgress, now: datetime
+) -> dict[str, float]:
+    """Return the seconds until the nodes without the label of their accelerator get it, by name."""
+    uids = {node.name: node.uid for node in seen.nodes}
+    return {name: progress.history.wait(uids[name], now) for name in progress.nodes.to_label}
 
 
 def label_nodes(seen: WorkspaceObservation, names: Iterable[str]) -> Iterator[MergePatch]:

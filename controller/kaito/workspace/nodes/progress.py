@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from controller.kaito.api.options import Provisioner
 from controller.kaito.presets import find_instance_type
 from controller.kaito.provisioning.claim_facts import ClaimFacts
 from controller.kaito.provisioning.decision import decide_claims
+from controller.kaito.provisioning.node_history import NodeHistory
 from controller.kaito.provisioning.nodes import node_readiness, own_nodes
 from controller.kaito.provisioning.pool_decision import PoolFacts, decide_pool
 from controller.kaito.workspace.nodes.target import node_target
@@ -38,6 +39,7 @@ class NodeProgress:
         workers: the nodes on which its workload may run.
         claims: the decision about its claims; None if none are made, or cannot be.
         pool: the decision about its NodePool; None if none is made, or cannot be.
+        history: the nodes that were there before, and these.
         requests: the objects with which nodes are asked for.
         lacks_resource: whether the API server lacks the resource by which nodes are requested.
     """
@@ -47,6 +49,7 @@ class NodeProgress:
     workers: tuple[NodeFacts, ...]
     claims: ClaimDecision | None = None
     pool: PoolDecision | None = None
+    history: NodeHistory = field(default_factory=NodeHistory)
     requests: str = "NodeClaims"
     lacks_resource: bool = False
 
@@ -89,6 +92,7 @@ def progress_of(seen: WorkspaceObservation, now: datetime) -> NodeProgress:
         workers,
         claims,
         pool,
+        seen.memory.nodes.after({node.uid for node in workers if node.is_claimed}, now),
         requests="NodePools" if is_pool else "NodeClaims",
         lacks_resource=request is not None and (seen.pool if is_pool else seen.claims) is None,
     )
@@ -119,6 +123,7 @@ def _facts(
         absent=claims.absent,
         conflicts=claims.conflicts,
         process=seen.process,
+        remembered=seen.memory.slots,
     )
 
 

@@ -68,6 +68,12 @@ class ReadGenerations:
         return replace(self, first=first, cut=generation, missing=fields)
 
 
+def generations_in(memory: object) -> ReadGenerations:
+    """Return the generations in the memory of a plan: all that it remembers, or a part of it."""
+    found = getattr(memory, "generations", memory)
+    return found if isinstance(found, ReadGenerations) else ReadGenerations()
+
+
 @dataclass(frozen=True, slots=True)
 class CutEdit:
     """A held edit of an object.

@@ -15,6 +15,7 @@ from controller.runtime.plan import Event
 from controller.runtime.reconcile.definitions.cut_edits import (
     CutEdit,
     ReadGenerations,
+    generations_in,
     marked_edit,
     unmarked_edit,
 )
@@ -145,7 +146,7 @@ class DefinitionReader:
         self, found: InstalledDefinition, obj: KubeObject, memory: object
     ) -> InstalledDefinition:
         """Add the generations of the object read before, and its held edit."""
-        before = memory if isinstance(memory, ReadGenerations) else ReadGenerations()
+        before = generations_in(memory)
         generation, is_certain = obj.metadata.generation, not (found.unverified or found.awaited)
         cut, read = marked_edit(self._resource, obj), before
         if found.missing:

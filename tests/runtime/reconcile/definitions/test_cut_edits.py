@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,7 @@ from controller.runtime.reconcile.definitions.cut_edits import (
     PRUNED_GENERATION,
     SPEC_PRUNED,
     ReadGenerations,
+    generations_in,
     marked_edit,
     observed_generation,
     unmarked_edit,
@@ -158,3 +160,11 @@ def test_a_status_that_cannot_be_read_does_not_say_that_the_edit_was_read_whole(
     odd = msgspec.structs.replace(widget(), status=status)
     assert observed_generation(odd) is None
     assert held(odd, CUT) is not None
+
+
+def test_generations_are_found_in_a_memory_that_holds_them_alone_or_among_others():
+    read = ReadGenerations(whole=7)
+    assert generations_in(read) is read
+    assert generations_in(SimpleNamespace(generations=read)) is read
+    for other in (None, "text", SimpleNamespace(generations=None)):
+        assert generations_in(other) == ReadGenerations()
