@@ -107,7 +107,7 @@ class _Cell:
 
     async def _live_on(self, until: float, since: int, allowed: int) -> None:
         """Let the sickness go on; a storm of requests has been seen enough of."""
-        enough = STORM * (allowed + self._sickness.requests_of(self._column))
+        enough = STORM * (allowed + self._sickness.requests)
         rest = until - asyncio.get_running_loop().time()
         await _reached(lambda: self._requests(since).total() > enough, seconds=rest, pause=10.0)
 
@@ -133,7 +133,7 @@ class _Cell:
 
     def _check_requests(self, since: int, allowed: int) -> None:
         requests = self._requests(since)
-        allowed += self._sickness.requests_of(self._column) * max(self._street.sick.keys(), 1)
+        allowed += self._sickness.requests * max(self._street.sick.keys(), 1)
         if requests.total() > allowed:
             most = ", ".join(f"{n} {' '.join(what)}" for what, n in requests.most_common(3))
             self._found.append(f"{requests.total()} requests, {allowed} allowed ({most})")

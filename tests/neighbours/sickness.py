@@ -53,8 +53,7 @@ class Sickness:
         lasts: seconds.
         lingers: seconds for which it has an effect after its end: requests that still hang.
         crowd: how many objects the sick tenant has.
-        requests: requests for each key at most, besides those that build the object; by column if
-            some need more than `REQUESTS`.
+        requests: requests for each key at most, besides those that build the object.
         slow: whether its cells are left to `make test-all`.
     """
 
@@ -68,20 +67,13 @@ class Sickness:
     lasts: float = 600.0
     lingers: float = 0.0
     crowd: int = 1
-    requests: int | Mapping[str, int] = REQUESTS
+    requests: int = REQUESTS
     slow: bool = False
 
     def concerns(self, column: Column) -> bool:
         """Whether this kind can have it."""
         names = {str(column), column.resource.kind}
         return not names & self.spares and (not self.only or bool(names & self.only))
-
-    def requests_of(self, column: Column) -> int:
-        """Requests for each key of this kind at most."""
-        allowed = self.requests
-        if isinstance(allowed, int):
-            return allowed
-        return allowed.get(str(column), allowed.get(column.resource.kind, REQUESTS))
 
     def is_named_in(self, texts: list[str], column: Column) -> bool:
         """Whether one of the texts says what must be said."""

@@ -17,7 +17,7 @@ from controller.kaito.lookups.http import Document
 from controller.kaito.provisioning.names import claim_name, node_pool_name
 from controller.kube.resources import CONFIG_MAPS, NODES
 from tests.faults.faulty_transport import ErrorResponse, Rule
-from tests.neighbours.sickness import POOLS, REQUESTS, Sickness
+from tests.neighbours.sickness import POOLS, Sickness
 from tests.neighbours.sickness import WORKSPACES as ONLY
 from tests.neighbours.sicknesses.objects import odd
 from tests.neighbours.sicknesses.refusals import DENIES, NEEDS_TEAM, VARYING, no_right
@@ -33,20 +33,6 @@ AT_THE_END = 620.0
 """Seconds after which a claim gets at last what it waits for: shortly after the sickness."""
 
 LONGEST_BACK_OFF = 600.0
-
-REPLACED = 5
-"""Claims that a Workspace creates in ten minutes, with back-off, for those that were lost."""
-
-EACH_REPLACED = 9
-"""Requests for each of them: its creation, four that store what was decided and seen, before and
-after that, the label of its node, live reads that say that both are gone, and one status. A claim
-costs money: none may be forgotten, and none made twice."""
-
-POOL_REPLACED = 75
-"""Nodes that Karpenter creates in ten minutes for a pool, without back-off: each is labelled."""
-
-LOST_WHEN_READY = EACH_REPLACED * REPLACED + 5
-"""The rest is what is told of the first one that is lost."""
 
 
 def claims_that(behaviour: ClaimBehaviour) -> Course:
@@ -228,7 +214,6 @@ SICKNESSES = tuple(
             course=claims_that(ClaimBehaviour(lost_after=8)),
             named="NodeClaim",
             lingers=LONGEST_BACK_OFF,
-            requests={"Workspace": LOST_WHEN_READY, "NodePool": REQUESTS + POOL_REPLACED},
             slow=True,
         ),
         Sickness(
@@ -260,7 +245,6 @@ SICKNESSES = tuple(
             late=True,
             named="NodeClaim",
             lingers=LONGEST_BACK_OFF,
-            requests={"Workspace": LOST_WHEN_READY, "NodePool": REQUESTS + POOL_REPLACED},
             slow=True,
         ),
         Sickness(

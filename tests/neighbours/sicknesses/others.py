@@ -42,6 +42,14 @@ FIELDS = ("RayService", "RayClusterFleet")
 
 HOLD = "example.com/hold"
 
+ORDERS = 90
+"""Edits of a mad autoscaler, one a second. Each is its user's order, which must be carried out and
+acknowledged however many there are: no bound but by order can be had."""
+
+EACH_ORDER = 2
+"""Requests for each: a status that acknowledges it, and a worker that is created or deleted, with
+its event, each other time."""
+
 
 def contested_by(*kinds: str) -> dict[str, str]:
     """These kinds must say that somebody else changes what they repair."""
@@ -262,7 +270,6 @@ SICKNESSES = (
         course=reverted_metadata,
         named=contested_by("RayJob", "RayService", "Workspace"),  # whose marks are repaired
         lingers=60.0,  # a contested field is repaired once a minute
-        requests={"Workspace": 31},  # it is built meanwhile, with a conflict for each status
     ),
     Sickness(
         name="another operator writes the status",
@@ -272,8 +279,8 @@ SICKNESSES = (
         name="an autoscaler goes mad",
         course=mad_autoscaler,
         only=CLUSTERS,  # the autoscaler writes to nothing else
-        lasts=90,
-        requests=6 * 90,
+        lasts=ORDERS,
+        requests=EACH_ORDER * ORDERS,
     ),
     Sickness(
         name="5,000 events a second of foreign pods",

@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 
 LABEL = "ray.io/node-type"
 
-PODS_LOST = 8
-"""Pods that a cluster loses in ten minutes, with back-off: six heads, one after the other, and its
-two workers once, since they wait for a head that is lost again."""
-
-EACH_LOST = 3
-"""Requests for each of them: its deletion, a live read that says that it is gone, a creation."""
-
-EVICTED = {"RayCluster": EACH_LOST * PODS_LOST + 18}
-"""Requests of a cluster that replaces pods again and again, with what is told of it: the status,
-once it has settled, and events as series. Other kinds have more keys among which they count."""
-
 
 def pods_that(outcome: str, *, groups: str = "all") -> Course:
     """The simulated kubelet lets this become of them; at the end their user corrects the image."""
@@ -92,7 +81,6 @@ SICKNESSES = (
         name="pods are evicted again and again",
         course=pods_that("fail"),
         named=r"Evicted.*low on resource.*\d times in a row.*not replaced before",
-        requests=EVICTED,
         slow=True,
     ),
     Sickness(
