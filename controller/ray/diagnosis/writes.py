@@ -140,6 +140,8 @@ def _remedy(failure: Failure, reason: Reason) -> str:
         return _grant(failure)
     if reason is reasons.QUOTA_EXCEEDED:
         return "; ask for a larger quota or lower replicas"
+    if reason is reasons.ADMISSION_UNAVAILABLE:
+        return "; repair the service of the webhook, or delete the webhook's configuration"
     if reason is reasons.SERVICE_ACCOUNT_MISSING:
         found = _SERVICE_ACCOUNT.search(failure.message)
         name = found[1] if found else "that is named"

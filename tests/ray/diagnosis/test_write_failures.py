@@ -103,7 +103,12 @@ def cause_of(failed: Failure) -> Cause:
         ("Forbidden", WEBHOOK, "AdmissionDenied", WEBHOOK),
         ("BadRequest", WEBHOOK, "AdmissionDenied", WEBHOOK),
         ("Invalid", POLICY, "AdmissionDenied", "denied request: images must have a tag"),
-        ("InternalError", NO_WEBHOOK, "AdmissionUnavailable", NO_WEBHOOK),
+        (
+            "InternalError",
+            NO_WEBHOOK,
+            "AdmissionUnavailable",
+            f"{NO_WEBHOOK}; repair the service of the webhook, or delete the webhook's conf",
+        ),
         ("Forbidden", RIGHT, "Forbidden", f"{GRANT} pods by a Role and its binding"),
         ("Invalid", INVALID, "ObjectInvalid", "spec.containers[0].resources.requests: Invalid"),
         ("Forbidden", GOING, "NamespaceTerminating", "because it is being terminated"),
