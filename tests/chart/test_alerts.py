@@ -170,8 +170,16 @@ CASES: dict[str, Case] = {
         OBJECT,
     ),
     "RayClusterUpgradeStuck": Case(
-        {series("manta_upgrade_in_progress", UID, **DEADLINE): "1x120"},
-        {series("manta_upgrade_in_progress", UID, reason="Rolling"): "1x120"},
+        {
+            # another reason does not begin the ten minutes anew
+            series("manta_upgrade_in_progress", UID, **DEADLINE): "1x111 stale",
+            series("manta_upgrade_in_progress", UID, reason="RayDoesNotAnswer"): "_x112 1x3 stale",
+            series("manta_upgrade_in_progress", UID, reason="IncompatibleVersions"): "_x116 1x4",
+        },
+        {
+            series("manta_upgrade_in_progress", UID, reason="Rolling"): "1x120",
+            series("manta_upgrade_in_progress", UID, reason="Paused"): "1x120",
+        },
         OBJECT,
     ),
     "RayClusterFleetUpgradeStuck": Case(
