@@ -27,6 +27,7 @@ from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import example_cluster, role
 from tests.integration.rays import Rays, forever, job_manifest
 from tests.integration.rayservices import service_manifest
+from tests.integration.test_all_kinds import cron_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -297,7 +298,7 @@ async def test_a_cron_job_that_would_be_refused_is_a_problem(world: World):
     assert "schedule" in (await planned(world, body)).problem
     body["spec"]["schedule"] = "* * * * *"
     fine = await planned(world, body)
-    assert (fine.problem, fine.items) == ("", ())
+    assert (fine.problem, fine.items, fine.refusals) == ("", (), ())
 
 
 class AppKind:
@@ -411,8 +412,10 @@ CLUSTER_OF: dict[str, tuple[Callable[[], dict[str, Any]], tuple[str, ...]]] = {
     "RayJob": (lambda: job_manifest("it"), ("spec", "rayClusterSpec")),
     "RayService": (lambda: service_manifest("it"), ("spec", "rayClusterConfig")),
     "RayClusterFleet": (lambda: fleet_manifest("it"), ("spec", "template", "spec")),
+    "RayCronJob": (lambda: cron_job("it", "0 0 1 1 *"), ("spec", "jobTemplate", "rayClusterSpec")),
 }
-"""A manifest of each kind that creates clusters, and the path of the cluster's specification."""
+"""A manifest of each kind that creates clusters, at once or when it is due, and the path of the
+cluster's specification."""
 
 
 @pytest.mark.parametrize("kind", CLUSTER_OF)

@@ -10,7 +10,7 @@ from controller.command.planning.dry_run.created_kinds import with_created_kinds
 from controller.command.planning.dry_run.dry_run import DryRun
 from controller.command.planning.dry_run.net_changes import edits_of, name_patterns, net_changes
 from controller.command.planning.dry_run.refusals import ask_server
-from controller.command.planning.object_plan import ObjectPlan
+from controller.command.planning.object_plan import ObjectPlan, Refusal
 from controller.command.planning.snapshot import Snapshot
 from controller.command.planning.upgrades.rolling import RollingRecorder, rolling_update
 from controller.command.planning.upgrades.rollout import RolloutRecorder
@@ -19,8 +19,9 @@ from controller.kube.errors import StatusError
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
+from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.runtime.plan import Target
+from controller.runtime.plan import Create, Target
 from controller.runtime.reconcile.definitions.definition_guard import is_about_cut_edit
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class Planner:
             dry_run.reconcile(kind, key)
         target = Target(kind.primary, meta["namespace"], meta["name"])
         verdict = await ask_server(self._client, dry_run, target if present is None else None)
+        next_job = await self._refusals_of_next_job(kind, key, snapshot)
         notes = () if problem else dict.fromkeys(_notes(kind, key, dry_run))
         primaries = [each.primary for each in kinds]
         under_way = _under_way(dry_run, wanted) if present is wanted else set[str]()
@@ -140,9 +142,27 @@ class Planner:
             items=net_changes(dry_run, primaries, under_way),
             rollout=_rollout(recorder, dry_run, primaries),
             rolling=rolling.rolling() if rolling is not None else None,
-            refusals=verdict.refusals,
+            refusals=(*verdict.refusals, *next_job),
             notes=(*notes, *verdict.notes),
         )
+
+    async def _refusals_of_next_job(
+        self, kind: Kind[Any], key: str, snapshot: Snapshot
+    ) -> tuple[Refusal, ...]:
+        """Return what the API server would refuse of the RayJob that a RayCronJob creates next."""
+        seen = kind.observe(key, snapshot) if kind.primary is RAYCRONJOBS else None
+        wait = kind.plan(seen, self._now).requeue_after if seen is not None else None
+        if wait is None:
+            return ()
+        due = kind.plan(seen, self._now + timedelta(seconds=wait + 1))
+        found: list[Refusal] = []
+        for write in (write for stage in due.stages for write in stage):
+            if isinstance(write, Create):
+                job = await self.for_manifest(dict(write.body), write.target.namespace)
+                if job.problem:
+                    found.append(Refusal(kind=job.kind, name=job.name, message=job.problem))
+                found += job.refusals
+        return tuple(found)
 
     async def _snapshot(self, kinds: Sequence[Kind[Any]], wanted: Json) -> Snapshot:
         resource = kinds[0].primary
