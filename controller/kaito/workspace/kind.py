@@ -74,7 +74,8 @@ class WorkspaceKind:
 
     def plan(self, observation: WorkspaceObservation, now: datetime) -> Plan:
         """Return the plan for the Workspace."""
-        return remember(plan_workspace(observation, now), observation)
+        plan = plan_workspace(observation, now)
+        return remember(plan, observation.memory, observation.definition.read)
 
     def status_after(
         self,

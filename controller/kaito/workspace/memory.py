@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kaito.provisioning.commitment import Slot
-    from controller.kaito.workspace.observation import WorkspaceObservation
     from controller.runtime.plan import Plan
 
 
@@ -36,10 +35,15 @@ def memory_of(remembered: object) -> WorkspaceMemory:
     return remembered if isinstance(remembered, WorkspaceMemory) else WorkspaceMemory()
 
 
-def remember(plan: Plan, seen: WorkspaceObservation) -> Plan:
-    """Return the plan with the generations that were read, if they have changed."""
-    read = seen.definition.read
+def remember(plan: Plan, memory: WorkspaceMemory, read: object) -> Plan:
+    """Return the plan with the generations that were read, if they have changed.
+
+    Args:
+        plan: the plan; without a memory of its own it keeps `memory`.
+        memory: the memory of the last plan.
+        read: the generations; None if they have not changed.
+    """
     if read is None:
         return plan
-    memory = seen.memory if plan.memory is None else memory_of(plan.memory)
+    memory = memory if plan.memory is None else memory_of(plan.memory)
     return replace(plan, memory=replace(memory, generations=read))
