@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from tests.faults.faulty_transport import JournalEntry
 
+NOTICED = 210.0
+"""Seconds after a restore of the database until every operator knows of it."""
+
 SUCCESS = frozenset({"200", "201"})
 
 
@@ -54,6 +57,7 @@ class Memory:
         self._loop = loop
         self._truth = truth
         self._started = loop.time()
+        self._confused_until = 0.0
         self._told: dict[str, dict[str, float]] = {"create": {}, "delete": {}}
         self._shown: defaultdict[str, set[str]] = defaultdict(set)
         self._vanished: defaultdict[str, set[str]] = defaultdict(set)
@@ -63,7 +67,18 @@ class Memory:
         self._started = self._loop.time()
 
     def forget(self) -> None:
-        """Hold it to nothing of the past, which has not been."""
+        """Hold it to nothing of the past, which has not been, until it must have noticed that."""
+        self._confused_until = self._loop.time() + NOTICED
+        self._clear()
+
+    def is_confused(self) -> bool:
+        """Whether what it sees may be late and of either history, and so proves nothing later."""
+        if self._loop.time() >= self._confused_until:
+            return False
+        self._clear()
+        return True
+
+    def _clear(self) -> None:
         self._started = float("-inf")
         for known in (*self._told.values(), self._shown, self._vanished):
             known.clear()

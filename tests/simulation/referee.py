@@ -20,7 +20,7 @@ from controller.runtime.plan import Create, Delete, MergePatch
 from tests.integration.harness import is_ready
 from tests.ray.kuberay_values import foreign_values
 from tests.simulation.definition import completed
-from tests.simulation.memory import Memory, Truth
+from tests.simulation.memory import NOTICED, Memory, Truth
 from tests.simulation.rolling_referee import Worker, head_lapses, lapses
 from tests.simulation.rolling_wish import edition_of
 from tests.simulation.wishes import History, is_halted, wish_of
@@ -41,9 +41,6 @@ ACTOR: ContextVar[str] = ContextVar("actor", default="")
 LATE = " (late)"
 """End of the actor's name if its request was delayed: whoever sent it may have given up on it,
 repeated it, and undone what it did. Nothing in the API prevents that its pod then comes back."""
-
-NOTICED = 210.0
-"""Seconds after which every operator knows that the database is another one."""
 
 REPLICA = "ray.io/worker-group-replica-name"
 DRAINING = "manta.dev/draining-since"
@@ -176,7 +173,7 @@ class Referee:
 
     def planned(self, seen: ClusterObservation, plan: Plan, memory: Memory) -> None:
         """An operator has decided; what it has decided before counts from then."""
-        if self._strict:
+        if self._strict and not memory.is_confused():
             present = {pod.name: pod.owner for pod in self.pods.values() if not pod.hidden}
             view = {pod.metadata.name: pod for pod in seen.all_pods}
             for lapse in memory.lapses(seen.cluster.metadata.uid, present, view):

@@ -26,6 +26,7 @@ from tests.simulation.crons import CronsOfLife
 from tests.simulation.effort import Effort
 from tests.simulation.faults import rules_for
 from tests.simulation.job_outcome import keeps_no_head
+from tests.simulation.memory import NOTICED
 from tests.simulation.nodes import NodesOfLife
 from tests.simulation.operators import WitnessedKind
 from tests.simulation.others import Others
@@ -449,6 +450,8 @@ class Simulation:
             await self.user.let_upgrades_end()
 
     async def _converge(self) -> None:
+        if self.scenario.has_restores:  # what is right may change when it is noticed
+            await asyncio.sleep(NOTICED)
         limit = CONVERGENCE_WITH_RAY if self._all_rays else CONVERGENCE
         deadline = self.world.loop.time() + limit
         while wrong := self._shortcomings():
