@@ -109,6 +109,13 @@ async def test_checks_must_be_there_before_they_are_served():
     [
         ({"registry": CollectorRegistry()}, "--metrics-address (of /manager: -metrics-addr)"),
         ({"health": Health()}, "--health-address (of /manager: -health-probe-bind-address)"),
+        (
+            {"registry": CollectorRegistry(), "health": Health()},
+            (
+                "--metrics-address (of /manager: -metrics-addr) or "
+                "--health-address (of /manager: -health-probe-bind-address)"
+            ),
+        ),
     ],
 )
 async def test_T240_an_address_in_use_is_an_error_at_the_start_that_names_the_option(

@@ -26,7 +26,7 @@ def server() -> DebugServer:
 async def test_the_page_is_json_that_nobody_keeps():
     async with serving(server()) as session, session.get("/debug") as answer:
         assert answer.status == 200
-        assert answer.content_type == "application/json"
+        assert answer.headers["Content-Type"] == "application/json"
         assert answer.headers["Cache-Control"] == "no-store"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         page = msgspec.json.decode(await answer.read(), type=PageContent)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import types
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 from controller.runtime.debug.tasks import tasks
@@ -49,6 +51,50 @@ async def test_what_waits_in_a_context_manager_stands_where_it_is_entered():
 
     seen = await shown(asyncio.create_task(work(), name="worker"))
     assert seen["worker"][0].startswith(f"{__name__}.")
+
+
+@types.coroutine
+def pause() -> Generator[None]:
+    yield
+
+
+@types.coroutine
+def pauses() -> Generator[None]:
+    while True:
+        yield from pause()
+
+
+async def test_what_waits_in_generators_stands_in_the_innermost_one():
+    async def waits() -> None:
+        await pauses()
+
+    seen = await shown(asyncio.create_task(waits(), name="paused"))
+    assert seen["paused"][0].startswith(f"{__name__}.pause:")
+
+
+class Frameless(Coroutine[Any, Any, None]):
+    """A coroutine that some library has written in C: it has neither a name nor a frame."""
+
+    def send(self, value: Any) -> None:
+        del value
+
+    def throw(self, *error: Any) -> None:
+        raise error[0]
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield
+
+
+async def test_a_nameless_task_without_a_frame_keeps_the_name_that_it_got():
+    task = asyncio.get_running_loop().create_task(Frameless())
+    assert (await shown(task))[task.get_name()] == ("?", 1)
+
+
+async def test_code_without_a_module_stands_in_an_unknown_one():
+    scope: dict[str, Any] = {"__builtins__": {}}
+    exec("async def bare(event):\n    await event.wait()", scope)
+    seen = await shown(asyncio.create_task(scope["bare"](asyncio.Event()), name="bare"))
+    assert seen["bare"][0] == "?.bare:2"
 
 
 class Odd(asyncio.Task[None]):
