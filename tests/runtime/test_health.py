@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import aiohttp
@@ -147,3 +148,28 @@ async def test_HLT5_a_server_closes_idle_connections_and_ends_soon(
     async with aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.ClientConnectorError):
             await session.get(f"http://127.0.0.1:{server.port}/metrics")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(1, "text"), "Operation not permitted"),
+        (OSError(13, "text"), "Permission denied"),
+        (socket.gaierror(-2, "Name or service not known"), "[Errno -2] Name or service not known"),
+        (OSError("no such address"), "no such address"),
+    ],
+)
+async def test_HLT3_what_the_system_says_about_an_address_is_said(
+    monkeypatch: pytest.MonkeyPatch, error: OSError, reason: str
+):
+    async def start(_site: web.TCPSite) -> None:
+        raise error
+
+    monkeypatch.setattr(web.TCPSite, "start", start)
+    with pytest.raises(OSError) as caught:
+        await MonitoringServer(("", 8080), health=Health()).run(lambda: None)
+    option = "--health-address (of /manager: -health-probe-bind-address)"
+    assert str(caught.value) == (
+        f"cannot listen on *:8080: {reason}; choose another address with {option}"
+    )
+    assert caught.value.__cause__ is error
