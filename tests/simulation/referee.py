@@ -118,6 +118,7 @@ class Referee:
         self._doubled: dict[str, float] = {}
         self._truth = Truth()
         self._memories: list[Memory] = []
+        self._over_elsewhere: dict[str, float] = {}  # in the history before a restore, until when
         self.violations: list[str] = []
         self.pods: dict[str, Seen] = {}
         self.clusters: defaultdict[str, History] = defaultdict(History)
@@ -149,7 +150,11 @@ class Referee:
     def restored(self, store: ObjectStore) -> None:
         """The database is as it was: operators notice late, and may act on either history."""
         present = [item.object for _, item in store.table(str(PODS)).now()]
+        before, now = self.pods, self._loop.time()
         self.pods = {pod["metadata"]["uid"]: _seen(pod) for pod in present if _is_ray(pod)}
+        for uid in self.pods:
+            if uid not in before or not before[uid].live or before[uid].dead:
+                self._over_elsewhere[uid] = now + NOTICED
         self._deleted -= self.pods.keys()
         self._names.clear()
         self._truth.restored({pod.name for pod in self.pods.values()}, self._loop.time())
@@ -379,8 +384,13 @@ class Referee:
         hosts = max((w.groups[pod.group].hosts for w in wishes if pod.group in w.groups), default=1)
         going = Counter(o.slice for o in workers if o.slice and o.terminating)
         present = len(workers) - sum(max(0, number - hosts) for number in going.values())
+        present -= sum(self._is_over_elsewhere(other.uid) for other in workers)
         if present > most:
             self._blame(f"{pod.name} is number {present}, at most {most} were asked for")
+
+    def _is_over_elsewhere(self, uid: str) -> bool:
+        """Whether an operator may still believe in a history in which a pod had ended."""
+        return self._over_elsewhere.get(uid, 0.0) > self._loop.time()
 
     def _judge_deletion(self, pod: Seen) -> None:
         """An operator has deleted a pod that was alive: was that called for?"""
@@ -391,6 +401,8 @@ class Referee:
         history = self.clusters[pod.owner]
         wishes = history.since(intent.generation)
         if self._is_called_for(pod, intent, history, wishes) or _is_upgraded(pod, wishes):
+            return
+        if any(map(self._is_over_elsewhere, {pod.uid, *self._mates(pod)})):
             return
         if pod.head:
             self._blame(f"head {pod.name} was deleted and nobody asked for that")
@@ -406,11 +418,15 @@ class Referee:
         if left - mates + lost < least:
             self._blame(f"{pod.name} was deleted, which leaves {left - mates} of {least}")
 
+    def _mates(self, pod: Seen) -> set[str]:
+        """Uids of all that ever were in its multi-host replica, with its own; empty if in none."""
+        return self._members[pod.owner, pod.slice] if pod.slice else set()
+
     def _is_called_for(
         self, pod: Seen, intent: Intent, history: History, wishes: list[Wish]
     ) -> bool:
         made_with = history.hosts_at(self._births[pod.uid], pod.group) if pod.slice else 1
-        slice_uids = self._members[pod.owner, pod.slice] if pod.slice else {pod.uid}
+        slice_uids = self._mates(pod) or {pod.uid}
         mates = [self.pods.get(uid) for uid in slice_uids if uid != pod.uid]
         names = {pod.name, *(mate.name for mate in mates if mate)}
         asked = [wish.groups[pod.group] for wish in wishes if pod.group in wish.groups]
