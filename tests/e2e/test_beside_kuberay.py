@@ -260,9 +260,10 @@ STEPS: dict[str, Callable[[Pair, str], Awaitable[None]]] = {
     "remove the group": edited(("remove", "workerGroupSpecs/1", None)),
 }
 
+SLICES = example_cluster(NAME)
+SLICES["spec"]["workerGroupSpecs"][0]["numOfHosts"] = 2
 HOSTS: dict[str, Callable[[Pair, str], Awaitable[None]]] = {
-    "create": lambda pair, namespace: pair.create(namespace, example_cluster(NAME)),
-    "several hosts": edited(("add", f"{GROUP}/numOfHosts", 2)),
+    "create": lambda pair, namespace: pair.create(namespace, SLICES),
     "one replica fewer": edited(("replace", f"{GROUP}/replicas", 1)),
     "one more": edited(("replace", f"{GROUP}/replicas", 2)),
     "lose a host": lost("worker"),
