@@ -112,9 +112,13 @@ def _got(told: str) -> dict[str, list[dict[str, str]]]:
 
 
 def start(
-    world: World, *kinds: Kind[Any], registry: CollectorRegistry, rules: Iterable[Rule] = ()
+    world: World,
+    *kinds: Kind[Any],
+    registry: CollectorRegistry,
+    rules: Iterable[Rule] = (),
+    **limits: int,
 ) -> RunningOperator:
-    """Start an operator whose requests are measured, behind these faults."""
+    """Start an operator with these limits whose requests are measured, behind these faults."""
     faulty = FaultyTransport(world.transport, list(rules), clock=world.loop)
     client = Client(
         faulty,
@@ -125,7 +129,7 @@ def start(
     operator = Operator(
         client,
         kinds,
-        Settings(metrics_address="", health_address=""),
+        Settings(metrics_address="", health_address="", **limits),
         clock=world.loop,
         wall=world.wall,
         rng=random.Random(1),

@@ -115,6 +115,22 @@ async def test_reconciles_that_a_slow_server_keeps_from_ending_fire(tmp_path: Pa
     assert alert["controller"] == "widget-controller"
 
 
+@pytest.mark.parametrize(("seconds", "fires"), [(5.0, True), (0.01, False)])
+async def test_many_objects_that_wait_for_few_workers_fire(
+    seconds: float, tmp_path: Path, *, fires: bool
+):
+    async with watched() as seen:
+        slow = Rule(DelayedRequest(seconds), "configmaps", CREATE)
+        few = {"workers": 1, "slow_reconciles": 1}
+        start(seen.world, WidgetKind(), registry=seen.registry, rules=[slow], **few)
+        await seen.pass_(2)
+        for number in range(600):
+            await seen.world.create(f"w{number}", size=1)
+        await seen.pass_(25)
+    alerts = firing(tmp_path, seen.scrapes).get("MantaQueueWaits", [])
+    assert [each["controller"] for each in alerts] == (["widget-controller"] if fires else [])
+
+
 @pytest.mark.parametrize("crashes", [True, False])
 async def test_a_process_that_cannot_list_fires_although_it_is_started_again_and_again(
     tmp_path: Path, *, crashes: bool
