@@ -143,6 +143,22 @@ async def test_a_server_that_is_slow_to_tell_is_asked_for_all_of_them_at_once(
     assert 10 < widgets.loop.time() - began < 15
 
 
+async def test_the_server_is_asked_while_it_still_sends_what_every_server_has(
+    widgets: WidgetWorld,
+):
+    class Slow:
+        async def request(self, request: Request) -> RawResponse:
+            if request.path == ROOT or (request.watching and "configmaps" in request.path):
+                await asyncio.sleep(10)
+            return await widgets.server.request(request)
+
+    began = widgets.loop.time()
+    widgets.start(kind=CollectorKind(), server=Slow())
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    assert 10 < widgets.loop.time() - began < 15
+
+
 async def test_who_may_not_ask_does_without(widgets: WidgetWorld):
     server = Reluctant(widgets.server, 403, times=99)
     operator = widgets.start(kind=CollectorKind(), server=server)

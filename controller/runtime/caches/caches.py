@@ -215,8 +215,7 @@ class Caches:
         """Wait for all informers, within the time limit (CTL-2)."""
         try:
             async with asyncio.timeout(self._sync_timeout):
-                await self._factory.wait_for_sync()
-                await self._watch_optional()
+                await asyncio.gather(self._factory.wait_for_sync(), self._watch_optional())
                 await self._factory.wait_for_sync()
         except TimeoutError:
             missing = [cache for cache in self.caches if not cache.informer.has_synced]
