@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from benchmarks.fake_kubelet import FakeKubelet
-from benchmarks.side_by_side import LABELS, Figures, main, parser, ray_cluster, table
+from benchmarks.side_by_side import (
+    LABELS,
+    ROOT,
+    Figures,
+    main,
+    manta,
+    parser,
+    ray_cluster,
+    table,
+)
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import embedded_world
@@ -77,6 +88,21 @@ async def test_the_fake_kubelet_reports_a_pod_once_although_its_watch_ends_again
     await asyncio.gather(kubelet, return_exceptions=True)
     assert client.reported == ["a", "b", "c"]
     assert client.revisions == ["0", "0", "11", "11", "0"], "a first watch may lack some pods"
+
+
+def test_the_operator_is_compiled_before_its_start_is_measured(monkeypatch: Any):
+    commands: list[list[str]] = []
+
+    def note(command: list[str], **_rest: Any) -> None:
+        commands.append(command)
+
+    monkeypatch.setattr(subprocess, "run", note)
+    assert manta("/usr/bin/other").command("a", "b")[0] == "/usr/bin/other"
+    [[python, _, tool, _, *packages]] = commands
+    assert (python, tool) == ("/usr/bin/other", "compileall")
+    assert {path.name for path in ROOT.iterdir() if path.joinpath("py.typed").exists()} == {
+        Path(each).name for each in packages
+    }
 
 
 def test_the_table_has_a_row_for_each_figure_and_ratios_of_two_operators():
