@@ -78,20 +78,29 @@ def _merged(
     *,
     exposed: bool,
 ) -> list[Body] | None:
-    """Return all ports, the owned ones as desired, matched by name; None if nothing differs."""
+    """Return all ports, the owned ones as desired, matched by name; None if nothing differs.
+
+    A port of another name at an owned number is an owned one that was renamed: a service cannot
+    have both.
+    """
     missing = {port["name"]: _filled(port) for port in wanted}
+    numbers = {_number(port) for port in missing.values()}
     present = [_filled(msgspec.to_builtins(port)) for port in now.ports]
     merged: list[Body] = []
     for port in present:
         ours = missing.pop(port.get("name", ""), None)
         if ours is not None:
             merged.append(port | ours)
-        elif port.get("name") not in formerly:
+        elif port.get("name") not in formerly and _number(port) not in numbers:
             merged.append(port)
     merged += missing.values()
     if not exposed:
         merged = [{key: port[key] for key in port if key != "nodePort"} for port in merged]
     return None if merged == present else merged
+
+
+def _number(port: Body) -> tuple[str, int]:
+    return port["protocol"], port["port"]
 
 
 def _filled(port: Mapping[str, Any]) -> Body:

@@ -95,7 +95,7 @@ def observe_cluster(
         foreign_heads=tuple(_foreign_heads(key, uid, reads)),
         workers=workers,
         children=replace(children, notes=notes),
-        unreadable=tuple(_unreadable_pods(cluster, reads)),
+        unreadable=(*_unreadable_pods(cluster, reads), *pods.unknown),
         multi_host_replicas=replicas,
         incomplete_replicas=reads.incomplete_replicas(uid),
         pods_revision=reads.revision(PODS, uid),

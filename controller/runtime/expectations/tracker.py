@@ -7,6 +7,7 @@ read is requested.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from controller.apimachinery.ownership import is_owned_by
@@ -35,7 +36,10 @@ NOT_REPEATED = 120.0
 than the back-off after which its owner repeats it."""
 
 LIVE_ONLY_INTERVAL = 30.0
-"""Seconds between two live reads of an object that has left the watched selection."""
+"""Seconds between two live reads of objects of one owner that have left the watched selection."""
+
+MOST_LIVE_ONLY = 16
+"""Number of such objects of an owner from which on each is read as often as all others."""
 
 MAX_LIVE_READ_INTERVAL = 480.0
 """Maximum seconds between two live reads of one expectation; the interval doubles each time."""
@@ -119,9 +123,18 @@ class ExpectationTracker:
         if expectation.outcome_unknown:
             return 0.0
         if expectation.live_only:
-            return expectation.changed_at + LIVE_ONLY_INTERVAL - self._now()
+            interval = LIVE_ONLY_INTERVAL * self._count_live_only(expectation)
+            return expectation.changed_at + interval - self._now()
         interval = min(FIRST_LIVE_READ * 2**expectation.live_reads, MAX_LIVE_READ_INTERVAL)
         return expectation.changed_at + interval - self._now()
+
+    def _count_live_only(self, expectation: Expectation[Any]) -> int:
+        """Return how many objects like this one its owner has; of many, `MOST_LIVE_ONLY`."""
+        state = self._owners.get(expectation.writer or next(iter(expectation.owners), ""))
+        references = state.expectations if state is not None else ()
+        found = map(self._overlays.get_expectation, references)
+        alike = (each for each in found if each is not None and each.live_only)
+        return max(1, len(list(islice(alike, MOST_LIVE_ONLY))))
 
     def release(self, references: Iterable[ObjectReference]) -> None:
         """Drop what was expected only for owners that no longer exist."""

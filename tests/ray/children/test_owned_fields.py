@@ -139,6 +139,22 @@ def test_ports_are_put_right_by_name_under_the_revision_that_was_seen():
     assert [port["name"] for port in others] == ["gcs-server", "metrics", "theirs", "dashboard"]
 
 
+def test_a_port_that_was_renamed_gets_its_name_back():
+    def rename(body: Json) -> None:
+        for port in body["spec"]["ports"][:2]:
+            port["name"] = f"tcp-{port['name']}"
+
+    obj = cluster(copy.deepcopy(SAMPLES["separate-ingress"]))
+    found: list[Json] = []
+    existing(obj, Service=lambda body: found.extend(body["spec"]["ports"]))
+    write = only(changed(obj, Service=rename))
+    ports = write.patch["spec"]["ports"]
+    assert {port["name"]: port["port"] for port in ports} == {
+        port["name"]: port["port"] for port in found
+    }
+    assert len(ports) == len(found)
+
+
 def test_node_ports_go_with_the_type_that_has_them():
     def expose(body: Json) -> None:
         body["spec"] |= {"type": "NodePort", "clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"]}

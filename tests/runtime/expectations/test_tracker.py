@@ -12,6 +12,7 @@ from controller.runtime.expectations.tracker import (
     FIRST_LIVE_READ,
     LIVE_ONLY_INTERVAL,
     MAX_LIVE_READ_INTERVAL,
+    MOST_LIVE_ONLY,
 )
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
@@ -95,6 +96,19 @@ def test_EXP24_an_object_outside_the_selection_is_read_every_half_minute():
     book.show(child("a", 30))
     assert warnings(OWNER.uid) == (), "it is back"
     assert book.entries == 1
+
+
+def test_EXP24_many_objects_outside_the_selection_are_read_no_more_often_than_one():
+    book = Book()
+    names = [f"pod-{number}" for number in range(MOST_LIVE_ONLY + 2)]
+    for revision, name in enumerate(names, 2):
+        book.show(child(name, revision))
+    for revision, name in enumerate(names, 50):
+        book.remove(child(name, revision), revision)
+    for count, name in enumerate(names, 1):
+        book.answer(name, child(name, 10))
+        assert due(book, name) == LIVE_ONLY_INTERVAL * min(count, MOST_LIVE_ONLY)
+    assert due(book, names[0]) == LIVE_ONLY_INTERVAL * MOST_LIVE_ONLY
 
 
 def test_EXP24_what_ended_outside_the_selection_is_not_kept():

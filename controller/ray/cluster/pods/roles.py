@@ -29,11 +29,13 @@ class PodsByRole:
         heads: its heads.
         workers: workers by group, including groups that are not in the specification.
         relabelled: sentences about pods whose labels contradict their names.
+        unknown: sentences about pods of which neither name nor labels tell the role.
     """
 
     heads: tuple[Pod, ...]
     workers: Mapping[str, tuple[Pod, ...]]
     relabelled: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 def sort_by_role(cluster: str, groups: Iterable[str], pods: Iterable[Pod]) -> PodsByRole:
@@ -48,10 +50,12 @@ def sort_by_role(cluster: str, groups: Iterable[str], pods: Iterable[Pod]) -> Po
     heads: list[Pod] = []
     workers: defaultdict[str, list[Pod]] = defaultdict(list)
     relabelled: list[str] = []
+    unknown: list[str] = []
     for pod in pods:
-        group = labelled = labels.HEAD_GROUP if is_head(pod) else group_of(pod)
-        if labelled:
-            group = groups_of.get(pod.metadata.name.rpartition("-")[0], labelled)
+        labelled = labels.HEAD_GROUP if is_head(pod) else group_of(pod)
+        group = groups_of.get(pod.metadata.name.rpartition("-")[0], labelled)
+        if not group:
+            unknown.append(f"pod {pod.metadata.name} lost the label {labels.GROUP}")
         if group == labels.HEAD_GROUP:
             heads.append(pod)
         else:
@@ -59,7 +63,10 @@ def sort_by_role(cluster: str, groups: Iterable[str], pods: Iterable[Pod]) -> Po
         if group != labelled:
             relabelled.append(_sentence(pod, group))
     return PodsByRole(
-        tuple(heads), {group: tuple(found) for group, found in workers.items()}, tuple(relabelled)
+        tuple(heads),
+        {group: tuple(found) for group, found in workers.items()},
+        tuple(sorted(relabelled)),
+        tuple(sorted(unknown)),
     )
 
 

@@ -34,7 +34,10 @@ def role(name: str, **labelled: str) -> str:
         ("c-gone-worker-abcde", {"group": "small"}, "small"),
         ("older-name-of-a-worker", {"group": "gone"}, "gone"),
         ("c-head", {"group": "headgroup", "node_type": "head"}, "head"),
-        ("c-small-worker-abcde", {"group": ""}, ""),
+        ("c-small-worker-abcde", {"group": ""}, "small"),
+        ("c-small-worker-abcde", {"group": "", "node_type": ""}, "small"),
+        ("c-head-abcde", {"group": "", "node_type": ""}, "head"),
+        ("older-name-of-a-worker", {"group": ""}, ""),
     ],
 )
 def test_the_name_decides_unless_it_tells_nothing_certain(
@@ -48,3 +51,10 @@ def test_a_name_that_fits_two_groups_tells_nothing():
     sorted_pods = sort_by_role("c", ("a", "A"), [pod("c-a-worker-abcde", labels=found)])
     assert list(sorted_pods.workers) == ["A"]
     assert sorted_pods.relabelled == ()
+
+
+def test_a_pod_without_a_label_whose_name_fits_two_groups_is_of_unknown_role():
+    found = {"ray.io/node-type": "worker", "ray.io/group": ""}
+    sorted_pods = sort_by_role("c", ("a", "A"), [pod("c-a-worker-abcde", labels=found)])
+    assert sorted_pods.unknown == ("pod c-a-worker-abcde lost the label ray.io/group",)
+    assert [each.metadata.name for each in sorted_pods.workers[""]] == ["c-a-worker-abcde"]
