@@ -63,6 +63,8 @@ class ServingCluster:
         role: `ACTIVE` or `PENDING`, the field of the status that names it.
         cluster: the RayCluster; None if it does not exist.
         foreign: whether a RayCluster of another owner has the name.
+        orphaned: whether it was created for this RayService, and another client took its owner
+            reference away; it is foreign too.
         spec: the specification of `cluster`; None if there is none that can be read.
         origin: the source of `cluster`.
         head: its running head.
@@ -79,6 +81,7 @@ class ServingCluster:
     role: str
     cluster: RayCluster | None = None
     foreign: bool = False
+    orphaned: bool = False
     spec: ClusterSpec | None = None
     origin: Origin = UNKNOWN_ORIGIN
     head: HeadIncarnation | None = None

@@ -130,7 +130,8 @@ def _serving_cluster(
     if cluster is None:
         return ServingCluster(name, role, foreign=reads.has_name_conflict(RAYCLUSTERS, key))
     if not is_owned_by(cluster.metadata, service.metadata.uid):
-        return ServingCluster(name, role, foreign=True)
+        orphaned = _was_created_for(service, cluster)
+        return ServingCluster(name, role, foreign=True, orphaned=orphaned)
     spec = sources.cluster_spec_of(cluster)
     found = ServingCluster(name, role, cluster, spec=spec, origin=_origin(cluster))
     config = sources.config_of(cluster)
@@ -149,6 +150,14 @@ def _serving_cluster(
     found = _with_serve(found, recorded, sources.dashboards)
     gated = gated_pods(found, sources.settings, excludes_head=excludes_head(service))
     return replace(found, proxies=dict(_proxies(found, gated, sources.dashboards)))
+
+
+def _was_created_for(service: RayService, cluster: RayCluster) -> bool:
+    """Return whether a cluster that another object owns, or none, was created for this one."""
+    found = cluster.metadata.labels or {}
+    origin = found.get(labels.ORIGIN_KIND), found.get(labels.ORIGIN_NAME)
+    named = origin == (RAYSERVICES.kind, service.metadata.name)
+    return named or cluster.metadata.controller is None
 
 
 def _with_serve(

@@ -95,6 +95,13 @@ def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness
 
 
 def _goal(seen: ServiceObservation) -> GoalCluster:
+    """Return the cluster that has the wanted specification.
+
+    One that lost its owner reference counts as such: a cluster in its place would lose it too, and
+    so would the next.
+    """
+    if any(each.orphaned for each in seen.clusters):
+        return GoalCluster.ACTIVE if seen.pending is None else GoalCluster.PENDING
     if seen.active is not None and _is_as_wanted(seen, seen.active):
         return GoalCluster.ACTIVE
     pending = seen.pending
@@ -141,7 +148,7 @@ def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> Cluste
     has_head = not lost and _head_is_ready(cluster)
     return ClusterFacts(
         recorded=True,
-        exists=cluster.exists,
+        exists=cluster.exists or cluster.orphaned,
         has_head=has_head,
         ready=_ready(None if failing else readiness, has_head=has_head, failing=lost or failing),
         serves=(

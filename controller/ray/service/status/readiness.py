@@ -90,6 +90,12 @@ def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCau
 
 
 def _of_objects(cluster: ServingCluster) -> ServiceCause | None:
+    if cluster.orphaned:
+        message = (
+            f"RayCluster {cluster.name} no longer belongs to this RayService, because another "
+            "client took its owner reference away; stop that client and delete the cluster"
+        )
+        return ServiceCause(message, "FailedToCreateRayCluster")
     if cluster.foreign:
         message = f"RayCluster {cluster.name} belongs to another owner; delete it"
         return ServiceCause(message, "FailedToCreateRayCluster")
