@@ -34,6 +34,9 @@ PATIENCE = 120.0
 STORM = 5
 """How many times the requests that are allowed end a sickness early."""
 
+MOST_KEYS = 4
+"""How many times the objects that one has alone count: a new attempt, or an upgrade, has more."""
+
 CURE = 60.0
 """Seconds after the end of a sickness within which all is well, but for the time that the object
 takes alone: a RayJob that can run at last still has to run.
@@ -47,10 +50,12 @@ class Alone:
     Attributes:
         seconds: until it is well, and well again after its edit if its kind has one.
         requests: in all.
+        keys: objects that are reconciled, itself included.
     """
 
     seconds: float
     requests: int
+    keys: int
 
 
 @measured_once
@@ -62,7 +67,7 @@ async def alone(column: Column) -> Alone:
             seconds += await _seconds_until_rolled(street.well, column, "alone")
         assert seconds < PATIENCE, f"a {column} is never well, even alone"
         await asyncio.sleep(CURE)  # a RayCronJob's job is still to run
-        return Alone(seconds, street.well.requests().total())
+        return Alone(seconds, street.well.requests().total(), street.well.keys())
 
 
 async def play(sickness: Sickness, column: Column) -> list[str]:
@@ -99,7 +104,7 @@ class _Cell:
             if not sickness.everywhere:
                 await self._check_the_healthy_one(limit)
             await self._live_on(began + sickness.lasts, since, allowed)
-            self._check_requests(since, allowed)
+            await self._check_requests(since, allowed)
             self._check_cause()
         await asyncio.sleep(sickness.lingers)
         await self._check_cure()
@@ -131,9 +136,14 @@ class _Cell:
         if seconds > limit:
             self._found.append(f"the healthy one took {seconds:.0f} s instead of {limit:.0f} s")
 
-    def _check_requests(self, since: int, allowed: int) -> None:
+    async def _keys(self) -> int:
+        """Return how many keys there are; of objects created without end, few count."""
+        most = MOST_KEYS * (await alone(self._column)).keys * self._sickness.crowd
+        return max(1, min(self._street.sick.keys(), most))
+
+    async def _check_requests(self, since: int, allowed: int) -> None:
         requests = self._requests(since)
-        allowed += self._sickness.requests * max(self._street.sick.keys(), 1)
+        allowed += self._sickness.requests * await self._keys()
         if requests.total() > allowed:
             most = ", ".join(f"{n} {' '.join(what)}" for what, n in requests.most_common(3))
             self._found.append(f"{requests.total()} requests, {allowed} allowed ({most})")

@@ -105,11 +105,15 @@ def _is_rolled(cluster: Manifest, objects: Objects) -> bool:
     found = sorted(
         _variable(pod["spec"])
         for pod in objects(PODS)
-        if pod["metadata"]["labels"].get(labels.CLUSTER) == cluster["metadata"]["name"]
-        and pod["metadata"]["labels"].get(labels.NODE_TYPE) == "worker"
+        if _label_of(pod, labels.CLUSTER) == cluster["metadata"]["name"]
+        and _label_of(pod, labels.NODE_TYPE) == "worker"
         and "deletionTimestamp" not in pod["metadata"]
     )
     return seen and status.get("state") == "ready" and wanted == found
+
+
+def _label_of(pod: Manifest, name: str) -> str:
+    return pod["metadata"].get("labels", {}).get(name, "")
 
 
 def _variable(spec: Manifest) -> str:

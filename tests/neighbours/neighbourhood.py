@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
+from unittest.mock import patch
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.run.operator import collect_orphans
@@ -207,6 +209,37 @@ class Tenant:
             yield
         finally:
             server.on_write.remove(on_write)
+
+    @contextmanager
+    def mutating(self, resource: str, change: Callable[[Manifest], object]) -> Iterator[None]:
+        """Have a mutating webhook change what is created and updated, but for status."""
+        writer = self.server._handler.writer
+        create, update = writer.create, writer.update
+
+        def concerns(table: str, namespace: str) -> bool:
+            return (table, namespace) == (resource, self.namespace)
+
+        def changed(obj: Manifest) -> Manifest:
+            obj = copy.deepcopy(obj)
+            change(obj)
+            return obj
+
+        def mutated_create(of: Any, namespace: str, obj: Manifest, *rest: Any, **more: Any) -> Any:
+            wanted = changed(obj) if concerns(of.table, namespace) else obj
+            return create(of, namespace, wanted, *rest, **more)
+
+        def mutated_update(
+            of: Any, namespace: str, name: str, edit: Any, *rest: Any, **more: Any
+        ) -> Any:
+            if concerns(of.table, namespace) and not more.get("subresource"):
+                return update(of, namespace, name, lambda o: changed(edit(o)), *rest, **more)
+            return update(of, namespace, name, edit, *rest, **more)
+
+        with (
+            patch.object(writer, "create", mutated_create),
+            patch.object(writer, "update", mutated_update),
+        ):
+            yield
 
     @contextmanager
     def altered(self, alter: Callable[[Manifest], None]) -> Iterator[None]:

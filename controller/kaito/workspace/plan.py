@@ -7,7 +7,7 @@ plan observes a fact and either writes or leaves the next step to an event.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Create, Lookup, Write
 
 
+NAME_TAKEN_RETRY: Final = 30.0
+"""Seconds until a taken name is checked again: its release causes no event of the Workspace."""
+
+
 def plan_workspace(seen: WorkspaceObservation, now: datetime) -> Plan:
     """Return the plan that takes a Workspace one step towards its specification."""
     if seen.workspace.metadata.terminating:
@@ -74,7 +78,7 @@ def _plan_workload(seen: WorkspaceObservation, now: datetime) -> Plan:
             *label_nodes(seen, (name for name, wait in waits.items() if wait <= 0)),
         ),
         status=status,
-        requeue_after=_requeue_after(progress.claims, waits.values(), now),
+        requeue_after=min(_wake_ups(seen, progress.claims, waits.values(), now), default=None),
         memory=memory,
     )
 
@@ -125,10 +129,15 @@ def _changes(seen: WorkspaceObservation, progress: NodeProgress) -> Iterator[Wri
         yield from change_pool(seen, seen.pool, progress.pool)
 
 
-def _requeue_after(
-    claims: ClaimDecision | None, label_waits: Iterable[float], now: datetime
-) -> float | None:
-    waits = [each for each in label_waits if each > 0]
+def _wake_ups(
+    seen: WorkspaceObservation,
+    claims: ClaimDecision | None,
+    label_waits: Iterable[float],
+    now: datetime,
+) -> Iterator[float]:
+    """Yield the seconds until each moment that causes no event."""
+    yield from (each for each in label_waits if each > 0)
     if claims is not None and claims.wake_at is not None:
-        waits.append(max((claims.wake_at - now).total_seconds(), 0.0))
-    return min(waits, default=None)
+        yield max((claims.wake_at - now).total_seconds(), 0.0)
+    if seen.workload.foreign:
+        yield NAME_TAKEN_RETRY

@@ -370,6 +370,7 @@ def test_a_name_that_is_taken_is_said():
     foreign = {"name": "phi", "namespace": "default", "uid": "x"}
     given.reads.add(STATEFUL_SETS, KubeObject(metadata=ObjectMeta(**foreign)))
     assert given.creates(given.plan(), "StatefulSet") == []
+    assert given.plan().requeue_after == 30, "no event tells that the name is free again"
     status, reason, message = given.condition("InferenceReady")
     assert (status, reason) == ("False", "NameTaken")
     assert "belongs to no controller" in message

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tests.neighbours.sickness import KAITO
 from tests.neighbours.sicknesses import (
+    admission,
     clouds,
     dashboards,
     objects,
@@ -29,4 +30,5 @@ SICKNESSES = (
     *dashboards.SICKNESSES,
     *servers.SICKNESSES,
     *clouds.SICKNESSES,
+    *admission.SICKNESSES,
 )

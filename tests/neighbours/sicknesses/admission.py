@@ -1,0 +1,174 @@
+"""Webhooks and other controllers change what the operator creates.
+
+At the end they are gone, and what they left crippled is deleted by its user.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from controller.kube.errors import KubeError
+from controller.kube.resources import PODS
+from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
+from tests.neighbours.sicknesses.others import CREATED, PODS_ONLY
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.neighbours.neighbourhood import Tenant
+    from tests.neighbours.sickness import Course
+
+    Manifest = dict[str, Any]
+
+CHILDREN = CREATED | {str(PODS): PODS}
+"""What kinds create."""
+
+OURS = ("ray.io/", "kaito.sh/")
+
+
+def webhook(change: Callable[[Manifest], object], resource: str = "") -> Course:
+    """Each object of the resource, or of what the kind creates, is changed like this."""
+
+    @asynccontextmanager
+    async def course(sick: Tenant) -> AsyncIterator[None]:
+        with sick.mutating(resource or sick.column.creates, change):
+            yield
+        await _delete_crippled(sick)
+
+    return course
+
+
+def at_once(strip: Manifest, field: str) -> Course:
+    """Another controller strips this field off what the kind creates, after its creation."""
+
+    @asynccontextmanager
+    async def course(sick: Tenant) -> AsyncIterator[None]:
+        resource = CHILDREN[sick.column.creates]
+
+        async def react(user: Any, event: Any) -> None:
+            meta = event.current.object["metadata"]
+            if meta.get(field):
+                await user.merge_patch(resource, sick.namespace, meta["name"], strip)
+
+        with sick.reacting(resource, react):
+            yield
+        await _delete_crippled(sick)
+
+    return course
+
+
+async def _delete_crippled(sick: Tenant) -> None:
+    """Delete what lost its owner reference, and pods that lost their labels."""
+    resource = CHILDREN[sick.column.creates]
+    for each in sick.objects(resource):
+        meta = each["metadata"]
+        labelled = any(name.startswith(OURS) for name in meta.get("labels") or {})
+        if not (meta.get("ownerReferences") and (labelled or resource is not PODS)):
+            with suppress(KubeError):
+                await sick.user.delete(resource, sick.namespace, meta["name"])
+
+
+def inject_sidecar(pod: Manifest) -> None:
+    """Do what Istio does: a proxy, its volume, and marks."""
+    spec, meta = pod["spec"], pod["metadata"]
+    if all(each["name"] != "istio-proxy" for each in spec["containers"]):
+        spec["containers"].insert(0, {"name": "istio-proxy", "image": "istio/proxyv2"})
+        spec.setdefault("initContainers", []).insert(0, {"name": "istio-init", "image": "istio"})
+        spec.setdefault("volumes", []).append({"name": "istio-envoy", "emptyDir": {}})
+    meta.setdefault("annotations", {})["sidecar.istio.io/status"] = "injected"
+    meta.setdefault("labels", {})["security.istio.io/tlsMode"] = "istio"
+
+
+def enforce_policy(found: Manifest) -> None:
+    """Do what Kyverno does: images of a mirror, limits, tolerations and labels."""
+    found["metadata"].setdefault("labels", {})["policy"] = "enforced"
+    for spec in _pod_specs(found):
+        spec["tolerations"] = [{"key": "team", "operator": "Exists"}]
+        for container in spec["containers"]:
+            limits = container.setdefault("resources", {}).setdefault("limits", {})
+            limits["ephemeral-storage"] = "1Gi"
+            if not container["image"].startswith("mirror/"):
+                container["image"] = f"mirror/{container['image']}"
+
+
+def _pod_specs(found: Manifest) -> list[Manifest]:
+    spec = found.get("spec", {})
+    match found["kind"]:
+        case "Pod":
+            return [spec]
+        case "StatefulSet":
+            return [spec["template"]["spec"]]
+        case "RayJob":
+            spec = spec["rayClusterSpec"]
+        case "Workspace":
+            return []
+    groups = (spec["headGroupSpec"], *spec.get("workerGroupSpecs", ()))
+    return [group["template"]["spec"] for group in groups]
+
+
+def drop_labels(found: Manifest) -> None:
+    """Drop all labels that a policy does not know."""
+    labels = found["metadata"].get("labels") or {}
+    found["metadata"]["labels"] = {
+        name: value for name, value in labels.items() if not name.startswith(OURS)
+    }
+
+
+def drop_owner(found: Manifest) -> None:
+    """Drop owner references."""
+    found["metadata"].pop("ownerReferences", None)
+
+
+def rename_ports(service: Manifest) -> None:
+    """Name ports after their protocol, as meshes want it."""
+    for port in service["spec"].get("ports", ()):
+        if not port.get("name", "").startswith("tcp-"):
+            port["name"] = f"tcp-{port.get('name', '')}"
+
+
+TAKEN = {
+    "RayCluster": "admission changed owner reference.*then delete the object",
+    "RayService": "took its owner reference away.*delete the cluster",
+}
+ORPHANED = {
+    "RayService": "took its owner reference away.*delete the cluster",
+    "RayClusterFleet": "belongs to no controller: delete it",
+}
+
+SICKNESSES = (
+    Sickness(
+        name="a webhook injects sidecars",
+        course=webhook(inject_sidecar, "pods"),
+        spares=KAITO,
+    ),
+    Sickness(
+        name="a webhook enforces images, limits and labels",
+        course=webhook(enforce_policy),
+    ),
+    Sickness(
+        name="a webhook takes labels off what is created",
+        course=webhook(drop_labels),
+        named={"RayCluster": "its labels say ray.io/group=.*put them back"},
+    ),
+    Sickness(
+        name="a webhook takes owner references off what is created",
+        course=webhook(drop_owner),
+        spares=UPGRADES,
+        named=TAKEN,
+    ),
+    Sickness(
+        name="a webhook renames the ports of services",
+        course=webhook(rename_ports, "services"),
+    ),
+    Sickness(
+        name="another controller takes all labels off what is created",
+        course=at_once({"metadata": {"labels": None}}, "labels"),
+    ),
+    Sickness(
+        name="another controller takes owner references off what is created",
+        course=at_once({"metadata": {"ownerReferences": None}}, "ownerReferences"),
+        spares=PODS_ONLY,  # pods are then lost again and again, which is a row of its own
+        named=ORPHANED,
+    ),
+)
