@@ -49,3 +49,7 @@ class VirtualLoop(async_solipsism.EventLoop):
             ticks += 1
         moment = Moment(ticks * self._tick, next(self._places))
         return super().call_at(moment, callback, *args, context=context)
+
+    def block(self, seconds):
+        """Let time pass in the midst of a callback, as work that blocks the loop does."""
+        self._selector.clock.advance(seconds)

@@ -57,7 +57,7 @@ ELSEWHERE = {
     "MantaWatchSilent": "a watch is silent for minutes",
     "RayServiceUpgradeStuck": "it needs Ray",
 }
-"""Alerts that other tests of this folder fire, the first with made-up series."""
+"""Alerts that test_provoked_alerts.py and test_alerts_about_objects.py fire, in virtual time."""
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,27 @@ async def test_reconciles_that_a_slow_server_keeps_from_ending_fire(tmp_path: Pa
     assert alert["controller"] == "widget-controller"
 
 
+@pytest.mark.parametrize(("seconds", "fires"), [(3.0, True), (0.3, False)])
+async def test_work_that_blocks_the_event_loop_fires(
+    seconds: float, tmp_path: Path, *, fires: bool
+):
+    async with watched() as seen:
+        kind = WidgetKind(plan_hook=lambda _seen: seen.world.loop.block(seconds))
+        start(seen.world, kind, registry=seen.registry)
+        await seen.pass_(2)
+        creating = asyncio.create_task(create_every_ten_seconds(seen.world))
+        await seen.pass_(30)
+        creating.cancel()
+    alerts = firing(tmp_path, seen.scrapes).get("MantaEventLoopBlocked", [])
+    assert bool(alerts) == fires
+
+
+async def create_every_ten_seconds(world: WidgetWorld) -> None:
+    for number in itertools.count():
+        await world.create(f"w{number}", size=1)
+        await asyncio.sleep(10)
+
+
 @pytest.mark.parametrize(("seconds", "fires"), [(5.0, True), (0.01, False)])
 async def test_many_objects_that_wait_for_few_workers_fire(
     seconds: float, tmp_path: Path, *, fires: bool
