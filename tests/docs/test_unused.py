@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 PRODUCT = ("workqueue", "informers", "controller")
-_BY_HTTP_SERVER = "by the base class, for each request"
+_BY_SERVER = "by the base class, for each request"
 _BY_PROMETHEUS = "by the client of Prometheus"
 CALLED_FROM_OUTSIDE = {
-    "controller.command.development.modelserver.stand_in.Handler.do_GET": _BY_HTTP_SERVER,
-    "controller.command.development.modelserver.stand_in.Handler.do_POST": _BY_HTTP_SERVER,
-    "controller.command.development.modelserver.stand_in.Handler.log_request": _BY_HTTP_SERVER,
+    "controller.command.development.modelserver.stand_in.StandInHandler.do_GET": _BY_SERVER,
+    "controller.command.development.modelserver.stand_in.StandInHandler.do_POST": _BY_SERVER,
+    "controller.command.development.modelserver.stand_in.StandInHandler.log_request": _BY_SERVER,
     "controller.devcluster.processes.isolation.manta_ray_start.hook": "by Ray",
     "controller.kube.http._Body.asend": "by the protocol of asynchronous generators",
     "controller.kube.http._Body.athrow": "by the protocol of asynchronous generators",
