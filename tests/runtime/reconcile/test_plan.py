@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.runtime.plan import JsonPatch, Replace, subresource_of, verb_of
+from controller.runtime.plan import JsonPatch, Replace, stages_of, subresource_of, verb_of
 from tests.runtime.kit import create, delete, patch, target
 
 if TYPE_CHECKING:
@@ -35,3 +35,9 @@ def test_only_patches_can_be_about_the_status():
         assert subresource_of(replace(write, subresource="status")) == "status"
         assert subresource_of(write) == ""
     assert subresource_of(create()) == ""
+
+
+def test_the_stages_of_groups_are_those_that_have_a_write():
+    first, second = [create("a"), create("b")], (delete("c"),)
+    assert stages_of((), first, iter(()), second) == ((create("a"), create("b")), (delete("c"),))
+    assert stages_of() == ()
