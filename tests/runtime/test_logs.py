@@ -245,3 +245,29 @@ def test_a_change_of_the_level_is_told_whatever_the_levels_are(
     assert (line["event"], line["level"]) == ("log.level", severity)
     assert (line["before"], line["after"]) == (before, after)
     assert current_level() == after
+
+
+@pytest.mark.usefixtures("restored_logging")
+@pytest.mark.parametrize(
+    ("options", "is_json"),
+    [({}, True), ({"file_format": "json"}, True), ({"file_format": "console"}, False)],
+)
+def test_a_file_is_rotated_and_has_a_format_of_its_own(
+    tmp_path: Path, options: Any, *, is_json: bool
+):
+    path = tmp_path / "log"
+    configure_logging(format="console", stream=io.StringIO(), file=str(path), **options)
+    structlog.stdlib.get_logger("manta.test").info("pod.created")
+    (line,) = path.read_text().splitlines()
+    assert line.startswith("{") is is_json
+    assert "pod.created" in line
+    assert "\x1b" not in line, "no colours"
+    rotated: Any = logging.getLogger().handlers[1]
+    assert (rotated.maxBytes, rotated.backupCount) == (500 * 1024 * 1024, 10)
+    rotated.close()
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_a_level_above_all_others_counts_as_error():
+    logging.getLogger().setLevel(logging.CRITICAL)
+    assert current_level() == "error"

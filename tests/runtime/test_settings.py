@@ -42,6 +42,7 @@ def test_a_wrong_address_is_refused_by_name(name: str, text: str):
         ({"workers": 1001}, "workers must be at most 1000"),
         ({"slow_reconciles": 0}, "slow_reconciles must be at least 1"),
         ({"client_concurrency": 0}, "client_concurrency must be at least 1"),
+        ({"qps": 0}, "qps must be more than 0"),
         ({"sync_timeout_seconds": 0}, "sync_timeout_seconds must be more than 0"),
         ({"debug_port": -1}, "debug_port must be between 0 and 65535"),
         ({"debug_port": 65536}, "debug_port must be between 0 and 65535"),
@@ -65,6 +66,8 @@ def test_the_least_values_that_make_sense_are_taken():
         "workers": 1,
         "slow_reconciles": 1,
         "client_concurrency": 1,
+        "qps": 0.1,
+        "debug_port": 0,
         "sync_timeout_seconds": 0.1,
         "reconcile_timeout_seconds": 0,
     }
@@ -72,8 +75,9 @@ def test_the_least_values_that_make_sense_are_taken():
     assert {name: getattr(settings, name) for name in least} == least
 
 
-def test_as_many_workers_as_may_be_are_taken():
-    assert Settings(workers=1000).workers == 1000
+def test_the_greatest_values_are_taken():
+    greatest = Settings(workers=1000, debug_port=65535)
+    assert (greatest.workers, greatest.debug_port) == (1000, 65535)
 
 
 def test_unknown_settings_are_refused():
