@@ -24,7 +24,7 @@ from controller.ray.cronjob.ready_condition import (
 )
 from controller.ray.cronjob.runs import RunPhase, job_name
 from controller.ray.cronjob.status import cron_job_status
-from controller.ray.cronjob.timing import is_recorded, read_timing
+from controller.ray.cronjob.timing import read_timing, unrecorded_ticks
 from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, Target
 from controller.runtime.reconcile.definitions.definition_guard import (
     is_left_as_it_is,
@@ -141,8 +141,9 @@ def _delete(run: JobRun) -> Delete:
 def _surplus(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> Iterable[JobRun]:
     """Yield finished runs beyond the history limits, oldest first.
 
-    Those stay for now whose tick the status does not name yet: it would be served again.
+    Those stay for now whose tick could be served again.
     """
+    unrecorded = unrecorded_ticks(seen, now)
     limits = {
         RunPhase.SUCCEEDED: valid.spec.successful_jobs_history_limit,
         RunPhase.FAILED: valid.spec.failed_jobs_history_limit,
@@ -152,4 +153,4 @@ def _surplus(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> It
         finished = [run for run in present if run.phase is stage]
         if limit is not None:
             beyond = finished[: max(0, len(finished) - limit)]
-            yield from (run for run in beyond if is_recorded(seen, run.tick, now))
+            yield from (run for run in beyond if run.tick not in unrecorded)

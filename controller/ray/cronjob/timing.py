@@ -63,12 +63,20 @@ def read_timing(seen: CronJobObservation, valid: ValidCronJob, now: datetime) ->
     return Timing(last, late, None, deadline, following)
 
 
-def is_recorded(seen: CronJobObservation, tick: datetime | None, now: datetime) -> bool:
-    """Return whether a tick counts as served, or not at all, once its RayJob is deleted."""
+def unrecorded_ticks(seen: CronJobObservation, now: datetime) -> frozenset[datetime]:
+    """Return the ticks that could be served again if their RayJobs were deleted now.
+
+    The status names neither them nor a later one. Where it cannot be written for long, the latest
+    that is older than a day counts for those before it: no clock goes back by more.
+    """
     noted = time_of(seen.status.get("lastScheduleTime"))
-    if tick is None or tick - now > _SKEW:
-        return True
-    return noted is not None and tick <= noted and noted - now <= _JUMP
+    if noted is not None and noted - now > _JUMP:
+        noted = None
+    present = (run.tick for run in seen.runs if not run.job.metadata.terminating)
+    served = (tick for tick in present if tick is not None and tick - now <= _SKEW)
+    ticks = frozenset(tick for tick in served if noted is None or tick > noted)
+    old = max((tick for tick in ticks if now - tick >= _JUMP), default=None)
+    return frozenset(tick for tick in ticks if old is None or tick >= old)
 
 
 def _last(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> datetime | None:

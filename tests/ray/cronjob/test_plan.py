@@ -462,6 +462,21 @@ def test_beyond_the_limits_only_those_go_whose_tick_the_status_names(
     assert deleted(made) == [name_of(at(hour)) for hour in hours]
 
 
+def test_where_no_status_can_be_written_only_the_rayjobs_of_the_last_day_pile_up():
+    runs = [succeeded(at(hour)) for hour in (1, 2, 3)]
+    kept = cron_job(successfulJobsHistoryLimit=0, suspend=True)
+    day = timedelta(days=1)
+    assert deleted(plan(kept, *runs, now=at(2) + day - SECOND)) == []
+    assert deleted(plan(kept, *runs, now=at(2) + day)) == [name_of(at(1))]
+    assert deleted(plan(kept, *runs, now=at(3) + day)) == [name_of(at(1)), name_of(at(2))]
+
+
+def test_a_rayjob_that_is_being_deleted_keeps_no_tick_from_being_served_again():
+    runs = [succeeded(at(1)), succeeded(at(2), terminating=True)]
+    kept = cron_job(successfulJobsHistoryLimit=0, suspend=True)
+    assert deleted(plan(kept, *runs, now=at(3) + timedelta(days=1))) == []
+
+
 def test_one_of_a_clock_that_ran_ahead_goes_although_the_status_names_an_earlier_tick():
     kept = cron_job(scheduled(at(3)), successfulJobsHistoryLimit=0)
     made = plan(kept, succeeded(at(9)), now=at(3, 40))
