@@ -70,7 +70,8 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
         return _plan_of_invalid(seen, desired, settings, now)
     if awaits_definition(seen) and not seen.cluster.metadata.terminating:
         return _wait_for_definition(seen, desired, settings, now)
-    history = with_trouble(observe_losses(seen, desired, now), seen.conditions)
+    history = observe_losses(seen, desired, now)
+    history = with_trouble(history, seen.conditions, seen.cluster.metadata.generation)
     seen = with_rollout(replace(seen, history=history), desired, now)
     plan = _plan_without_status(seen, desired, settings, now)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)

@@ -71,7 +71,8 @@ class PodHistory:
         waiting: scopes in which lost pods are not replaced yet.
         drains: the nodes that Ray was told to drain.
         troubled: whether the condition `Ready` has named a cause that was told as an event.
-        told: generation, reason and component of these causes since the cluster was last ready.
+        told: generation, reason and component of these causes since the cluster was last ready or
+            edited.
     """
 
     alive: Mapping[str, Pod] = field(default_factory=dict[str, "Pod"])
@@ -81,7 +82,7 @@ class PodHistory:
     waiting: frozenset[str] = frozenset()
     drains: DrainMemory = field(default_factory=DrainMemory)
     troubled: bool = False
-    told: frozenset[tuple[object, str, str]] = frozenset()
+    told: frozenset[tuple[int, str, str]] = frozenset()
 
     def after(self, plan: Plan) -> PodHistory:
         """Return the history after a plan was carried out."""

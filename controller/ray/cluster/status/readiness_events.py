@@ -33,18 +33,22 @@ _IN_PROGRESS: Final = frozenset(
 )
 
 
-def with_trouble(history: PodHistory, conditions: Sequence[Mapping[str, Any]]) -> PodHistory:
-    """Return the history, which remembers the trouble that the stored conditions name."""
+def with_trouble(
+    history: PodHistory, conditions: Sequence[Mapping[str, Any]], generation: int
+) -> PodHistory:
+    """Return the history, which remembers the trouble that the stored conditions name.
+
+    That of earlier generations is forgotten: it is told of again.
+    """
     ready = find_condition(conditions, READY) or {}
     if ready.get("status") == "True":
         return replace(history, told=frozenset())
     if ready.get("status") != "False" or ready.get("reason") in _IN_PROGRESS:
         return history
-    return replace(
-        history,
-        troubled=True,
-        told=history.told | {(ready.get("observedGeneration"), *_told_in(ready))},
-    )
+    told = frozenset(each for each in history.told if each[0] == generation)
+    if ready.get("observedGeneration") == generation:
+        told |= {(generation, *_told_in(ready))}
+    return replace(history, troubled=True, told=told)
 
 
 def readiness_events(
