@@ -29,10 +29,14 @@ def recalled(slot: Slot, facts: ClaimFacts) -> Slot:
 
 
 def remembered(shown: Collection[Slot], facts: ClaimFacts) -> dict[str, Slot]:
-    """Return what claims have shown, those of earlier slots too: the stored set may be older."""
-    slots = {**facts.remembered, **{slot.name: slot for slot in shown}}
-    most = 2 * len(shown) + _EARLIER_SLOTS
-    return dict(list(slots.items())[-most:])
+    """Return what claims have shown, those of earlier slots too: the stored set may be older.
+
+    Beyond a number, the slots are forgotten that have been earlier ones for longest.
+    """
+    present = {slot.name: slot for slot in shown}
+    earlier = [item for item in facts.remembered.items() if item[0] not in present]
+    most = len(shown) + _EARLIER_SLOTS
+    return dict(earlier[-most:]) | present
 
 
 def decides(commitment: Commitment, facts: ClaimFacts) -> bool:
