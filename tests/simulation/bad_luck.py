@@ -713,5 +713,21 @@ BAD_LUCK = {
             ),
         )
     ),
+    "an answer tells that a cluster is gone that the cache still shows, with pods on their way": (
+        Scenario(
+            Surroundings(seed=733, ready=4.0, termination=1.0, collector_lag=3.0, past=5),
+            (
+                Cluster((Group(0, 3, 1, 7),), storage="redis"),
+                Cluster((Group(0, 1, 0, 3),), storage="rocksdb"),
+                TWO_WORKERS,
+            ),
+            (
+                Step(8.0, Fault("lag", "pods", seconds=5.0, lasts=10.0)),
+                Step(0.0, Scale(2, 0, 5)),
+                Step(0.3, Fault("lag", "", 5, seconds=15.0, lasts=2.0)),
+                Step(0.35, Delete(2)),
+            ),
+        )
+    ),
 }
 """By the sentence that says what happens."""

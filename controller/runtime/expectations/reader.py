@@ -55,6 +55,10 @@ class OverlayReader:
         """
         return self._overlays.get(resource).get(key)
 
+    def is_stored(self, resource: Resource[Any], key: str) -> bool:
+        """Return whether the cache shows an object under `key`, which may be known to be gone."""
+        return self._overlays.get(resource).cache_of(key.rpartition("/")[0]).get(key) is not None
+
     def serves(self, resource: Resource[Any]) -> bool:
         """Return whether there is a cache of it, which requires that the API server serves it."""
         return self._overlays.get(resource).watched

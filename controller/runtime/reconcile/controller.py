@@ -244,7 +244,11 @@ class Controller(Generic[Observation]):
         observed = self._clock.time()
         line.observe_ms = 1e3 * (observed - began)
         if observation is None or primary is None or owner is None:
-            self._observe_deletion(key)
+            # If that were forgotten before the cache shows it, the object would be back.
+            if self._expectations.reader.is_stored(self._kind.primary, key):
+                self._metrics.reconciled("success")
+            else:
+                self._observe_deletion(key)
             return
         for resource in self._expectations.reader.pending_resources(owner.uid):
             self._metrics.stale(resource)

@@ -104,7 +104,9 @@ class Bench:
         self.clock = SimpleNamespace(time=lambda: self.seconds)
         self.rng = random.Random(1)
         self.registry = CollectorRegistry()
+        self.is_stored = False
         self.reader = SimpleNamespace(
+            is_stored=lambda _resource, _key: self.is_stored,
             get=self._get,
             pending_resources=lambda uid: self.pending if uid == "uid-f" else None,
             has_unknown_writes=lambda uid: self.unknown_writes and uid == "uid-f",
@@ -401,6 +403,20 @@ async def test_EXP8_everything_about_an_object_that_is_gone_is_forgotten():
     assert bench.results == {"success": 2}
     await bench.reconcile()
     assert bench.forgotten == ["uid-f", ""]
+
+
+async def test_EXP8_an_object_that_is_gone_is_remembered_until_its_cache_shows_that():
+    """Else it would be back at once, with nothing known of what was made for it."""
+    bench = Bench()
+    await bench.reconcile()
+    bench.primary, bench.is_stored = None, True
+    line = await bench.reconcile()
+    assert line["result"] == "gone"
+    assert (len(bench.expectations.calls), bench.forgotten) == (1, [])
+    assert (len(bench.executions), bench.results) == (1, {"success": 2})
+    bench.is_stored = False
+    await bench.reconcile()
+    assert bench.forgotten == ["uid-f"]
 
 
 async def test_an_object_that_its_kind_does_not_observe_counts_as_gone():
