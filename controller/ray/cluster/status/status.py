@@ -23,6 +23,7 @@ from controller.ray.api.cluster_condition_types import (
 )
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
+from controller.ray.cluster.children.writes import child_events
 from controller.ray.cluster.doubts.doubt import unexplained_number
 from controller.ray.cluster.held_deletions import held_deletions
 from controller.ray.cluster.observed.revision_history import NOT_KEPT
@@ -206,7 +207,8 @@ def _settles(
     if losses and not desired.spec.suspend:
         is_edited = _recorded_generation(seen) != seen.cluster.metadata.generation
         is_told = _verdicts(status_of(seen.cluster)) == _verdicts(patch.wanted)
-        if cause is None or patch.events or is_edited or not is_told:
+        is_told = is_told and not patch.events and not any(child_events(seen))
+        if cause is None or is_edited or not is_told:
             return _SETTLES if seen.repeated_losses else 0.0
         return max(_SETTLES, max(each.wait for each in losses) / _SETTLES_SHARE)
     return _COMES_UP_SETTLES if _comes_up(seen, desired, cause, patch) else 0.0

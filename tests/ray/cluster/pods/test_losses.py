@@ -413,6 +413,20 @@ def test_an_edit_new_trouble_and_the_end_of_trouble_are_told_soon():
     assert life.status.settles == 5
 
 
+def test_another_object_that_is_not_as_specified_is_told_soon():
+    life = Life(group(3))
+    for number in range(6):
+        life.lose(2 * number, f"a{number}")
+    coming = worker("a6", created=made_at(20), phase="Pending")
+    moved = [worker(name, group="other") for name in ("b", "c")]
+    life.plan(20, head(), coming, moved[0])
+    life.obj = stored(life)
+    life.plan(20, head(), coming, moved[0])
+    assert life.status.settles == 75
+    life.plan(20, head(), coming, *moved)
+    assert life.status.settles == 5
+
+
 def test_trouble_that_goes_to_and_fro_is_told_of_once_until_the_cluster_is_ready_or_edited():
     life = Life(group(1))
     ended = worker("a", created=made_at(0), **EVICTED)
