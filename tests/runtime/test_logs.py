@@ -20,6 +20,7 @@ from controller.runtime.logs import configure_logging, current_level, shift_leve
 def restored_logging():
     root = logging.getLogger()
     before = root.handlers[:], root.level
+    structlog.reset_defaults()
     yield
     logging.getLogger("aiohttp.access").setLevel(logging.NOTSET)
     root.handlers[:], level = before
@@ -168,6 +169,7 @@ def fail() -> None:
         {"error": RequestError(f"https://user:{SECRET}@example.com refused")},
         {"kubeconfig": f"users:\n- user:\n    token: {SECRET}\n    client-key-data: {SECRET}\n"},
         {"environment": {PurePosixPath("a"): {"HF_TOKEN": SECRET}}},
+        {"ports": {8265: {"token": SECRET}}},
     ],
 )
 def test_secrets_are_hidden_at_any_depth_and_in_texts(
@@ -265,6 +267,15 @@ def test_a_file_is_rotated_and_has_a_format_of_its_own(
     rotated: Any = logging.getLogger().handlers[1]
     assert (rotated.maxBytes, rotated.backupCount) == (500 * 1024 * 1024, 10)
     rotated.close()
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_a_logger_can_be_asked_what_the_standard_librarys_can():
+    configure_logging(level="warning", stream=io.StringIO())
+    log = structlog.stdlib.get_logger("manta.test")
+    assert log.name == "manta.test"
+    assert log.isEnabledFor(logging.WARNING)
+    assert not log.isEnabledFor(logging.INFO)
 
 
 @pytest.mark.usefixtures("restored_logging")

@@ -97,3 +97,22 @@ async def test_a_cancelled_manager_takes_nothing_more():
     with pytest.raises(asyncio.CancelledError):
         await run.task
     assert run.manager.stopping
+
+
+async def test_a_part_that_ends_of_itself_stops_nothing():
+    part = Part("part", [])
+    run = Run([(Group.ALWAYS, part), (Group.ELECTED, Part("writer", []))])
+    await asyncio.sleep(1)
+    part.stop()
+    await asyncio.sleep(10)
+    assert part.log[-1] == "part ended"
+    assert not run.manager.stopping
+    assert await run.end() == []
+
+
+async def test_a_standby_that_is_stopped_no_longer_waits_for_the_lead():
+    before, lead = asyncio.all_tasks(), Lead([], wins=False)
+    run = Run([], lead=lead)
+    await asyncio.sleep(1)
+    assert await run.end() == []
+    assert asyncio.all_tasks() == before

@@ -173,7 +173,8 @@ async def test_LE8_an_election_that_is_only_ended_keeps_the_lease():
     assert lock.holder == "a"
 
 
-async def test_what_ends_the_thread_while_it_leads_is_told():
+async def test_what_ends_the_thread_while_it_leads_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(threaded, "_TOLERANCE", 60.0)
     lock = SharedLock()
     made = election(lock)
     await made.acquire()
@@ -198,6 +199,17 @@ async def test_a_thread_that_hangs_does_not_hold_up_a_release(monkeypatch: pytes
     finally:
         hang.set()
     await made.aclose()
+
+
+def test_a_thread_that_outlives_the_event_loop_which_waits_for_it_ends_well():
+    @asynccontextmanager
+    async def candidate() -> AsyncIterator[Elector]:
+        raise FileNotFoundError("no token")
+        yield  # a generator
+
+    closed = asyncio.new_event_loop()
+    closed.close()
+    ThreadedElection(candidate)._work(closed)
 
 
 def test_the_clock_goes_on_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch):
