@@ -66,6 +66,26 @@ _MESSAGE_PATTERNS: Final[tuple[tuple[re.Pattern[str], Reason], ...]] = tuple(
     )
 )
 
+_TRIES_AGAIN: Final = "the operator tries again"
+_REMEDIES: Final = {
+    reasons.QUOTA_EXCEEDED: "ask for a larger quota or lower replicas",
+    reasons.QUOTA_NEEDS_RESOURCES: "set them in the pod template",
+    reasons.LIMIT_RANGE_VIOLATED: (
+        "change the resources in the pod template, or ask for another LimitRange"
+    ),
+    reasons.POD_SECURITY_VIOLATED: "set the securityContext of the pod template accordingly",
+    reasons.ADMISSION_DENIED: "change the template accordingly, or ask for another policy",
+    reasons.ADMISSION_UNAVAILABLE: (
+        "repair the service of the webhook, or delete the webhook's configuration"
+    ),
+    reasons.NAMESPACE_TERMINATING: "create it in another namespace",
+    reasons.OBJECT_INVALID: "correct this field of the template",
+    reasons.API_SERVER_UNAVAILABLE: _TRIES_AGAIN,
+    reasons.WRITE_UNCONFIRMED: _TRIES_AGAIN,
+    reasons.WRITE_REFUSED: _TRIES_AGAIN,
+}
+"""The next step of a user whose write is refused, by the reason; the message ends with it."""
+
 _REQUEST: Final = re.compile(
     r'User "([^"]*)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"'
 )
@@ -138,17 +158,12 @@ def _reason(failure: Failure) -> Reason:
 def _remedy(failure: Failure, reason: Reason) -> str:
     if reason is reasons.FORBIDDEN:
         return _grant(failure)
-    if reason is reasons.QUOTA_EXCEEDED:
-        return "; ask for a larger quota or lower replicas"
-    if reason is reasons.ADMISSION_UNAVAILABLE:
-        return "; repair the service of the webhook, or delete the webhook's configuration"
     if reason is reasons.SERVICE_ACCOUNT_MISSING:
         found = _SERVICE_ACCOUNT.search(failure.message)
         name = found[1] if found else "that is named"
         return f"; create the service account {name}, or correct serviceAccountName"
-    if reason in {reasons.API_SERVER_UNAVAILABLE, reasons.WRITE_UNCONFIRMED}:
-        return "; the operator tries again"
-    return ""
+    remedy = _REMEDIES.get(reason, "")
+    return f"; {remedy}" if remedy else ""
 
 
 def _grant(failure: Failure) -> str:

@@ -133,6 +133,25 @@ def test_a_refusal_is_told_in_the_servers_words(reason: str, said: str, name: st
     assert cause.event == "FailedToCreateWorkerPod"
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        *(
+            ("Forbidden", said)
+            for said in (QUOTA, UNDEFAULTED, LIMITS, BASELINE, ACCOUNT, PRIORITY, RIGHT, GOING)
+        ),
+        ("Invalid", INVALID),
+        ("BadRequest", WEBHOOK),
+        ("InternalError", NO_WEBHOOK),
+        ("TooManyRequests", "slow down"),
+        ("NotFound", "no"),
+    ],
+)
+def test_after_the_servers_words_a_message_says_what_to_do(reason: str, said: str):
+    words = said.replace(f' "{POD}"', "")
+    assert f"{words}; " in cause_of(failure(reason, said)).detail
+
+
 def test_a_create_in_vain_is_no_refused_one():
     assert cause_of(failure("DeletedAgain", "mesh deletes it")).detail == "mesh deletes it"
 

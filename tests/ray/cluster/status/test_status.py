@@ -309,7 +309,10 @@ def test_the_first_failure_that_is_certain_is_named():
     assert said(status, "Ready") == (
         "False",
         "AdmissionDenied",
-        "group workers: cannot create a pod: first",
+        (
+            "group workers: cannot create a pod: first; change the template accordingly, or ask "
+            "for another policy"
+        ),
     )
 
 
@@ -332,7 +335,10 @@ def test_other_failures_leave_replica_failure_as_it_was():
     assert said(status, "Ready") == (
         "False",
         "AdmissionDenied",
-        "Service s: cannot be created: no services",
+        (
+            "Service s: cannot be created: no services; change the template accordingly, or ask "
+            "for another policy"
+        ),
     )
 
 
