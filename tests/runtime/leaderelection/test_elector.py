@@ -76,6 +76,34 @@ async def test_LE9_the_log_tells_why_no_process_leads_although_there_is_no_lease
     ]
 
 
+@pytest.mark.parametrize("seconds", [1.5, 2.5])
+async def test_LE9_the_log_tells_when_a_lease_that_was_deleted_is_made_anew(seconds: float):
+    lock, loop = SharedLock(), asyncio.get_running_loop()
+    lock.taken_by("other")
+    made, began = candidate(lock), loop.time()
+    with capture_logs() as logs:
+        acquiring = asyncio.create_task(made.acquire())
+        await asyncio.sleep(seconds)
+        lock.lease = None
+        await asyncio.sleep(1.2)
+        missed = lock.asked_at[-1]
+        await acquiring
+    await made.aclose()
+    assert logs[1]["created_after_seconds"] == round(began + 15 - missed, 1)
+    assert logs[1]["event"] == "election.no_lease"
+
+
+async def test_LE7_the_holder_states_how_long_its_lease_lasts():
+    lock = SharedLock()
+    made = candidate(lock)
+    for wait in (0, 5):
+        await made.acquire()
+        await asyncio.sleep(wait)
+        assert lock.lease is not None
+        assert lock.lease.record["leaseDurationSeconds"] == 15
+    await made.aclose()
+
+
 async def test_LE8_the_log_tells_whether_the_lease_was_released():
     lock = SharedLock()
     made = candidate(lock)

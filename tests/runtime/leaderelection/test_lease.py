@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from controller.runtime.leaderelection import ElectionMetrics, ElectionTiming, LeaseLock
+from controller.kube.errors import KubeError
+from controller.runtime.leaderelection import (
+    ElectionMetrics,
+    ElectionTiming,
+    LeaseLock,
+    election_client,
+)
 from controller.runtime.leaderelection.lease import Lease, new_lease
 from tests.fakes.worlds import World, embedded_server, virtual_wall
+from tests.faults.faulty_transport import DelayedRequest, FaultyTransport, Rule
 
 EARLIER = "2025-12-31T23:00:00.000000Z"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -143,3 +150,19 @@ async def _read(lock: LeaseLock, written: Lease) -> dict[str, Any]:
     kept = written.body["metadata"].keys()
     metadata = {key: stored.body["metadata"][key] for key in kept}
     return {**stored.body, "metadata": metadata}
+
+
+@pytest.mark.parametrize(("renew_seconds", "seconds"), [(10.0, 5), (5.0, 2.5), (1.0, 1)])
+async def test_LE13_a_request_without_an_answer_takes_half_of_the_time_for_a_renewal(
+    renew_seconds: float, seconds: float
+):
+    timing = ElectionTiming(renew_seconds=renew_seconds, retry_seconds=0.5)
+    async with embedded_server() as server:
+        world = World(server, virtual_wall)
+        silent = Rule(DelayedRequest(1000.0))
+        transport = FaultyTransport(world.transport, [silent], clock=world.loop)
+        client = election_client(transport, timing, user_agent="a", clock=world.loop)
+        began = world.loop.time()
+        with pytest.raises(KubeError):
+            await LeaseLock(client, "default", "lease").read()
+        assert world.loop.time() - began == pytest.approx(seconds)
