@@ -532,7 +532,8 @@ def test_a_refused_rayjob_is_named_with_the_servers_words_and_told_once():
     (condition,) = status.wanted["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "AdmissionDenied")
     assert condition["message"] == (
-        f"RayJob {name_of(at(10))}: cannot be created: the server said no"
+        f"RayJob {name_of(at(10))}: cannot be created: the server said no; change the template "
+        "accordingly, or ask for another policy"
     )
     assert [(e.type, e.reason) for e in status.events] == [("Warning", "FailedToCreateRayJob")]
     again = status_after(said, now=at(10, 1), made=plan(said, now=at(10, 1)))
