@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import controller
+from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime import operator as module
@@ -34,6 +35,7 @@ PARTS = (
     "Caches",
     "ClientCollector",
     "Controller",
+    "DebugServer",
     "EventCollector",
     "Executor",
     "ExpectationCollector",
@@ -436,3 +438,44 @@ async def test_each_error_is_logged_and_only_those_nobody_expected_with_a_traceb
         {**failed, "error": "in use", "exc_info": None},
         {**failed, "error": "'a'", "exc_info": bug},
     ]
+
+
+async def test_the_debug_page_is_served_like_the_probes_where_it_has_a_port(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    world = World(monkeypatch, health_address="", metrics_address="", debug_port=5)
+    await run(world)
+    world.check("DebugServer", 5, world.operator.debug)
+    assert world.one("Manager").calls[0] == ("add", Group.HTTP, world.one("DebugServer"))
+
+
+def test_the_debug_page_shows_what_the_parts_say_when_it_is_read(monkeypatch: pytest.MonkeyPatch):
+    sections, tasks = Part(), Part()
+    monkeypatch.setattr(module, "sections", sections)
+    monkeypatch.setattr(module, "tasks", tasks)
+    monkeypatch.setattr(module, "current_level", lambda: "debug")
+    world = World(monkeypatch)
+    page = world.operator.debug._sections
+    assert sections.calls == []
+    found = {name: read() for name, read in page.items()}
+    assert found.keys() - {each for each, *_ in sections.calls} == {
+        *("version", "time", "log_level", "tasks")
+    }
+    assert found["version"] == controller.__version__
+    assert found["time"] == rfc3339(NOW)
+    assert found["log_level"] == "debug"
+    assert tasks.calls == [("tasks",)]
+    event_loop, (named, controllers), *others = sections.calls
+    assert event_loop == ("event_loop", "lag of ()")
+    assert (named, list(controllers)) == ("controllers", world.made["Controller"])
+    assert others == [
+        ("expectations", world.one("Expectations")),
+        ("informers", world.one("Caches").caches, "time of ()"),
+    ]
+
+
+def test_another_writer_runs_only_while_the_process_leads(monkeypatch: pytest.MonkeyPatch):
+    world = World(monkeypatch)
+    writer: Any = Part()
+    world.operator.add_writer(writer)
+    assert world.one("Manager").calls == [("add", Group.ELECTED, writer)]
