@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from structlog.testing import capture_logs
 import controller
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import ObjectMeta
-from controller.kube.resources import CONFIG_MAPS, PODS
+from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime import operator as module
 from controller.runtime.errors import ManagerMisuse, StopTimeout
 from controller.runtime.expectations.cache_barrier import CacheScope
@@ -287,6 +288,20 @@ def test_a_changed_schema_plans_all_objects_anew_that_it_concerns(
     assert reconsidered(world) == all_keys(*planned)
 
 
+@pytest.mark.parametrize(
+    ("resource", "planned"),
+    [(PODS, (WIDGETS, GADGETS)), (CONFIG_MAPS, (None, GADGETS)), (SERVICES, (None, None))],
+)
+def test_a_resource_that_appears_plans_all_objects_anew_whose_kind_owns_it(
+    monkeypatch: pytest.MonkeyPatch, resource: Any, planned: Any
+):
+    world = World(monkeypatch)
+    for kind, owned in zip(world.kinds, ([PODS], [PODS, CONFIG_MAPS]), strict=True):
+        kind.owned = [SimpleNamespace(resource=each) for each in owned]
+    world.operator._available(resource)
+    assert reconsidered(world) == all_keys(*planned)
+
+
 def test_EXP45_all_controllers_resume_when_the_caches_agree(monkeypatch: pytest.MonkeyPatch):
     world = World(monkeypatch)
     world.operator._resume()
@@ -322,6 +337,15 @@ def test_the_clock_is_steady_from_when_the_process_leads(monkeypatch: pytest.Mon
     world.operator._time_of_day = world.wall
     world.operator._begin_to_lead()
     assert (reader.clock_jumped_at, reader.clock_steady_since) == (None, NOW)
+
+
+@pytest.mark.parametrize(("election", "since"), [(None, -math.inf), (Part(), "time of ()")])
+def test_a_process_without_an_election_has_always_led_and_another_leads_from_now_on(
+    monkeypatch: pytest.MonkeyPatch, election: Any, since: Any
+):
+    world = World(monkeypatch, election=election)
+    world.operator._time_of_day = world.wall
+    assert world.operator._begin_to_lead() == since
 
 
 META = ObjectMeta(name="odd", namespace="default", uid="uid-odd")
