@@ -233,12 +233,13 @@ class TestRetries:
         asked = [request.query.get("resourceVersion") for request in source.requests]
         assert asked == [None, "50", None]
 
-    async def test_a_quorum_stream_behind_the_store_is_a_reset(self):
+    @pytest.mark.parametrize("shown", [[added("b", 8)], []])
+    async def test_a_quorum_stream_behind_the_store_is_a_reset(self, shown: list[bytes]):
         source = ScriptedSource(
             watches=[
                 [added("a", 5), end_bookmark(50), status(410)],
                 ResourceVersionTooLarge(),
-                [added("b", 8), end_bookmark(9), Hang],
+                [*shown, end_bookmark(9), Hang],
             ]
         )
         informer = informer_of(source)
@@ -247,6 +248,7 @@ class TestRetries:
         informer.on_advance(told.append)
         async with running(informer):
             await asyncio.sleep(5)
+            assert informer.statistics().resets == 1
         assert told == ["50", "reset", "9"]
 
 

@@ -128,6 +128,7 @@ def test_a_list_may_lack_or_show_anew_what_has_changed_since(
     ("listed", "told"),
     [
         ([A5, OLD], "ns/b has been at 4, and the store at 5 has not shown it"),
+        ([A6, OLD], "ns/b has been at 4, and the store at 5 has not shown it"),
         ([OTHER], "ns/a has been at 4, and the store at 5 has not shown it"),
     ],
 )
