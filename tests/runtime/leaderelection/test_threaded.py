@@ -38,6 +38,12 @@ def election(lock: SharedLock, identity: str = "a") -> ThreadedElection:
     return ThreadedElection(candidate)
 
 
+@asynccontextmanager
+async def without_a_token() -> AsyncIterator[Elector]:
+    raise FileNotFoundError("no token")
+    yield  # a generator
+
+
 async def test_M26_LE14_a_busy_event_loop_does_not_lose_the_lease():
     lock = SharedLock()
     made = election(lock)
@@ -96,12 +102,7 @@ async def test_LE8_a_release_waits_for_the_servers_answers():
 
 
 async def test_what_ends_the_thread_before_it_leads_is_raised():
-    @asynccontextmanager
-    async def candidate() -> AsyncIterator[Elector]:
-        raise FileNotFoundError("no token")
-        yield  # a generator
-
-    made = ThreadedElection(candidate)
+    made = ThreadedElection(without_a_token)
     with pytest.raises(FileNotFoundError, match="no token"):
         await made.acquire()
     await made.lost()
@@ -202,14 +203,9 @@ async def test_a_thread_that_hangs_does_not_hold_up_a_release(monkeypatch: pytes
 
 
 def test_a_thread_that_outlives_the_event_loop_which_waits_for_it_ends_well():
-    @asynccontextmanager
-    async def candidate() -> AsyncIterator[Elector]:
-        raise FileNotFoundError("no token")
-        yield  # a generator
-
     closed = asyncio.new_event_loop()
     closed.close()
-    ThreadedElection(candidate)._work(closed)
+    ThreadedElection(without_a_token)._work(closed)
 
 
 def test_the_clock_goes_on_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch):
