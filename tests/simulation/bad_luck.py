@@ -663,6 +663,18 @@ BAD_LUCK = {
         ),
         drains=Fate("stuck", running=2.0),
     ),
+    "a copy of the head that is outdated when it is seen": Scenario(
+        Surroundings(seed=940, termination=12.0, collector_lag=0.0, past=5, streaming=False),
+        (Cluster((Group(0, 3, 0, 6),), rolling=Rolling()),),
+        (
+            Step(17.5, Fault("lag", "pods", seconds=0.1, lasts=2.0)),
+            Step(0.0, ChangeStrategy(0, recreate=True)),
+            Step(0.3, EditPods(0, -2, 1, "ray")),
+            Step(0.0, EndPod(3, "replace")),
+            Step(0.05, EditPods(0, -2, 3, "ray")),
+            Step(0.0, EditPods(0, -2, 1, "ray")),
+        ),
+    ),
     "a dispute whose end the status tells of late, because it was refused": Scenario(
         Surroundings(seed=0, past=0, collector_lag=0.0),
         (Cluster((Group(0, 0, 0, 6),)),),

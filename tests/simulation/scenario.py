@@ -719,9 +719,14 @@ class Scenario(msgspec.Struct, frozen=True):
         return not any(isinstance(step.action, ClockJump) for step in self.steps)
 
     @property
-    def has_prunings(self) -> bool:
-        """Whether a definition ever lacks a field, so that deletions may be held."""
-        return any(isinstance(step.action, Prune) for step in self.steps)
+    def may_hold_deletions(self) -> bool:
+        """Whether no edit may explain a deletion, so that the user must confirm it.
+
+        A definition lacks a field, or somebody makes a copy of a pod that is outdated by then.
+        """
+        actions = [step.action for step in self.steps]
+        copies = any(isinstance(each, EndPod) and each.how == "replace" for each in actions)
+        return copies or any(isinstance(each, Prune) for each in actions)
 
     @property
     def has_gateway(self) -> bool:

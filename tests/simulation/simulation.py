@@ -458,7 +458,7 @@ class Simulation:
             if self.world.loop.time() > deadline:
                 self.referee.violations.append(f"not reached within {limit} s: {wrong}")
                 return
-            if self.scenario.has_prunings:  # else there is nothing to confirm
+            if self.scenario.may_hold_deletions:  # else there is nothing to confirm
                 await self.user.confirm_deletions()
             await asyncio.sleep(1.0)
         self._say("converged")
