@@ -99,8 +99,9 @@ def _merged(
     return None if merged == present else merged
 
 
-def _number(port: Body) -> tuple[str, int]:
-    return port["protocol"], port["port"]
+def _number(port: Body) -> tuple[str, Any]:
+    """Return protocol and number, by which the server tells ports apart; None if it lacks one."""
+    return port["protocol"], port.get("port")
 
 
 def _filled(port: Mapping[str, Any]) -> Body:

@@ -155,6 +155,16 @@ def test_a_port_that_was_renamed_gets_its_name_back():
     assert len(ports) == len(found)
 
 
+def test_a_port_without_a_number_which_an_odd_server_shows_is_left_alone():
+    def add(body: Json) -> None:
+        body["spec"]["ports"].append({"name": "odd", "protocol": "TCP"})
+        body["spec"]["ports"][0]["targetPort"] = 1
+
+    write = only(changed(cluster(copy.deepcopy(SAMPLES["separate-ingress"])), Service=add))
+    odd = next(port for port in write.patch["spec"]["ports"] if port["name"] == "odd")
+    assert "port" not in odd
+
+
 def test_node_ports_go_with_the_type_that_has_them():
     def expose(body: Json) -> None:
         body["spec"] |= {"type": "NodePort", "clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"]}
