@@ -117,7 +117,8 @@ def _label_of(pod: Manifest, name: str) -> str:
 
 
 def _variable(spec: Manifest) -> str:
-    variables = spec["containers"][0].get("env", ())
+    """Return the variable of Ray's container, before which a webhook may have put another one."""
+    variables = (each for container in spec["containers"] for each in container.get("env", ()))
     return next((each["value"] for each in variables if each["name"] == "EDITION"), "")
 
 
