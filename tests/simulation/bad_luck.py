@@ -675,6 +675,28 @@ BAD_LUCK = {
             Step(0.0, EditPods(0, -2, 1, "ray")),
         ),
     ),
+    "a create that arrives when its repetition has come and gone": Scenario(
+        Surroundings(seed=0, collector_lag=0.0, past=0),
+        (
+            Cluster(
+                (Group(0, 3, 0, 6, hosts=2),),
+                autoscaler="v2",
+                storage="redis",
+                rolling=Rolling(),
+            ),
+        ),
+        (
+            Step(15.0, Restart("kill", 0.0)),
+            Step(0.0, Fault("straggling", "pods", 3, 31.0, 30.0)),
+            Step(0.0, ChangeStrategy(0, recreate=False)),
+            Step(0.0, Scale(0, 0, 4)),
+            Step(0.0, ChangeStorage(0, "")),
+            Step(0.0, Webhook("refuses", "pods", "create", 2.0)),
+            Step(0.0, Fault("lost answer", "pods", 1, 0.1, 30.0)),
+            Step(0.0, EditPods(0, -2, 1, "ray")),
+        ),
+        drains=Fate(pending=1.0, running=2.0),
+    ),
     "a dispute whose end the status tells of late, because it was refused": Scenario(
         Surroundings(seed=0, past=0, collector_lag=0.0),
         (Cluster((Group(0, 0, 0, 6),)),),

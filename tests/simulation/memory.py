@@ -25,9 +25,10 @@ SUCCESS = frozenset({"200", "201"})
 class Truth:
     """When each pod came and went, as the store has it, by name.
 
-    Operators never use a name twice. `replaced` are those that a user has used again: what is known
-    by such a name is held against nobody. `known` are the names of pods of which an operator has
-    ever heard: the create of another may be repeated when that pod has come and gone.
+    Operators never use a name twice. `replaced` are those that a user has used again, or a create
+    that arrived late, after its repetition: what is known by such a name is held against nobody.
+    `known` are the names of pods of which an operator has ever heard: the create of another may be
+    repeated when that pod has come and gone.
     """
 
     def __init__(self) -> None:

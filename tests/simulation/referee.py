@@ -343,6 +343,8 @@ class Referee:
         again = (pod.owner, pod.name) in self._names
         if again and not late and pod.name in self._truth.known:
             self._blame(f"the name {pod.name} was used twice")
+        if again and late:
+            self._truth.replaced.add(pod.name)
         self._names.add((pod.owner, pod.name))
         intent = self._creates[pod.name]
         self._births[pod.uid] = intent.generation
