@@ -47,14 +47,14 @@ def controllers(all_of_them: Iterable[Controller[Any]]) -> shape.BoundedList[sha
     return listing(all_of_them, _controller)
 
 
-def expectations(book: Expectations) -> shape.ExpectationsSection:
+def expectations(source: Expectations) -> shape.ExpectationsSection:
     """Return the section `expectations`."""
-    numbers = book.statistics()
+    numbers = source.statistics()
     return shape.ExpectationsSection(
         owners=numbers.owners,
         pending=numbers.pending,
         unknown=numbers.unknown,
-        entries=listing(book.snapshot(LIMIT), _expectation, total=numbers.expectations),
+        entries=listing(source.snapshot(LIMIT), _expectation, total=numbers.expectations),
     )
 
 
