@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +116,7 @@ class Site:
 
     def tools(self) -> Tools:
         async def plan() -> int:
+            sys.stdout.write("RayCluster default/example: nothing to do\n")
             return self.plans.pop(0)
 
         return Tools(self.world.user, plan, self.helm)  # type: ignore[arg-type]
@@ -146,6 +149,18 @@ async def test_kuberay_stops_only_after_the_image_has_run_and_its_replicas_are_r
     await site.world.eventually(site.no_checks_left)
     found = await site.world.user.get(DEPLOYMENTS, site.world.namespace, "kuberay-operator")
     assert (found.metadata.annotations or {})["manta.dev/replicas-before-take-over"] == "2"
+
+
+@pytest.mark.parametrize("plans", [[0, 0], [0, 3], [3]])
+async def test_the_plan_is_printed_once_unless_it_names_an_obstacle_the_second_time(
+    site: Site, plans: list[int], capsys: pytest.CaptureFixture[str]
+):
+    site.plans = list(plans)
+    with pytest.raises(ChangeFailed) if any(plans) else nullcontext():
+        await site.take_over()
+    printed = capsys.readouterr().out
+    assert printed.count("RayCluster default/example") == (2 if plans == [0, 3] else 1)
+    assert ("still nothing\n" in printed) is (plans == [0, 0])
 
 
 @pytest.mark.parametrize("outcome", ["fail", "image-pull-error"])
@@ -197,17 +212,25 @@ async def test_an_interruption_puts_kuberay_back(site: Site):
     assert await site.replicas() == 2
 
 
-async def test_if_kuberay_cannot_be_put_back_the_command_that_does_it_is_told(site: Site):
-    site.helm.fails = True
+@pytest.mark.parametrize("interrupted", [False, True])
+async def test_if_kuberay_cannot_be_put_back_the_command_that_does_it_is_told(
+    site: Site, interrupted: bool
+):
+    site.helm.fails, site.helm.hangs = not interrupted, interrupted
     refusal = ErrorResponse(403, "Forbidden", "not now")
     back = Rule(refusal, "deployments.apps", frozenset({"patch"}), skip=1)
     transport = FaultyTransport(site.world.transport, [back], clock=site.world.loop)
     tools = replace(site.tools(), client=site.world.client("take-over", transport))
     site.world.background(site.play_check())
+    taking = asyncio.create_task(take_over_with(site.options, tools))
+    if interrupted:
+        await site.world.eventually(lambda: site.helm.done == ["install"])
+        taking.cancel()
     with pytest.raises(ChangeFailed) as failed:
-        await take_over_with(site.options, tools)
+        await taking
     said = str(failed.value)
-    assert "could not install" in said
+    why = "interrupted" if interrupted else "helm could not install Manta"
+    assert said.startswith(f"{why}; and kuberay-operator could not be put back: ")
     assert "No operator serves the clusters now" in said
     assert said.endswith("scale deployment kuberay-operator --replicas=2")
 
@@ -247,14 +270,18 @@ async def test_back_with_kuberay_it_has_as_many_replicas_as_before(site: Site):
 
 
 @pytest.mark.slow
-async def test_a_kuberay_that_does_not_start_gives_manta_the_clusters_back(site: Site):
+async def test_a_kuberay_that_does_not_start_gives_manta_the_clusters_back(
+    site: Site, capsys: pytest.CaptureFixture[str]
+):
     await site.take_over()
     await site.open("manta-manta-operator", MANTA)
     site.available = False
+    capsys.readouterr()
     with pytest.raises(ChangeFailed, match="is not available after 120 s"):
         await hand_back_with(site.options, site.tools())
     assert await site.replicas() == 0
     assert await site.replicas("manta-manta-operator") == 1
+    assert capsys.readouterr().err == "manta-manta-operator is scaled to 1 again\n"
     assert site.helm.done == ["install"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import sys
 from contextlib import asynccontextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ async def take_over_with(options: ChangeOptions, tools: Tools) -> None:
         await scale(tools.client, theirs, 0, before=theirs.spec.replicas)
         await wait_until_gone(tools.client, theirs, options.timeout)
         _say("4. The same question as in 1, now that no other operator writes")
-        await _require_plan(tools)
+        await _require_plan_again(tools)
         if options.chart:
             _say("5. Install Manta (existing definitions stay)")
             await _install(tools)
@@ -126,15 +127,16 @@ async def _put_back(client: Client, found: Deployment, replicas: int) -> AsyncGe
     except BaseException as error:
         name, namespace = found.metadata.name, found.metadata.namespace
         try:
-            await asyncio.shield(scale(client, found, replicas))
+            await scale(client, found, replicas)
         except KubeError as refused:
+            why = str(error) or "interrupted"
             raise ChangeFailed(
-                f"{error}; and {name} could not be put back: {refused}. No operator serves the "
+                f"{why}; and {name} could not be put back: {refused}. No operator serves the "
                 f"clusters now. Run: kubectl -n {namespace} scale deployment {name} "
                 f"--replicas={replicas}"
             ) from error
         if replicas:
-            sys.stderr.write(f"{name} has its {replicas} replicas again\n")
+            sys.stderr.write(f"{name} is scaled to {replicas} again\n")
         raise
 
 
@@ -143,7 +145,7 @@ async def _install(tools: Tools) -> None:
     try:
         await tools.helm.install()
     except BaseException:
-        await asyncio.shield(tools.helm.uninstall())
+        await tools.helm.uninstall()
         raise
 
 
@@ -151,6 +153,18 @@ async def _require_plan(tools: Tools) -> None:
     status = await tools.plan()
     if status:
         raise ChangeFailed("the plan above names the obstacles; correct them first", status)
+
+
+async def _require_plan_again(tools: Tools) -> None:
+    """Plan once more, and print the plan only if it names an obstacle."""
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            await _require_plan(tools)
+    except ChangeFailed:
+        sys.stdout.write(printed.getvalue())
+        raise
+    sys.stdout.write("still nothing\n")
 
 
 async def _require_chart(options: ChangeOptions, tools: Tools) -> None:
