@@ -98,6 +98,18 @@ def test_EXP24_an_object_outside_the_selection_is_read_every_half_minute():
     assert book.entries == 1
 
 
+def test_EXP39_an_object_outside_the_selection_is_no_write_that_caches_owe():
+    book = Book()
+    book.show(child("a", 2))
+    book.remove(child("a", 2), 20)
+    book.time += 1
+    book.answer("a", child("a", 10))
+    book.time += 3600
+    numbers = book.expectations.statistics()
+    assert (numbers.expectations, numbers.pending) == (1, 0)
+    assert (numbers.oldest_unseen, numbers.oldest_age) == (0.0, 0.0)
+
+
 def test_EXP24_many_objects_outside_the_selection_are_read_no_more_often_than_one():
     book = Book()
     names = [f"pod-{number}" for number in range(MOST_LIVE_ONLY + 2)]
