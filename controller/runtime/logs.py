@@ -129,14 +129,12 @@ def _is_console(format: str, out: TextIO) -> bool:  # noqa: A002  as above
 
 def _renderer(console: bool, *, colours: bool) -> Processor:
     if console:
-        # The default formatter prints local variables, secrets among them, and takes seconds.
-        plain = structlog.dev.plain_traceback
-        return structlog.dev.ConsoleRenderer(colors=colours, exception_formatter=plain)
+        return structlog.dev.ConsoleRenderer(colors=colours)
     return structlog.processors.JSONRenderer(serializer=_json)
 
 
 def _json(value: Any, **_options: Any) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    return msgspec.json.encode(value).decode()
 
 
 def _hide_secrets(

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import NODES, PODS
-from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, TRIES, clip
+from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, TRIES, clip, shorten
 from controller.runtime.events.series import REFRESH, SILENCE
 from controller.runtime.events.spam_filter import BURST, REFILL
 from controller.runtime.plan import Event
@@ -234,7 +234,7 @@ async def test_every_field_is_what_the_api_server_validates():
         recorder.record(PODS, META, odd, reporter="widget-controller")
     (made,) = sink.events.values()
     assert (len(made["reason"]), len(made["action"])) == (128, 128)
-    assert len(made["note"].encode()) == 1024
+    assert 1020 < len(made["note"].encode()) <= 1024
     assert made["reportingController"] == "widget-controller"
     assert made["reportingInstance"] == "pod-0"
     assert re.fullmatch(r"2026-01-01T00:00:\d\d\.\d{6}Z", made["eventTime"])
@@ -251,6 +251,15 @@ async def test_every_field_is_what_the_api_server_validates():
 def test_a_note_is_never_cut_inside_a_character():
     assert clip("é" * 10, 5) == "éé"
     assert clip("short", 1024) == "short"
+
+
+@pytest.mark.parametrize("server", ["x" * 5000, "é" * 5000, "no"])
+def test_EVT3_a_long_note_loses_its_middle_and_keeps_what_to_do(server: str):
+    note = f"group a: cannot create a pod: {server}; ask for a larger quota"
+    told = shorten(note, 1024)
+    assert told.startswith("group a: cannot create a pod: ")
+    assert told.endswith("; ask for a larger quota")
+    assert (told == note) if len(server) < 1000 else (1018 < len(told.encode()) <= 1024)
 
 
 async def test_more_than_can_be_kept_is_dropped_and_counted():

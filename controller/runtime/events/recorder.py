@@ -14,7 +14,7 @@ import re
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -58,6 +58,8 @@ MOST_UNSENT = 1000
 
 MOST_UNSENT_WITH_WARNINGS = 2 * MOST_UNSENT
 """The same for warnings, so that waiting ordinary events never displace them."""
+
+_GAP: Final = " ... "
 
 MOST_REMEMBERED = 4096
 """Series kept; the oldest is discarded first."""
@@ -138,7 +140,7 @@ class Recorder:
         reporter: str = "manta-operator",
     ) -> None:
         """Record an event about the object with that metadata. Never waits, never raises."""
-        note = clip(event.note, LONGEST_NOTE)
+        note = shorten(event.note, LONGEST_NOTE)
         digest = hashlib.sha256(
             (_folded(event.note) if event.quotes else note).encode()
         ).hexdigest()
@@ -293,6 +295,15 @@ def _most_unsent(event: Event) -> int:
 def clip(text: str, limit: int) -> str:
     """Return `text` cut to at most `limit` bytes of UTF-8, never inside a character."""
     return text.encode()[:limit].decode(errors="ignore")
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return `text`, without its middle if it is over `limit` bytes: remedies are at the end."""
+    encoded = text.encode()
+    if len(encoded) <= limit:
+        return text
+    end = encoded[-limit // 4 :].decode(errors="ignore")
+    return f"{clip(text, limit - len(_GAP) - len(end.encode()))}{_GAP}{end}"
 
 
 def _folded(note: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.kube.errors import KubeError, StatusError
 from controller.runtime.kind import NAMESPACE_TERMINATING
@@ -13,6 +13,11 @@ from controller.runtime.plan import Failure
 if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.runtime.plan import Write
+
+
+LONGEST_QUOTE: Final = 2048
+"""Maximum characters of a server's words in a failure: half a condition's message, so that what
+the operator adds, the remedy above all, is not cut off."""
 
 
 class WriteOutcome(Enum):
@@ -45,7 +50,7 @@ class WriteResult:
         }:
             return None
         unknown = self.outcome is WriteOutcome.UNKNOWN
-        return Failure(self.write, self.reason, str(self.error), unknown=unknown)
+        return Failure(self.write, self.reason, quote(self.error), unknown=unknown)
 
     @property
     def reason(self) -> str:
@@ -55,3 +60,9 @@ class WriteResult:
         if isinstance(self.error, StatusError) and self.error.status.reason:
             return self.error.status.reason
         return type(self.error).__name__
+
+
+def quote(error: KubeError) -> str:
+    """Return the words of an error, cut at the end if they are too long."""
+    words = str(error)
+    return words if len(words) <= LONGEST_QUOTE else f"{words[: LONGEST_QUOTE - 3]}..."

@@ -36,7 +36,7 @@ from controller.runtime.plan import (
     Target,
 )
 from controller.runtime.reconcile.lookups import read_live
-from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
+from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult, quote
 from informers import is_older
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Writer:
         )
         if isinstance(write, Create) and isinstance(error, StatusError):
             self._expectations.record_create_error(
-                owner, write, CreateError(result.reason, str(error))
+                owner, write, CreateError(result.reason, quote(error))
             )
         return result
 
@@ -309,7 +309,7 @@ def _silence_of(
     if report is None:
         return None
     return lambda error: report(
-        Failure(write, type(error).__name__, str(error), unknown=True, overdue=True)
+        Failure(write, type(error).__name__, quote(error), unknown=True, overdue=True)
     )
 
 

@@ -14,7 +14,7 @@ from controller.kube.errors import Conflict, Forbidden, NotSent, OutcomeUnknown,
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import Create, Failure, JsonPatch, MergePatch, Replace
-from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
+from controller.runtime.reconcile.writes.result import LONGEST_QUOTE, WriteOutcome, WriteResult
 from controller.runtime.reconcile.writes.writer import Writer
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, child, create, delete, patch, status_error, target
@@ -355,6 +355,14 @@ async def test_a_change_whose_object_cannot_be_read_has_failed():
     assert result == WriteResult(PATCH, WriteOutcome.FAILED, error=INVALID)
     assert result.failure == Failure(PATCH, "Invalid", "too wide")
     assert desk.told(PATCH) == [("mark_failed",)]
+
+
+@pytest.mark.parametrize("length", [LONGEST_QUOTE - 1, LONGEST_QUOTE, LONGEST_QUOTE + 1])
+async def test_a_failure_quotes_the_beginning_of_what_a_server_says_at_length(length: int):
+    words = "a" * length
+    result = await Desk(status_error(422, "Invalid", message=words)).perform(CREATE)
+    quoted = words if length <= LONGEST_QUOTE else f"{'a' * (LONGEST_QUOTE - 3)}..."
+    assert result.failure == Failure(CREATE, "Invalid", quoted)
 
 
 @pytest.mark.parametrize("write", [CREATE, DELETE, *CHANGES])
