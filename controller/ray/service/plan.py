@@ -45,7 +45,7 @@ from controller.ray.service.serving.commands import (
     unreached_since,
 )
 from controller.ray.service.serving.serve_label import label_pods
-from controller.ray.service.status.current_status import current_status
+from controller.ray.service.status.current_status import current_status, status_without_identity
 from controller.ray.service.status.facts import cluster_facts, collect_facts, seconds_to_next_shift
 from controller.ray.service.status.transition import transition_patch
 from controller.ray.service.suspension import is_suspending, plan_suspension
@@ -108,12 +108,18 @@ def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: date
     """Store the next step of the rollout; if none is due, act on the stored ones.
 
     The source of another operator's clusters is recorded before any step, because a step stores the
-    generation by which they are recognised.
+    generation by which they are recognised. What is served already stays so meanwhile: another
+    client may take the record off again.
     """
     facts = collect_facts(seen, settings, now)
     unknown = tuple(_identities(seen, facts))
     if unknown:
-        return Plan(stages=(unknown,), subscriptions=subscriptions(seen, settings))
+        return Plan(
+            stages=(unknown,),
+            independent=(*_services(seen, now), *label_pods(seen, settings)),
+            status=status_without_identity(seen, settings, now),
+            subscriptions=subscriptions(seen, settings),
+        )
     step = next_step(facts)
     if not isinstance(step, RolloutWait):
         patch = transition_patch(seen, facts, step, now)

@@ -27,6 +27,7 @@ from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, R
 from controller.runtime.reconcile.execution_state import ExecutionState
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.repairs.contested import (
+    CONTESTED_FIELDS,
     CONTESTED_REASON,
     sentences_of,
     with_contested,
@@ -177,6 +178,10 @@ class Executor:
 
     def _due(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
         """Return the writes without repairs that would be repeated too soon."""
+        repairs = self._repairs.get(run.execution.owner.uid)
+        if repairs is not None:
+            for write in writes:
+                repairs.plan(write, self._now())
         return tuple(write for write in writes if not self._must_wait(run, write))
 
     async def _probe(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
@@ -227,7 +232,9 @@ class Executor:
         for repair, writer in zip(repairs, writers, strict=True):
             repair.writer = writer
         action, note = verb_of(write).capitalize(), sentences_of(repairs)
-        run.events.append(Event("Warning", CONTESTED_REASON, action, note))
+        run.events.append(
+            Event("Warning", CONTESTED_REASON, action, note, aggregate_note=CONTESTED_FIELDS)
+        )
 
     def _on_silence(self, run: ExecutionState, failure: Failure) -> None:
         """Report a write without a response at once: it may never get one."""

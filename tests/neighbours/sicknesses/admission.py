@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from controller.kube.errors import KubeError
 from controller.kube.resources import PODS
 from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
-from tests.neighbours.sicknesses.others import CREATED, PODS_ONLY
+from tests.neighbours.sicknesses.others import CREATED, PODS_ONLY, contested_by
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -127,6 +127,13 @@ def rename_ports(service: Manifest) -> None:
             port["name"] = f"tcp-{port.get('name', '')}"
 
 
+def drop_annotations(found: Manifest) -> None:
+    """Drop all annotations."""
+    found["metadata"].pop("annotations", None)
+
+
+UNKNOWN_CLUSTER = {"RayService": "lacks the annotation manta.dev/made-from.*exempt RayClusters"}
+
 TAKEN = {
     "RayCluster": "admission changed owner reference.*then delete the object",
     "RayService": "took its owner reference away.*delete the cluster",
@@ -158,12 +165,23 @@ SICKNESSES = (
         named=TAKEN,
     ),
     Sickness(
+        name="a webhook takes annotations off what is created",
+        course=webhook(drop_annotations),
+        # a RayJob has ended before, and a StatefulSet needs none after its creation
+        named=contested_by("RayCluster", "RayClusterFleet", "InferenceSet") | UNKNOWN_CLUSTER,
+    ),
+    Sickness(
         name="a webhook renames the ports of services",
         course=webhook(rename_ports, "services"),
     ),
     Sickness(
         name="another controller takes all labels off what is created",
         course=at_once({"metadata": {"labels": None}}, "labels"),
+    ),
+    Sickness(
+        name="another controller takes annotations off what is created",
+        course=at_once({"metadata": {"annotations": None}}, "annotations"),
+        named=contested_by("RayCluster", "RayCronJob", "RayClusterFleet", *KAITO) | UNKNOWN_CLUSTER,
     ),
     Sickness(
         name="another controller takes owner references off what is created",

@@ -25,6 +25,7 @@ from controller.runtime.plan import (
 )
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import BATCH, Executor
+from controller.runtime.reconcile.repairs.contested import CONTESTED_FIELDS
 from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repairs
 from controller.runtime.reconcile.status.decision import MESSAGE_INTERVAL, UNWRITTEN_INTERVAL
 from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
@@ -425,7 +426,10 @@ async def test_from_the_third_repair_on_the_other_writer_is_named_by_an_event_an
     for at in (0.0, 1.0, 3.0):
         bench.now = at
         outcome = await bench.execute(plan)
-    assert bench.emitted == [Event("Warning", "FieldContested", "Update", sentence)]
+    (event,) = bench.emitted
+    assert event == Event(
+        "Warning", "FieldContested", "Update", sentence, aggregate_note=CONTESTED_FIELDS
+    )
     status = bench.sent[-1].patch["status"]  # type: ignore[union-attr]
     assert status["conditions"][1]["message"] == sentence
     assert status["conditions"][1]["observedGeneration"] == 7
@@ -449,8 +453,28 @@ async def test_one_read_and_one_event_tell_of_all_fields_that_others_change_back
         bench.now = at
         await bench.execute(plan)
     assert bench.asked == ["a", "b"]
-    notes = sorted(event.note for event in bench.emitted)
-    assert [note.count("keeps changing data.") for note in notes] == [2, 1]
+    assert [event.note.count("keeps changing data.") for event in bench.emitted] == [3]
+
+
+async def test_of_many_objects_that_others_change_back_one_event_gives_the_number():
+    bench = Bench()
+    plan = Plan(stages=(tuple(patch(name, colour="red") for name in "abcde"),))
+    for at in (0.0, 1.0, 3.0):
+        bench.now = at
+        await bench.execute(plan)
+    (event,) = bench.emitted
+    assert event.note.startswith("another writer keeps undoing what is written to 5 objects")
+
+
+async def test_no_object_has_its_turn_before_it_is_seen_that_the_repair_of_the_last_is_undone():
+    bench = Bench()
+    plan = Plan(stages=((patch("a", colour="red"), patch("b", colour="red")),))
+    sent: dict[float, list[str]] = {}
+    for at in (0.0, 1.0, 3.0, 8.0, 19.0, 24.0, 46.0):
+        bench.now = at
+        await bench.execute(plan)
+        sent[at] = bench.names
+    assert [sent[at] for at in (8.0, 19.0, 24.0, 46.0)] == [["a"], ["b"], [], ["a"]]
 
 
 async def test_a_status_write_is_a_patch_with_the_preconditions_that_it_needs():

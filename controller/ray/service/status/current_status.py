@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, ConditionSet, find_condition, tells
@@ -37,6 +38,9 @@ Status = dict[str, Any]
 UNMANAGED: Final = "unmanaged: not in the config that is stored on the cluster"
 """Message about an application that another client deployed."""
 
+RECORDED_WITHIN: Final = 5.0
+"""Seconds within which it is recorded from what a cluster was created, unless others intervene."""
+
 
 def current_status(
     seen: ServiceObservation,
@@ -62,6 +66,19 @@ def current_status(
     return StatusPatch(
         wanted, urgent=urgent, interval=3.0, events=events, stamps={"lastUpdateTime": rfc3339(now)}
     )
+
+
+def status_without_identity(
+    seen: ServiceObservation, settings: ServiceSettings, now: datetime
+) -> StatusPatch:
+    """Return the desired status while it is not recorded from what a cluster was created.
+
+    It is held back for a moment, because that is recorded at once if nobody takes it off again. The
+    generation stays as it is: by it such clusters are recognised.
+    """
+    status = current_status(seen, settings, now)
+    wanted = {name: value for name, value in status.wanted.items() if name != "observedGeneration"}
+    return replace(status, wanted=wanted, settles=RECORDED_WITHIN)
 
 
 def _cluster_state(seen: ServiceObservation, cluster: ServingCluster) -> Status:

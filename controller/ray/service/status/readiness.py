@@ -9,9 +9,11 @@ from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.children.drift import ChildState
 from controller.ray.diagnosis.writes import failure_cause
+from controller.ray.service.cluster.writes import needs_identity
 from controller.ray.service.rollout.steps import RolloutWait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import refusal, reported_config
@@ -89,7 +91,8 @@ def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCau
     return _of_objects(cluster) or _of_dashboard(cluster) or _of_serve(seen, cluster)
 
 
-def _of_objects(cluster: ServingCluster) -> ServiceCause | None:
+def _unusable(cluster: ServingCluster) -> ServiceCause | None:
+    """Return why this RayService cannot use the RayCluster at all."""
     if cluster.orphaned:
         message = (
             f"RayCluster {cluster.name} no longer belongs to this RayService, because another "
@@ -101,6 +104,19 @@ def _of_objects(cluster: ServingCluster) -> ServiceCause | None:
         return ServiceCause(message, "FailedToCreateRayCluster")
     if cluster.cluster is None:
         return ServiceCause(f"cluster {cluster.name} is being created")
+    if needs_identity(cluster):
+        message = (
+            f"RayCluster {cluster.name} lacks the annotation {labels.MADE_FROM}, without which "
+            "nothing is deployed to it: another client or a webhook takes it off; stop that "
+            "client, or exempt RayClusters from that webhook"
+        )
+        return ServiceCause(message)
+    return None
+
+
+def _of_objects(cluster: ServingCluster) -> ServiceCause | None:
+    if (cause := _unusable(cluster)) is not None or cluster.cluster is None:
+        return cause
     if cluster.config_problem:
         message = f"{cluster.config_problem}; remove it, and it is written anew from what Ray has"
         return ServiceCause(message, "FailedToUpdateServeApplications")

@@ -18,10 +18,21 @@ if TYPE_CHECKING:
 CONTESTED_REASON: Final = "FieldContested"
 """Reason of its event."""
 
+CONTESTED_FIELDS: Final = (
+    f"another writer keeps undoing what is written to {{count}} objects; the condition {CONTESTED} "
+    "names the first: configure or stop one of the two writers"
+)
+"""Note of the event about many objects."""
+
+_MOST_SENTENCES: Final = 8
+
 
 def sentences_of(repairs: Iterable[Repair]) -> str:
-    """Return what is said of these repairs, in an order that does not depend on theirs."""
-    return "; ".join(sorted(map(str, repairs)))
+    """Return what is said of the first of these, in an order that does not depend on theirs."""
+    sentences = sorted(map(str, repairs))
+    more = len(sentences) - _MOST_SENTENCES
+    rest = [f"and so with {more} more"] if more > 0 else []
+    return "; ".join([*sentences[:_MOST_SENTENCES], *rest])
 
 
 def with_contested(

@@ -2,9 +2,10 @@
 
 Two writers that insist on different values would overwrite each other at the speed of events. So
 equal repairs of a field are repeated with back-off, and from the third on the object names the
-other writer. Of several objects with such repairs, one at a time is repaired: if that lasts, the
-next one follows soon. Creating an object again under its name counts as a repair of the whole
-object. Pods are exempt: each has a new name, and their planner replaces them with its own back-off.
+other writer. Of several objects with such repairs, one at a time is repaired, with one back-off for
+all: if that lasts, the next one follows soon. Creating an object again under its name counts as a
+repair of the whole object. Pods are exempt: each has a new name, and their planner replaces them
+with its own back-off.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ NAMED_AFTER = 3
 """Equal repairs of one field after which the other writer is named."""
 
 FORGOTTEN_AFTER = 300.0
-"""Seconds without a repeated repair after which the next one counts as the first."""
+"""Seconds after which a repair that was not planned again counts no longer."""
 
 LASTS = 5.0
 """Seconds after which a repair that was not undone is taken to last."""
@@ -62,6 +63,7 @@ class Repair:
         value: the value that the operator wants.
         count: number of consecutive equal repairs; 0 for an object that was created once.
         at: clock time of the last one, in seconds.
+        needed_at: clock time at which it was last planned, in seconds.
         writer: who changes it back; empty until it is named.
         undone: whether it is to be repeated.
     """
@@ -71,8 +73,13 @@ class Repair:
     value: Any
     count: int
     at: float
+    needed_at: float
     writer: str = ""
     undone: bool = False
+
+    def is_forgotten(self, now: float) -> bool:
+        """Return whether it counts no longer."""
+        return now - self.needed_at >= FORGOTTEN_AFTER
 
     def __str__(self) -> str:
         """Return the sentence of the condition."""
@@ -97,14 +104,21 @@ class Repairs:
         default_factory=dict[tuple["Target", Path], Repair]
     )
 
+    def plan(self, write: Write, now: float) -> None:
+        """Record that this write is planned: what it repeats was undone."""
+        if not self._known:
+            return
+        for each in _fields_of(write):
+            last = self._last(write.target, *each, now)
+            if last is not None:
+                last.undone, last.needed_at = True, now
+
     def wait(self, write: Write, now: float) -> float:
         """Return the seconds until this write may be sent: its fields and its turn are due."""
         if not self._known:
             return 0.0
+        self.plan(write, now)
         known = [(self._last(write.target, *each, now), each) for each in _fields_of(write)]
-        for last, _ in known:
-            if last is not None:
-                last.undone = True
         wait = min((self._wait(write.target, *each, now) for _, each in known), default=0.0)
         repeats = any(last is not None and last.writer for last, _ in known)
         return max(wait, self._wait_for_turn(write.target, now)) if repeats else wait
@@ -127,13 +141,16 @@ class Repairs:
         """Record that this write was carried out."""
         if isinstance(write, Delete):
             self._known.pop(_key(write.target, WHOLE), None)  # nobody else deletes it
+        common = max((each.count for each in self._known.values() if each.writer), default=0)
         for path, value in _fields_of(write):
             last = self._last(write.target, path, value, now)
             first = 0 if path == WHOLE else 1
             count = last.count + 1 if last is not None else first
             writer = last.writer if last is not None else ""
+            if writer:
+                count = max(count, common + 1)
             key = _key(write.target, path)
-            self._known[key] = Repair(write.target, path, value, count, now, writer)
+            self._known[key] = Repair(write.target, path, value, count, now, now, writer)
 
     def undone(self, write: Write) -> Failure | None:
         """Return the report about a create that a named writer keeps undoing."""
@@ -143,9 +160,9 @@ class Repairs:
         return Failure(write, DELETED_AGAIN, str(repair))
 
     def contested(self, now: float) -> list[Repair]:
-        """Return the repairs whose other writer is named; forget those made long ago."""
+        """Return the repairs whose other writer is named; forget those needed long ago."""
         self._known = {
-            key: repair for key, repair in self._known.items() if now - repair.at < FORGOTTEN_AFTER
+            key: repair for key, repair in self._known.items() if not repair.is_forgotten(now)
         }
         return [repair for repair in self._known.values() if repair.writer]
 
@@ -164,13 +181,13 @@ class Repairs:
         if len(order) < 2:
             return 0.0
         last, place = latest[order[-1]], order.index(replace(target, scope=""))
-        soonest = LASTS * (place + 1)
-        rest = _BACKOFF.delay(last.count - 1) - LASTS * (len(order) - 1 - place)
-        return last.at + (max(rest, soonest) if last.undone else soonest) - now
+        delay = _BACKOFF.delay(last.count - 1)
+        rest = delay - min(LASTS * (len(order) - 1), delay / 2)  # so that all have a turn in it
+        return last.at + (max(rest, LASTS) if last.undone else LASTS) + LASTS * place - now
 
     def _last(self, target: Target, path: Path, value: Any, now: float) -> Repair | None:
         last = self._known.get(_key(target, path))
-        equal = last is not None and last.value == value and now - last.at < FORGOTTEN_AFTER
+        equal = last is not None and last.value == value and not last.is_forgotten(now)
         return last if equal else None
 
 

@@ -7,8 +7,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from controller.apimachinery.conditions import READY, find_condition
+from controller.ray.api import labels
 from controller.ray.dashboard import (
     CommandRefused,
     ProbeObservation,
@@ -19,11 +22,13 @@ from controller.ray.dashboard import (
 from controller.ray.service.cluster.writes import stamp_reported
 from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation
+from controller.ray.service.plan import plan_service
 from controller.ray.service.rollout.steps import Change, SetActiveCapacity, SetPendingCapacity
-from controller.ray.service.status.current_status import current_status
+from controller.ray.service.status.current_status import RECORDED_WITHIN, current_status
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.readiness import first_cause
 from controller.ray.service.status.transition import transition_patch
+from controller.runtime.plan import MergePatch
 from tests.integration.rayservices import condition
 from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, reported, scene
 
@@ -41,6 +46,37 @@ def cause(seen: ServiceObservation) -> str:
 
 def test_a_service_that_serves_has_no_cause():
     assert not cause(scene(HEAD))
+
+
+def without_record(seen: ServiceObservation) -> ServiceObservation:
+    """The same with a finalizer, but without the annotation by which the cluster is recognised."""
+    assert seen.active is not None
+    assert seen.active.cluster is not None
+    cluster = seen.active.cluster
+    metadata = msgspec.structs.replace(cluster.metadata, annotations=None)
+    cluster = msgspec.structs.replace(cluster, metadata=metadata)
+    finalizers = [labels.RAYSERVICE_FINALIZER]
+    owner = msgspec.structs.replace(seen.service.metadata, finalizers=finalizers)
+    service = msgspec.structs.replace(seen.service, metadata=owner)
+    return replace(seen, service=service, active=replace(seen.active, cluster=cluster))
+
+
+def test_a_cluster_that_lacks_its_record_is_named_in_a_status_that_waits_for_a_moment():
+    plan = plan_service(without_record(scene(HEAD)), SETTINGS, NOW)
+    assert [type(write) for stage in plan.stages for write in stage] == [MergePatch]
+    assert plan.status is not None
+    assert plan.status.settles == RECORDED_WITHIN
+    assert "observedGeneration" not in plan.status.wanted
+    ready = find_condition(plan.status.wanted["conditions"], READY)
+    assert ready is not None
+    said = ready["message"]
+    assert "RayCluster svc-a lacks the annotation manta.dev/made-from" in said
+    assert "exempt RayClusters from that webhook" in said
+
+
+def test_a_new_head_of_a_cluster_that_lacks_its_record_gets_requests():
+    plan = plan_service(without_record(scene(pod("head", serve=""))), SETTINGS, NOW)
+    assert [write.target.name for write in plan.independent] == ["head"]
 
 
 def test_a_head_that_does_not_start_is_explained_by_its_cluster():

@@ -10,7 +10,9 @@ READY = {"type": "Ready", "status": "True"}
 
 
 def contested(name: str) -> Repair:
-    return Repair(target(name), ("data", "colour"), "red", count=3, at=0.0, writer="mesh")
+    return Repair(
+        target(name), ("data", "colour"), "red", count=3, at=0.0, needed_at=0.0, writer="mesh"
+    )
 
 
 def test_the_condition_names_every_field_in_the_same_order_each_time():
@@ -33,6 +35,16 @@ def test_the_condition_names_every_field_in_the_same_order_each_time():
             },
         ],
     }
+
+
+def test_of_many_fields_the_condition_names_eight_and_gives_the_number_of_the_others():
+    repairs = [contested(f"{number:03}") for number in range(100)]
+    (_, condition) = with_contested({"conditions": [READY]}, repairs, 7, NOW)["conditions"]
+    assert condition["message"].count("mesh keeps changing") == 8
+    assert condition["message"].endswith(
+        "ConfigMap 007; it is repaired at most once a minute: "
+        "configure or stop one of the two writers; and so with 92 more"
+    )
 
 
 def test_the_condition_goes_with_the_last_such_field():
