@@ -40,7 +40,10 @@ _DISRUPTIONS: Final = {
 
 _DELETED: Final = (
     "was deleted by another client",
-    "the audit log of the API server names the client; stop it",
+    (
+        "the audit log of the API server names the client that deleted it or, so that the garbage "
+        "collector did, changed its owner reference; stop it"
+    ),
 )
 
 

@@ -370,7 +370,10 @@ class Caches:
     def _changed(self, resource: Resource[Any], changes: list[Notification[Any]]) -> None:
         for change in changes:
             match change:
-                case Added(obj) | Updated(_, obj):
+                case Updated(old, obj):
+                    self._expectations.observe_owner_change(resource, old, obj)
+                    self._expectations.observe_change(resource, obj.metadata.key)
+                case Added(obj):
                     self._expectations.observe_change(resource, obj.metadata.key)
                 case Deleted():
                     self._expectations.observe_delete(resource, last_state(change.object))

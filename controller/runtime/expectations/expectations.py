@@ -19,7 +19,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from controller.apimachinery.ownership import owner_uid
+from controller.apimachinery.ownership import owner_uid, requested_owner
 from controller.kube.objects import KubeObject
 from controller.runtime.expectations.create_errors import CreateErrors
 from controller.runtime.expectations.expectation import ObjectReference, is_newer
@@ -124,6 +124,14 @@ class Expectations:
         if expectation is not None:
             self._tracker.update(expectation)
 
+    def observe_owner_change(
+        self, resource: Resource[Any], old: KubeObject, new: KubeObject
+    ) -> None:
+        """Record that others gave an object another owner, which need not exist."""
+        before, after = owner_uid(old.metadata), owner_uid(new.metadata)
+        if before != after and after and (state := self._owners.get(before)) is not None:
+            state.disown(ObjectReference(resource, old.metadata.key))
+
     def observe_delete(self, resource: Resource[Any], last: KubeObject) -> None:
         """Check the expectation of an object that the store has lost in state `last`.
 
@@ -214,6 +222,9 @@ class Expectations:
             state.refuted.pop(expectation.reference, None)
             if created:
                 state.record_created(write.target.resource, obj)
+                state.disowned.pop(expectation.reference, None)
+                if _has_other_owner(write, obj):
+                    state.disown(expectation.reference)
         self._create_errors.forget(expectation.reference)
         expectation.name_conflict = expectation.absent = False
         self._tracker.update(expectation)
@@ -282,6 +293,12 @@ class Expectations:
         if expectation is None or state is None or not _is_change(write):
             return False
         return state.refuted.get(reference) == expectation.tried_at
+
+    def is_disowned(self, owner: Owner, write: Write) -> bool:
+        """Return whether others gave the last object that was created so another owner."""
+        state = self._owners.get(owner.uid)
+        reference = ObjectReference(write.target.resource, write.target.key)
+        return state is not None and reference in state.disowned
 
     def name_conflict(self, owner: Owner, write: Write) -> None:
         """Record that a create met an object of this name of another owner (EXP-33)."""
@@ -461,6 +478,14 @@ class Expectations:
 
 def _is_change(write: Write | None) -> bool:
     return write is not None and not isinstance(write, Create | Delete)
+
+
+def _has_other_owner(write: Write, obj: KubeObject) -> bool:
+    """Return whether a created object has another owner than the one that was asked for."""
+    if not isinstance(write, Create):
+        return False
+    asked = requested_owner(write.body.get("metadata") or {}, write.target.namespace)
+    return bool(asked) and owner_uid(obj.metadata) not in {"", asked}
 
 
 def _ignore(*_: object) -> None:

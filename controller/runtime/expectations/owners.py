@@ -27,6 +27,9 @@ which failed half-way, are discarded first."""
 MAX_REFUTED: Final = 64
 """Refuted changes kept for one owner; the oldest is discarded first, and read live once more."""
 
+MAX_DISOWNED: Final = 1024
+"""Disowned objects kept for one owner; the oldest is discarded first."""
+
 MAX_LOG_TAILS: Final = 8
 """Log tails kept for one owner; the oldest is discarded first."""
 
@@ -55,6 +58,7 @@ class OwnerState:
         owners: the same object as each controller knows it, by controller.
         expectations: objects with expectations.
         refuted: revisions of objects at which a live read found that a change was not carried out.
+        disowned: objects that others gave another owner after they were created for this one.
         revisions: newest revision observed of each resource.
         lists: live lists that succeeded; nothing of their resource was created since.
         logs: tails of logs that were read.
@@ -67,6 +71,7 @@ class OwnerState:
     owners: dict[str, Owner] = field(default_factory=dict[str, Owner])
     expectations: dict[ObjectReference, None] = field(default_factory=dict["ObjectReference", None])
     refuted: dict[ObjectReference, str] = field(default_factory=dict["ObjectReference", str])
+    disowned: dict[ObjectReference, None] = field(default_factory=dict["ObjectReference", None])
     revisions: dict[Resource[Any], str] = field(default_factory=dict["Resource[Any]", str])
     lists: set[LiveList] = field(default_factory=set["LiveList"])
     logs: dict[LogTail, LogText] = field(default_factory=dict["LogTail", "LogText"])
@@ -89,6 +94,13 @@ class OwnerState:
         self.refuted[reference] = revision
         if len(self.refuted) > MAX_REFUTED:
             del self.refuted[next(iter(self.refuted))]
+
+    def disown(self, reference: ObjectReference) -> None:
+        """Record that others gave the object another owner."""
+        self.disowned.pop(reference, None)
+        self.disowned[reference] = None
+        if len(self.disowned) > MAX_DISOWNED:
+            del self.disowned[next(iter(self.disowned))]
 
     def will_create(self, resource: Resource[Any]) -> None:
         """Forget live lists of `resource`, of which an object is about to be created."""

@@ -181,7 +181,8 @@ class Executor:
         repairs = self._repairs.get(run.execution.owner.uid)
         if repairs is not None:
             for write in writes:
-                repairs.plan(write, self._now())
+                disowned = self._writer.is_disowned(run.execution.owner, write)
+                repairs.plan(write, self._now(), disowned=disowned)
         return tuple(write for write in writes if not self._must_wait(run, write))
 
     async def _probe(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:

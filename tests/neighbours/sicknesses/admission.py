@@ -5,12 +5,13 @@ At the end they are gone, and what they left crippled is deleted by its user.
 
 from __future__ import annotations
 
+import copy
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.errors import KubeError
 from controller.kube.resources import PODS
-from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
+from tests.neighbours.sickness import KAITO, REQUESTS, UPGRADES, Sickness
 from tests.neighbours.sicknesses.others import CREATED, PODS_ONLY, contested_by
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ CHILDREN = CREATED | {str(PODS): PODS}
 """What kinds create."""
 
 OURS = ("ray.io/", "kaito.sh/")
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+"""A uid that no object has."""
 
 
 def webhook(change: Callable[[Manifest], object], resource: str = "") -> Course:
@@ -120,6 +124,29 @@ def drop_owner(found: Manifest) -> None:
     found["metadata"].pop("ownerReferences", None)
 
 
+def rewrite_owner(found: Manifest) -> None:
+    """Name an owner that does not exist: the garbage collector deletes what it would own."""
+    for reference in found["metadata"].get("ownerReferences") or ():
+        reference["uid"] = NOBODY
+
+
+@asynccontextmanager
+async def rewritten_owners(sick: Tenant) -> AsyncIterator[None]:
+    """Another controller does so with what the kind creates, after its creation."""
+    resource = CHILDREN[sick.column.creates]
+
+    async def react(user: Any, event: Any) -> None:
+        found = copy.deepcopy(event.current.object)
+        meta = found["metadata"]
+        if any(each["uid"] != NOBODY for each in meta.get("ownerReferences") or ()):
+            rewrite_owner(found)
+            patch = {"metadata": {"ownerReferences": meta["ownerReferences"]}}
+            await user.merge_patch(resource, sick.namespace, meta["name"], patch)
+
+    with sick.reacting(resource, react):
+        yield
+
+
 def rename_ports(service: Manifest) -> None:
     """Name ports after their protocol, as meshes want it."""
     for port in service["spec"].get("ports", ()):
@@ -138,6 +165,16 @@ TAKEN = {
     "RayCluster": "admission changed owner reference.*then delete the object",
     "RayService": "took its owner reference away.*delete the cluster",
 }
+DISOWNED = dict.fromkeys(
+    ("RayJob", "RayService", "RayCronJob", "RayClusterFleet", *KAITO),
+    "changes the owner reference of .*garbage collector.*exempt it from that webhook",
+)
+SELDOM = 300.0
+"""Seconds after which what is lost again and again is made anew, at the latest."""
+
+EACH_MADE = REQUESTS + 10
+"""What is made meanwhile costs requests of its own, and is gone when keys are counted."""
+
 ORPHANED = {
     "RayService": "took its owner reference away.*delete the cluster",
     "RayClusterFleet": "belongs to no controller: delete it",
@@ -165,6 +202,15 @@ SICKNESSES = (
         named=TAKEN,
     ),
     Sickness(
+        name="a webhook names owners that do not exist",
+        course=webhook(rewrite_owner),
+        spares=UPGRADES,
+        named=DISOWNED
+        | {"RayCluster": "admission changed owner reference.*then delete the object"},
+        requests=EACH_MADE,
+        lingers=SELDOM,
+    ),
+    Sickness(
         name="a webhook takes annotations off what is created",
         course=webhook(drop_annotations),
         # a RayJob has ended before, and a StatefulSet needs none after its creation
@@ -177,6 +223,14 @@ SICKNESSES = (
     Sickness(
         name="another controller takes all labels off what is created",
         course=at_once({"metadata": {"labels": None}}, "labels"),
+    ),
+    Sickness(
+        name="another controller names owners that do not exist",
+        course=rewritten_owners,
+        spares=UPGRADES,
+        named=DISOWNED | {"RayCluster": "PodDeleted.*changed its owner reference"},
+        requests=EACH_MADE,
+        lingers=SELDOM,
     ),
     Sickness(
         name="another controller takes annotations off what is created",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
@@ -294,6 +295,41 @@ def test_only_changes_are_presumed_to_have_failed():
     lose(book, patch("b"))
     book.answer("b", None)
     assert lose(book, patch("b")), "there is no object"
+
+
+def owned(name: str) -> Create:
+    """A create that asks for an owner."""
+    reference = {"kind": "Widget", "name": "f", "uid": OWNER.uid, "controller": True}
+    body = {"metadata": {"name": name, "ownerReferences": [reference]}}
+    return Create(create(name).target, body)
+
+
+def test_what_admission_gives_another_owner_is_disowned_until_it_is_created_as_it_should_be():
+    book = Book()
+    book.expectations.add_owner(OWNER)
+    is_disowned = book.expectations.is_disowned
+    for owner, disowned in (("uid-nobody", True), (OWNER.uid, False)):
+        book.expectations.expect(OWNER, owned("a"))
+        book.expectations.confirm(OWNER, owned("a"), child("a", 10, owner=owner), created=True)
+        assert is_disowned(OWNER, owned("a")) is disowned
+    assert not is_disowned(STRANGER, owned("a"))
+
+
+def test_what_another_writer_gives_another_owner_is_disowned():
+    book = Book()
+    book.expectations.add_owner(OWNER)
+    observe = book.expectations.observe_owner_change
+    observe(CONFIG_MAPS, child("a", 1), child("a", 2))
+    observe(CONFIG_MAPS, child("b", 1, owner="uid-nobody"), child("b", 2))
+    assert not book.expectations.is_disowned(OWNER, create("a"))
+    assert not book.expectations.is_disowned(OWNER, create("b"))
+    nobodys = child("a", 3)
+    metadata = msgspec.structs.replace(nobodys.metadata, owner_references=())
+    observe(CONFIG_MAPS, child("a", 2), msgspec.structs.replace(nobodys, metadata=metadata))
+    assert not book.expectations.is_disowned(OWNER, create("a")), "nobody collects that"
+    observe(CONFIG_MAPS, child("a", 2), child("a", 3, owner="uid-nobody"))
+    assert book.expectations.is_disowned(OWNER, create("a"))
+    assert not book.expectations.is_disowned(OWNER, create("b"))
 
 
 def test_a_deletion_of_unknown_outcome_is_the_resolvers_to_repeat():

@@ -47,6 +47,14 @@ def test_few_refuted_changes_are_kept(monkeypatch: pytest.MonkeyPatch):
     ]
 
 
+def test_the_objects_that_were_disowned_last_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(owners, "MAX_DISOWNED", 2)
+    state = OwnerState("default")
+    for name in ("b", "a", "b", "c"):
+        state.disown(ObjectReference(CONFIG_MAPS, f"default/{name}"))
+    assert [each.name for each in state.disowned] == ["b", "c"]
+
+
 def test_a_create_outdates_live_lists_of_its_resource_only():
     state = OwnerState("default")
     pods, services = LiveList(PODS, "default", "a=b"), LiveList(SERVICES, "default", "a=b")

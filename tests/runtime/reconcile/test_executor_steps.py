@@ -65,6 +65,7 @@ class Bench:
     overdue: tuple[Failure, ...] = ()
     after: StatusPatch | None = None
     repeated: frozenset[str] = frozenset()
+    disowned: frozenset[str] = frozenset()
     silent: frozenset[str] = frozenset()
     hold: asyncio.Event | None = None
     unreadable: dict[str, KubeError] = field(default_factory=dict[str, KubeError])
@@ -117,6 +118,10 @@ class Bench:
     def is_repeated(self, owner: Any, write: Write) -> bool:
         assert owner is OWNER
         return write.target.name in self.repeated
+
+    def is_disowned(self, owner: Any, write: Write) -> bool:
+        assert owner is OWNER
+        return write.target.name in self.disowned
 
     async def look_up(self, owner: Any, lookup: Lookup) -> KubeError | None:
         assert owner is OWNER
@@ -454,6 +459,19 @@ async def test_one_read_and_one_event_tell_of_all_fields_that_others_change_back
         await bench.execute(plan)
     assert bench.asked == ["a", "b"]
     assert [event.note.count("keeps changing data.") for event in bench.emitted] == [3]
+
+
+async def test_what_the_garbage_collector_deletes_for_its_owner_is_named_before_it_is_made_again():
+    bench = Bench(disowned=frozenset("a"))
+    plan = Plan(stages=((create("a"),),), status=StatusPatch({"conditions": []}))
+    await bench.execute(plan)
+    assert bench.names == ["a"]
+    bench.now = 1.0
+    outcome = await bench.execute(plan)
+    assert "a" not in bench.names
+    (told,) = bench.told[-1]
+    assert "changes the owner reference of ConfigMap a, so that the garbage" in told.message
+    assert outcome.requeue_after == 59.0
 
 
 async def test_of_many_objects_that_others_change_back_one_event_gives_the_number():

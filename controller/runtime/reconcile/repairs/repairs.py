@@ -4,7 +4,8 @@ Two writers that insist on different values would overwrite each other at the sp
 equal repairs of a field are repeated with back-off, and from the third on the object names the
 other writer. Of several objects with such repairs, one at a time is repaired, with one back-off for
 all: if that lasts, the next one follows soon. Creating an object again under its name counts as a
-repair of the whole object. Pods are exempt: each has a new name, and their planner replaces them
+repair of the whole object; it is repeated seldom if the garbage collector deletes the object, as
+others changed its owner. Pods are exempt: each has a new name, and their planner replaces them
 with its own back-off.
 """
 
@@ -44,6 +45,12 @@ LASTS = 5.0
 
 _BACKOFF = Backoff(base=1.0, cap=60.0)
 
+_BACKOFF_OF_DISOWNED = Backoff(base=60.0, cap=240.0)
+"""Of objects that the garbage collector deletes because others changed their owner. That is no race
+which a quick repair could win, and a cluster has started pods by then."""
+
+_CHANGES_OWNERS: Final = "another client or a webhook"
+
 Path: TypeAlias = tuple[str, ...]
 """The names that lead to a field: `("spec", "type")`."""
 
@@ -66,6 +73,7 @@ class Repair:
         needed_at: clock time at which it was last planned, in seconds.
         writer: who changes it back; empty until it is named.
         undone: whether it is to be repeated.
+        disowned: whether others gave the created object another owner.
     """
 
     target: Target
@@ -76,6 +84,13 @@ class Repair:
     needed_at: float
     writer: str = ""
     undone: bool = False
+    disowned: bool = False
+
+    @property
+    def delay(self) -> float:
+        """Seconds until it may be repeated."""
+        backoff = _BACKOFF_OF_DISOWNED if self.disowned else _BACKOFF
+        return backoff.delay(self.count - 1)
 
     def is_forgotten(self, now: float) -> bool:
         """Return whether it counts no longer."""
@@ -83,13 +98,20 @@ class Repair:
 
     def __str__(self) -> str:
         """Return the sentence of the condition."""
+        what = f"{self.target.resource.kind} {self.target.name}"
+        if self.disowned:
+            return (
+                f"{self.writer} changes the owner reference of {what}, so that the garbage "
+                "collector deletes it; it is created at most once in four minutes: exempt it from "
+                "that webhook, or stop that client"
+            )
         if self.path == WHOLE:
             return (
-                f"{self.writer} keeps deleting {self.target.resource.kind} {self.target.name}, "
+                f"{self.writer} keeps deleting {what}, "
                 "which is created at most once a minute: find the other writer in the audit log of "
                 "the API server, and configure or stop it"
             )
-        where = f"{'.'.join(self.path)} of {self.target.resource.kind} {self.target.name}"
+        where = f"{'.'.join(self.path)} of {what}"
         return (
             f"{self.writer} keeps changing {where}; it is repaired at most once a minute: "
             "configure or stop one of the two writers"
@@ -104,14 +126,20 @@ class Repairs:
         default_factory=dict[tuple["Target", Path], Repair]
     )
 
-    def plan(self, write: Write, now: float) -> None:
-        """Record that this write is planned: what it repeats was undone."""
+    def plan(self, write: Write, now: float, *, disowned: bool = False) -> None:
+        """Record that this write is planned: what it repeats was undone.
+
+        `disowned` says that others gave the object that it created last another owner.
+        """
         if not self._known:
             return
         for each in _fields_of(write):
             last = self._last(write.target, *each, now)
             if last is not None:
                 last.undone, last.needed_at = True, now
+                if disowned:
+                    last.disowned, last.writer = True, _CHANGES_OWNERS
+                    last.count = max(last.count, 1)
 
     def wait(self, write: Write, now: float) -> float:
         """Return the seconds until this write may be sent: its fields and its turn are due."""
@@ -150,7 +178,9 @@ class Repairs:
             if writer:
                 count = max(count, common + 1)
             key = _key(write.target, path)
-            self._known[key] = Repair(write.target, path, value, count, now, now, writer)
+            repair = Repair(write.target, path, value, count, now, now, writer)
+            repair.disowned = last is not None and last.disowned
+            self._known[key] = repair
 
     def undone(self, write: Write) -> Failure | None:
         """Return the report about a create that a named writer keeps undoing."""
@@ -170,7 +200,7 @@ class Repairs:
         last = self._last(target, path, value, now)
         if last is None or not last.count:
             return 0.0
-        return last.at + _BACKOFF.delay(last.count - 1) - now
+        return last.at + last.delay - now
 
     def _wait_for_turn(self, target: Target, now: float) -> float:
         """Return the seconds until the turn of an object whose repairs another writer undoes."""
@@ -181,8 +211,8 @@ class Repairs:
         if len(order) < 2:
             return 0.0
         last, place = latest[order[-1]], order.index(replace(target, scope=""))
-        delay = _BACKOFF.delay(last.count - 1)
-        rest = delay - min(LASTS * (len(order) - 1), delay / 2)  # so that all have a turn in it
+        turns = LASTS * (len(order) - 1)  # of all others, which come in the same back-off
+        rest = last.delay - min(turns, last.delay / 2)
         return last.at + (max(rest, LASTS) if last.undone else LASTS) + LASTS * place - now
 
     def _last(self, target: Target, path: Path, value: Any, now: float) -> Repair | None:

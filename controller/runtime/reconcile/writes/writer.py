@@ -105,6 +105,10 @@ class Writer:
         """Return whether the write need not be sent, because the resolver repeats it."""
         return self._expectations.is_repeated(owner, write)
 
+    def is_disowned(self, owner: Owner, write: Write) -> bool:
+        """Return whether others gave the last object that was created so another owner."""
+        return isinstance(write, Create) and self._expectations.is_disowned(owner, write)
+
     async def _perform_recorded(
         self, client: Client, owner: Owner, write: Write, *, repetition: bool
     ) -> WriteResult:

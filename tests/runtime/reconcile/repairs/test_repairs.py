@@ -213,6 +213,25 @@ def test_the_sentence_names_the_writer_the_field_and_the_object():
     )
 
 
+def test_what_the_garbage_collector_deletes_because_its_owner_was_changed_is_seldom_made_again():
+    repairs, now = Repairs(), 0.0
+    waits: list[float] = []
+    for _ in range(5):
+        repairs.record(create(), now)
+        repairs.plan(create(), now, disowned=True)
+        waits.append(repairs.wait(create(), now))
+        now += waits[-1]
+    assert waits == [60.0, 120.0, 240.0, 240.0, 240.0]
+    repairs.record(create(), now)
+    failure = repairs.undone(create())
+    assert failure is not None, "it is said while it is made, too"
+    assert failure.message == (
+        "another client or a webhook changes the owner reference of ConfigMap a, so that the "
+        "garbage collector deletes it; it is created at most once in four minutes: exempt it from "
+        "that webhook, or stop that client"
+    )
+
+
 COLOURED = [patch(name, colour="red") for name in "abc"]
 
 
