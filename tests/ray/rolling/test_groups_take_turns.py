@@ -7,7 +7,7 @@ get, are of one kind, and all pairs and triples of kinds are few.
 from __future__ import annotations
 
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pytest
@@ -20,6 +20,7 @@ from tests.ray.rolling.world import Rules, units_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
 
+    from controller.ray.rolling import Turns
     from tests.ray.rolling.world import Group
 
 T = TypeVar("T")
@@ -49,18 +50,6 @@ class Shown(NamedTuple):
         old = Unit("old", up_to_date=False, joined=True, draining=self.leaving)
         new = Unit("new", up_to_date=True, available=True, joined=True)
         return UnitGroup(name, 1, (old,) * (not self.done) + (new,) * self.whole)
-
-
-class State(NamedTuple):
-    """Groups at one moment.
-
-    Attributes:
-        kinds: number of each group's kind.
-        begun: whether its turn has begun and not ended.
-    """
-
-    kinds: tuple[int, ...]
-    begun: tuple[bool, ...]
 
 
 class Kind(NamedTuple):
@@ -127,13 +116,9 @@ class Turn(NamedTuple):
 
 
 @cache
-def turns(groups: tuple[Shown, ...], begun: tuple[bool, ...], at_a_time: int) -> Turn:
-    """The turns of groups that show this."""
-    return turns_of([each.example(str(n)) for n, each in enumerate(groups)], begun, at_a_time)
-
-
-def turns_of(groups: Sequence[UnitGroup], begun: Sequence[bool], at_a_time: int) -> Turn:
-    """The turns of groups, of which some have begun."""
+def turns(shown: tuple[Shown, ...], begun: tuple[bool, ...], at_a_time: int) -> Turn:
+    """The turns of groups that show this, of which some have begun."""
+    groups = [each.example(str(number)) for number, each in enumerate(shown)]
     names = {each.name for each, has_begun in zip(groups, begun, strict=True) if has_begun}
     taken = take_turns(groups, at_a_time, names)
     return Turn(
@@ -148,12 +133,19 @@ SHOWN = tuple(Shown(*each) for each in product((False, True), repeat=3) if each[
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
 def test_a_turn_depends_only_on_what_a_group_shows(rules: Rules):
+    others = [other.example("1") for other in SHOWN]
+    begun = [set(names) for count in range(3) for names in combinations(["", "1"], count)]
+    cases = list(product(others, begun))
+
+    def turns_beside(group: UnitGroup) -> list[tuple[Turns, Turns]]:
+        return [
+            (take_turns([group, other], 1, names), take_turns([other, group], 1, names))
+            for other, names in cases
+        ]
+
+    expected = {each: turns_beside(each.example("")) for each in SHOWN}
     for group in reachable(rules):
-        own, seen = shown(group, rules), units_of(group, rules, "0")
-        for other, begun in product(SHOWN, product((False, True), repeat=2)):
-            example = other.example("1")
-            assert turns_of([seen, example], begun, 1) == turns((own, other), begun, 1)
-            assert turns_of([example, seen], begun, 1) == turns((other, own), begun, 1)
+        assert turns_beside(units_of(group, rules)) == expected[shown(group, rules)]
 
 
 @pytest.mark.parametrize("at_a_time", [1, 2, 3])
@@ -217,20 +209,27 @@ def walk(kinds: Sequence[Kind], *, groups: int, at_a_time: int) -> tuple[int, in
     Returns:
         the number of states, and of steps to the end at the most.
     """
+    all_shown = [each.shown for each in kinds]
+    after = {how: [each.after[how] for each in kinds] for how in Permission}
+    all_begun = list(product((False, True), repeat=groups))
 
-    def successor(state: State) -> State:
-        members = [kinds[number] for number in state.kinds]
-        turn = turns(tuple(each.shown for each in members), state.begun, at_a_time)
-        after = (each.after[how] for each, how in zip(members, turn.permissions, strict=True))
-        return State(tuple(after), turn.begun)
+    @cache
+    def ways(of: tuple[Shown, ...], begun: int) -> tuple[list[Sequence[int]], int]:
+        """What each kind becomes, for each group, and the number of what has begun then."""
+        turn = turns(of, all_begun[begun], at_a_time)
+        return [after[how] for how in turn.permissions], all_begun.index(turn.begun)
 
-    numbers = range(len(kinds))
-    begun = list(product((False, True), repeat=groups))
-    starts = (State(*each) for each in product(product(numbers, repeat=groups), begun))
+    def successor(state: tuple[int, ...]) -> tuple[int, ...]:
+        """States are the groups' kinds and what has begun, by their numbers: they are many."""
+        *numbers, begun = state
+        becoming, begun = ways(tuple([all_shown[each] for each in numbers]), begun)
+        return (*[each[number] for each, number in zip(becoming, numbers, strict=True)], begun)
+
+    starts = product(*(range(len(kinds)) for _ in range(groups)), range(len(all_begun)))
     left = steps_to_the_end(starts, successor)
-    for state in (state for state, steps in left.items() if not steps):
-        assert all(kinds[each].shown == Shown(True, False, True) for each in state.kinds)
-        assert not any(state.begun)
+    for *numbers, begun in (state for state, steps in left.items() if not steps):
+        assert all(kinds[each].shown == Shown(True, False, True) for each in numbers)
+        assert not any(all_begun[begun])
     return len(left), max(left.values())
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from controller.ray.api.fields.replica_budget import ReplicaBudget
-from controller.ray.rolling import Permission
 from tests.ray.rolling.world import Group, Member, Rules, Stage, moves_of, successors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from controller.ray.rolling import Permission
 
 BUDGETS = tuple(
     ReplicaBudget(max_unavailable=unavailable, max_surge=surge)
@@ -28,6 +29,7 @@ PERCENTAGES = tuple(
 )
 """Numbers that change with the desired one. 10 % of few units is none, where nothing could move."""
 
+SICK = Member(current=False, stage=Stage.UNREADY)
 T = TypeVar("T")
 
 
@@ -66,7 +68,7 @@ def reachable(rules: Rules) -> Mapping[Group, int]:
         group = queue.popleft()
         if group in found:
             continue
-        after = {each for permission in Permission for each in successors(group, rules, permission)}
+        after = successors(group, rules)
         found[group] = len(after)
         queue += [each for each in after if each not in found]
     return found
@@ -80,6 +82,8 @@ def steps_to_the_end(starts: Iterable[T], successor: Callable[[T], T]) -> Mappin
     """
     left: dict[T, int] = {}
     for start in starts:
+        if start in left:
+            continue
         path: dict[T, None] = {}
         state = start
         while state not in left:
@@ -108,8 +112,8 @@ def after_progress(
         heals: False if outdated members that are unready stay so.
     """
     moved = group.moved(moves_of(group, rules, permission), rules)
-    if heals:
+    sick = (SICK,) * (0 if heals else moved.members.count(SICK))
+    if not sick:
         return moved.kind()
-    sick = [each for each in moved.members if each == Member(False, Stage.UNREADY)]
-    well = moved._replace(members=tuple(each for each in moved.members if each not in sick)).kind()
-    return well._replace(members=tuple(sorted((*well.members, *sick))))
+    well = Group(moved.desired, tuple(each for each in moved.members if each != SICK)).kind()
+    return Group(well.desired, tuple(sorted(well.members + sick)))

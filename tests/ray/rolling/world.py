@@ -117,19 +117,18 @@ class Group(NamedTuple):
         """A group in which nothing is to be done."""
         return cls(desired, (Member(True, Stage.AVAILABLE),) * desired)
 
-    def after(self, rules: Rules, permission: Permission) -> Iterator[Group]:
-        """The groups that each single event leads to."""
-        yield from self.writes(moves_of(self, rules, permission), rules)
+    def after(self, rules: Rules) -> Iterator[Group]:
+        """The groups that each single event leads to, whatever is permitted."""
+        for permission in Permission:
+            yield from self.writes(moves_of(self, rules, permission), rules)
         yield self.trimmed()
         for desired in rules.desired:
-            yield self._replace(desired=desired)
+            yield Group(desired, self.members)
         for index, member in _distinct(self.members):
             if member.stage is Stage.DELETED:
                 yield self._with(index)
-            for stage in _NEXT[member.stage]:
-                if stage is not Stage.BROKEN or rules.hosts > 1:
-                    yield self._with(index, member._replace(stage=stage))
-            yield self._with(index, member._replace(current=not member.current))
+            for other in _futures(member, rules.hosts):
+                yield self._with(index, other)
 
     def writes(self, moves: Moves, rules: Rules) -> Iterator[Group]:
         """The groups after one of the writes."""
@@ -144,15 +143,17 @@ class Group(NamedTuple):
         """The group after all of the writes."""
         members = list(self.members)
         for name in moves.drain:
-            members[int(name)] = members[int(name)]._replace(stage=Stage.DRAINING)
+            members[int(name)] = _in_stage(members[int(name)], Stage.DRAINING)
         for name in moves.delete:
-            members[int(name)] = members[int(name)]._replace(stage=Stage.DELETED)
-        return self._replace(members=tuple(sorted(members))).grown(moves.create, rules)
+            members[int(name)] = _in_stage(members[int(name)], Stage.DELETED)
+        return Group(self.desired, tuple(sorted(members))).grown(moves.create, rules)
 
     def grown(self, count: int, rules: Rules) -> Group:
         """The group with so many new units."""
+        if not count:
+            return self
         new = (Member(True, Stage.BEGUN if rules.hosts > 1 else Stage.STARTING),) * count
-        return self._replace(members=tuple(sorted((*self.members, *new))))
+        return Group(self.desired, tuple(sorted((*self.members, *new))))
 
     def trimmed(self) -> Group:
         """The group after the usual scale-down of up-to-date units: the least useful one goes."""
@@ -164,9 +165,9 @@ class Group(NamedTuple):
 
     def kind(self) -> Group:
         """The group after whatever makes progress by itself."""
-        left = (each for each in self.members if each.stage is not Stage.DELETED)
-        after = (each._replace(stage=_KIND.get(each.stage, each.stage)) for each in left)
-        return self._replace(members=tuple(sorted(after))).trimmed()
+        left = [each for each in self.members if each.stage is not Stage.DELETED]
+        after = sorted([_in_stage(each, _KIND.get(each.stage, each.stage)) for each in left])
+        return Group(self.desired, tuple(after)).trimmed()
 
     @property
     def serving(self) -> int:
@@ -174,19 +175,20 @@ class Group(NamedTuple):
         return sum(each.stage is Stage.AVAILABLE for each in self.members)
 
     def _staged(self, index: int, stage: Stage) -> Group:
-        return self._with(index, self.members[index]._replace(stage=stage))
+        return self._with(index, _in_stage(self.members[index], stage))
 
-    def _with(self, index: int, member: Member | None = None) -> Group:
-        others = (*self.members[:index], *self.members[index + 1 :])
-        return self._replace(members=tuple(sorted((*others, member) if member else others)))
+    def _with(self, index: int, *instead: Member) -> Group:
+        members = [*self.members]
+        members[index : index + 1] = instead
+        return Group(self.desired, tuple(sorted(members)))
 
 
 @cache
-def units_of(group: Group, rules: Rules, name: str = "") -> UnitGroup:
+def units_of(group: Group, rules: Rules) -> UnitGroup:
     """The group as the rollout sees it; a member's name is its index."""
     units = tuple(each.unit(str(index)) for index, each in enumerate(group.members))
     budget = rules.budget_of(group.desired)
-    return UnitGroup(name, group.desired, units, budget, rules.unproven)
+    return UnitGroup("", group.desired, units, budget, rules.unproven)
 
 
 @cache
@@ -195,10 +197,23 @@ def moves_of(group: Group, rules: Rules, permission: Permission) -> Moves:
     return next_moves(units_of(group, rules), permission, drains=rules.drains)
 
 
+def successors(group: Group, rules: Rules) -> set[Group]:
+    """The groups that one event leads to, whatever is permitted."""
+    return set(group.after(rules)) - {group}
+
+
 @cache
-def successors(group: Group, rules: Rules, permission: Permission) -> frozenset[Group]:
-    """The groups that one event leads to."""
-    return frozenset(group.after(rules, permission)) - {group}
+def _in_stage(member: Member, stage: Stage) -> Member:
+    """The member in another stage."""
+    return member._replace(stage=stage)
+
+
+@cache
+def _futures(member: Member, hosts: int) -> tuple[Member, ...]:
+    """What one event makes of a member that is still there."""
+    stages = (each for each in _NEXT[member.stage] if each is not Stage.BROKEN or hosts > 1)
+    edited = member._replace(current=not member.current)
+    return (*(_in_stage(member, each) for each in stages), edited)
 
 
 def _distinct(members: tuple[Member, ...]) -> Iterator[tuple[int, Member]]:
