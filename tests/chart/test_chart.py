@@ -221,6 +221,34 @@ def test_without_an_election_there_is_one_replica_and_no_right_to_leases():
 
 @pytest.mark.slow
 @needs_helm
+def test_what_is_added_to_the_pod_arrives():
+    objects = render(
+        "topologySpreadConstraints[0].maxSkew=1",
+        "topologySpreadConstraints[0].topologyKey=zone",
+        "extraArgs={--zap-devel}",
+        "env[0].name=CLUSTER_DOMAIN,env[0].value=a.example",
+        "extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=proxy",
+        "extraVolumes[0].name=certificates,extraVolumes[0].emptyDir.medium=Memory",
+        "extraVolumeMounts[0].name=certificates,extraVolumeMounts[0].mountPath=/etc/certificates",
+        "labels.team=a",
+        "annotations.note=b",
+    )
+    template, container = only("Deployment", objects)["spec"]["template"], operator(objects)
+    spread = {"maxSkew": 1, "topologyKey": "zone"}
+    assert template["spec"]["topologySpreadConstraints"] == [spread]
+    assert container["args"][-1] == "--zap-devel"
+    env = {each["name"]: each["value"] for each in container["env"]}
+    assert (env["CLUSTER_DOMAIN"], env["HTTPS_PROXY"]) == ("a.example", "proxy")
+    mount = {"name": "certificates", "mountPath": "/etc/certificates"}
+    assert mount in container["volumeMounts"]
+    volume = {"name": "certificates", "emptyDir": {"medium": "Memory"}}
+    assert volume in template["spec"]["volumes"]
+    assert template["metadata"]["labels"]["team"] == "a"
+    assert template["metadata"]["annotations"] == {"note": "b"}
+
+
+@pytest.mark.slow
+@needs_helm
 def test_a_service_monitor_finds_the_metrics():
     objects = render("metrics.serviceMonitor.enabled=true")
     monitor, service = only("ServiceMonitor", objects), only("Service", objects)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from controller.command.manager import start
 from controller.command.manager.flags import help_text, read_options
 from controller.command.manager.start import kind_settings_of, main, settings_of
 from controller.ray.api.feature_gates import CRON_JOB
@@ -55,6 +57,25 @@ def test_the_command_line_of_kuberays_chart_is_understood():
     assert options.configuration.use_kubernetes_proxy
     assert kind_settings_of(options).cluster.feature_gates.enabled(CRON_JOB)
     assert options.without_effect == ("enable-metrics",)
+
+
+async def test_each_flag_without_effect_is_told_once_and_the_operator_starts(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    started: list[Settings] = []
+
+    async def run(settings: Settings, **_: Any) -> int:
+        started.append(settings)
+        return 0
+
+    monkeypatch.setattr(start, "run", run)
+    monkeypatch.setattr(start, "log_as", lambda _: None)
+    options = read_options(["-zap-devel", "--zap-encoder=json", "--zap-encoder=console"])
+    with capture_logs() as logs:
+        assert await start._run(options, settings_of(options), kind_settings_of(options)) == 0
+    told = [(line["event"], line["flag"]) for line in logs]
+    assert told == [("flag.without_effect", "zap-devel"), ("flag.without_effect", "zap-encoder")]
+    assert len(started) == 1
 
 
 def test_the_time_to_stop_is_a_flag_of_ours():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.command.run import election as election_module
 from controller.command.run import operator as module
 from controller.command.run.election import elected
 from controller.command.run.operator import operator_for
@@ -39,6 +42,59 @@ class Wire:
 
     async def aclose(self) -> None:
         pass
+
+
+@pytest.mark.parametrize("settings", [Settings(qps=2, burst=3), Settings()])
+async def test_requests_are_limited_to_what_was_asked_for_and_else_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+):
+    monkeypatch.setattr(module, "HttpTransport", Wire)
+    credentials = StaticCredentials("http://127.0.0.1:1")
+    loop = asyncio.get_running_loop()
+    sent: list[float] = []
+
+    async def ask(client: Any) -> None:
+        with pytest.raises(NotSent, match="no network"):
+            await client.create(CONFIG_MAPS, "default", {"metadata": {"name": "a"}})
+        sent.append(round(loop.time() - began, 3))
+
+    async with operator_for(credentials, settings, user_agent="", elect=None) as operator:
+        began = loop.time()
+        await asyncio.gather(*(ask(operator.recorder._client) for _ in range(6)))
+    assert sent == ([0, 0, 0, 0.5, 1.0, 1.5] if settings.qps else [0] * 6)
+
+
+@pytest.mark.real_time
+async def test_the_election_has_a_thread_an_event_loop_and_connections_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    asked = threading.Event()
+    opened: list[tuple[threading.Thread, asyncio.AbstractEventLoop]] = []
+
+    class Own(Wire):
+        def __init__(self, *_: Any, **__: Any) -> None:
+            opened.append((threading.current_thread(), asyncio.get_running_loop()))
+
+        async def request(self, request: Any) -> Any:
+            asked.set()
+            raise NotSent(f"this is no network for {request.method}")
+
+    monkeypatch.setattr(module, "HttpTransport", Wire)
+    monkeypatch.setattr(election_module, "HttpTransport", Own)
+    monkeypatch.setattr(election_module, "load_credentials", no_credentials)
+    async with standby() as (_, election):
+        acquiring = asyncio.create_task(election.acquire())
+        assert await asyncio.to_thread(asked.wait, 10)
+        acquiring.cancel()
+        await election.aclose()
+    ((thread, loop),) = opened
+    assert thread.name == "leader election"
+    assert loop is not asyncio.get_running_loop()
+    assert Wire.sent == [], "no lease goes over the operator's connections"
+
+
+async def no_credentials(**_: Any) -> StaticCredentials:
+    return StaticCredentials("http://127.0.0.1:1")
 
 
 @asynccontextmanager
