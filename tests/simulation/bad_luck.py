@@ -763,5 +763,10 @@ BAD_LUCK = {
             ),
         )
     ),
+    "a user makes a copy of a head at the moment in which the operator replaces it": Scenario(
+        Surroundings(ready=1.0),
+        (ONLY_HEAD,),
+        (Step(0.3, EndPod(0, "replace")),),
+    ),
 }
 """By the sentence that says what happens."""

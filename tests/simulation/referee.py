@@ -449,7 +449,13 @@ class Referee:
             # numOfHosts is not that with which it was made: 1 if it is of no replica, also if a
             # definition had dropped another number from that generation
             or any(g.hosts != made_with for g in asked)
+            # a user has put another head beside it, and a cluster has one
+            or (pod.head and self._has_copied_head(pod.owner))
         )
+
+    def _has_copied_head(self, owner: str) -> bool:
+        heads = (each for each in self.pods.values() if each.head and each.owner == owner)
+        return any(head.live and head.name in self._truth.replaced for head in heads)
 
     def _judge_choice(
         self, wishes: list[Wish], group: str, pods: Sequence[Pod], doomed: set[str]
