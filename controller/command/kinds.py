@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from informers import Clock
 
 _UNLIMITED: Final = 100_000
+_WITHOUT_EFFECT: Final = {
+    "ENABLE_DETERMINISTIC_HEAD_POD_NAME": "names of heads never come back",
+    "ENABLE_WEBHOOKS": "there is no webhook, the operator itself refuses what cannot work",
+    "RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": "nothing is polled",
+}
+"""Variables of KubeRay that change nothing here, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,7 @@ class KindSettings:
     Attributes:
         workspace: None while their feature gate is off, so that nothing of them is loaded.
         inference_set: the same.
+        without_effect: variables that are set and change nothing, with the reason.
     """
 
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
@@ -50,6 +57,7 @@ class KindSettings:
     fleet: FleetSettings = field(default_factory=FleetSettings)
     workspace: WorkspaceSettings | None = None
     inference_set: InferenceSetSettings | None = None
+    without_effect: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def from_environment(
@@ -72,6 +80,11 @@ class KindSettings:
             FleetSettings(gates),
             workspace,
             _inference_set_settings(workspace) if workspace is not None else None,
+            {
+                name: reason
+                for name, reason in _WITHOUT_EFFECT.items()
+                if environment.get(name, "").lower() not in {"", "false"}
+            },
         )
 
     def without_batches(self) -> KindSettings:

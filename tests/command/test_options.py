@@ -42,6 +42,22 @@ def test_kuberays_names_of_options_are_understood():
     assert not feature_gates(options).enabled("RayMultiHostIndexing")
 
 
+async def test_variables_of_kuberay_without_effect_are_logged_at_the_start():
+    environment = {
+        "ENABLE_DETERMINISTIC_HEAD_POD_NAME": "true",
+        "ENABLE_WEBHOOKS": "False",
+        "RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV": "30",
+        "ENABLE_LOGIN_SHELL": "true",
+    }
+    kinds = KindSettings.from_environment(None, environment)
+    credentials = StaticCredentials("http://127.0.0.1:1")
+    with capture_logs() as logs:
+        async with operator_for(credentials, Settings(), user_agent="", kind_settings=kinds):
+            pass
+    told = [each["variable"] for each in logs if each["event"] == "variable.without_effect"]
+    assert told == ["ENABLE_DETERMINISTIC_HEAD_POD_NAME", "RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV"]
+
+
 async def test_gates_without_effect_are_logged_and_counted_at_the_start():
     registry = CollectorRegistry()
     gates = FeatureGates.parse("RayClusterMTLS=true,RayCronJob=true")

@@ -99,7 +99,10 @@ async def test_an_upgrade_and_the_end_of_a_release_touch_no_pod(
             await until(partial(ready, at, team, 3), container)
         assert container.popen.returncode == 0
         before = await lives(at, team)
-        await release.run("upgrade", str(chart_now), "--set", NO_PORTS)
+        notes = await release.run("upgrade", str(chart_now), "--set", NO_PORTS)
+        deployed = f"{release.namespace}-manta-operator"
+        ask = f"kubectl -n {release.namespace} rollout status deployment {deployed}\n"
+        assert notes.partition("NOTES:\n")[2].partition("Is it ready? ")[2].lstrip().startswith(ask)
         async with operator(at, release, new) as container:
             await replicas(at, team, 3)  # the new operator has looked at the cluster
             await until(partial(ready, at, team, 4), container)
@@ -112,4 +115,4 @@ async def test_an_upgrade_and_the_end_of_a_release_touch_no_pod(
         assert await lives(at, team) == upgraded
         assert (await at.client.get(RAYCLUSTERS, team, "example")).status["state"] == "ready"
         with pytest.raises(NotFound):
-            await at.token(release.namespace, f"{release.namespace}-manta-operator")
+            await at.token(release.namespace, deployed)

@@ -95,6 +95,8 @@ async def operator_for(
     )
     decided = kind_settings or KindSettings.from_environment()
     report_gates(decided.cluster.feature_gates, registry)
+    for name, reason in decided.without_effect.items():
+        _log.warning("variable.without_effect", variable=name, reason=reason)
     connector = Connector(client, proxied=use_proxy, cluster_domain=decided.cluster.cluster_domain)
     dashboards = _dashboards(connector, election, registry)
     operator = _operator(
