@@ -19,6 +19,9 @@ OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
 CONTESTED: Final = "FieldsContested"
 """Condition type that names fields over which the operator and another writer disagree."""
 
+DELETION_HELD: Final = "DeletionHeld"
+"""Condition type that names children that finalizers of others keep from being deleted."""
+
 LONGEST_MESSAGE: Final = 4096
 """Maximum characters of a condition's message; the server accepts eight times as many."""
 

@@ -26,6 +26,7 @@ from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, R
 from controller.runtime.reconcile.executor import FAILED_READ
 from controller.runtime.reconcile.reconcile_log import ReconcileLog
 from controller.runtime.reconcile.status.echoes import StatusEchoes
+from controller.runtime.reconcile.status.held_children import held_children
 from workqueue import LOW_PRIORITY, Backoff, Workers, WorkQueue
 
 if TYPE_CHECKING:
@@ -297,6 +298,7 @@ class Controller(Generic[Observation]):
             first_write=lambda: self._metrics.first_write(self._clock.time() - due),
             measure=lambda ended: self._metrics.phase(ended.phase, ended.seconds),
             wall=self._wall,
+            held=held_children(self._kind.owned, self._expectations.reader, owner.uid),
         )
 
     async def _execute(self, execution: PlanExecution) -> PlanOutcome:
@@ -428,6 +430,7 @@ class Controller(Generic[Observation]):
             emit=lambda event: self._emit(primary, event),
             failing=True,
             wall=self._wall,
+            held=held_children(self._kind.owned, self._expectations.reader, primary.metadata.uid),
         )
         try:
             outcome = await self._execute(execution)

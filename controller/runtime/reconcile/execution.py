@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
+    from controller.runtime.reconcile.status.held_children import HeldChild
 
 
 class Result(Enum):
@@ -60,6 +61,7 @@ class PlanExecution:
         status_after: the status to write when these writes failed.
         emit: records an event about the primary object.
         wall: the time of day, UTC.
+        held: its children whose deletion others hold up.
         submit: passes on the plan's commands.
         failing: whether the plan only reports an error.
         overdue: returns the writes of earlier plans whose outcome is still unknown.
@@ -75,6 +77,7 @@ class PlanExecution:
     emit: Callable[[Event], None]
     wall: Callable[[], datetime]
     submit: Callable[[], None] = lambda: None
+    held: tuple[HeldChild, ...] = ()
     failing: bool = False
     overdue: Callable[[], tuple[Failure, ...]] = lambda: ()
     first_write: Callable[[], None] = lambda: None

@@ -39,6 +39,11 @@ from controller.runtime.reconcile.status.changes import (
     stored_status,
 )
 from controller.runtime.reconcile.status.decision import StatusDecisions
+from controller.runtime.reconcile.status.held_children import (
+    event_of_held_children,
+    named_children,
+    with_held_children,
+)
 from controller.runtime.reconcile.writes.failed_groups import FailedGroups
 from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 from controller.runtime.reconcile.writes.slow_start import SlowStart
@@ -291,13 +296,21 @@ class Executor:
         contested = self._contested(execution)
         if contested:
             requeue_after = _sooner(requeue_after, FORGOTTEN_AFTER)
+        now = execution.wall()
+        held = named_children(execution.held, now)
+        for child in execution.held:
+            if (rest := child.seconds_until_named(now)) > 0:
+                requeue_after = _sooner(requeue_after, rest)
+        if contested or held:
             status = status or _present_conditions(run.primary)
         if status is None:
             return requeue_after
         requeue_after = _sooner(requeue_after, status.valid_for)
-        wanted = with_contested(
-            status.wanted, contested, run.primary.metadata.generation, execution.wall()
-        )
+        generation = run.primary.metadata.generation
+        wanted = with_contested(status.wanted, contested, generation, now)
+        wanted = with_held_children(wanted, held, generation, now)
+        events = event_of_held_children(stored_status(run.primary), held)
+        status = replace(status, events=(*status.events, *events))
         due = self._statuses.decide(run.primary, status, wanted, failing=run.failing)
         if due.patch is None:
             return _sooner(requeue_after, due.wait)

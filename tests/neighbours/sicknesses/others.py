@@ -17,6 +17,7 @@ from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from controller.kube.resources import Resource
     from tests.neighbours.kinds import Manifest
     from tests.neighbours.neighbourhood import Tenant
 
@@ -219,9 +220,22 @@ async def terminating_namespace(sick: Tenant) -> AsyncIterator[None]:
     await sick.create_namespace()
 
 
-async def _hold(sick: Tenant, holds: tuple[str, ...]) -> None:
-    """Have the objects of the kind held by these finalizers, besides those of others."""
-    resource = sick.column.resource
+@asynccontextmanager
+async def held_children(sick: Tenant) -> AsyncIterator[None]:
+    """What the kind has created is deleted, and somebody's finalizer holds it."""
+    resource = CREATED[sick.column.creates]
+    await _hold(sick, (HOLD,), resource)
+    for each in sick.objects(resource):
+        await sick.user.delete(resource, sick.namespace, each["metadata"]["name"])
+    yield
+    await _hold(sick, (), resource)
+
+
+async def _hold(
+    sick: Tenant, holds: tuple[str, ...], resource: Resource[Any] | None = None
+) -> None:
+    """Have objects, by default those of the kind, held by these, besides finalizers of others."""
+    resource = resource or sick.column.resource
     for each in sick.objects(resource):
         meta = each["metadata"]
         others = [name for name in meta.get("finalizers", ()) if name != HOLD]
@@ -288,6 +302,14 @@ SICKNESSES = (
         spares=KAITO,  # they watch none
         lasts=STORM + 10,
         slow=True,
+    ),
+    Sickness(
+        name="a foreign finalizer holds what is created when it is deleted",
+        course=held_children,
+        # clusters name their pods, and a RayCronJob creates no job in place of a deleted one
+        spares=PODS_ONLY | {"RayCronJob"},
+        late=True,
+        named="DeletionHeld: .* is being deleted since .*example.com/hold.*remove it by hand",
     ),
     Sickness(
         name="the namespace is terminating",

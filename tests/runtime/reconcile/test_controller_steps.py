@@ -20,13 +20,14 @@ from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.errors import Terminal
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.external import ExternalCommand, Subscription
+from controller.runtime.kind import Owned
 from controller.runtime.metrics.metrics import RuntimeMetrics
 from controller.runtime.plan import Event, Failure, PhaseDuration, Plan, StatusPatch
 from controller.runtime.reconcile import controller as module
 from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller
 from controller.runtime.reconcile.execution import PlanOutcome, Result
 from controller.runtime.reconcile.reconcile_log import ReconcileLog
-from tests.runtime.kit import NOW, create
+from tests.runtime.kit import NOW, child, create
 from tests.runtime.widgets import WIDGETS, Widget
 from workqueue import LOW_PRIORITY
 
@@ -93,6 +94,7 @@ class Bench:
     pending: tuple[Any, ...] = ()
     unknown_writes: bool = False
     unready_reason: str = ""
+    children: list[Any] = field(default_factory=list[Any])
     executions: list[PlanExecution] = field(default_factory=list[Any])
     edits: list[Any] = field(default_factory=list[Any])
     planned: list[Any] = field(default_factory=list[Any])
@@ -109,6 +111,8 @@ class Bench:
             is_stored=lambda _resource, _key: self.is_stored,
             get=self._get,
             pending_resources=lambda uid: self.pending if uid == "uid-f" else None,
+            serves=lambda _resource: True,
+            by_index=lambda _resource, _index, uid: self.children if uid == "uid-f" else [],
             has_unknown_writes=lambda uid: self.unknown_writes and uid == "uid-f",
         )
         self.expectations = Notes(overdue_failures=("overdue",))
@@ -126,6 +130,7 @@ class Bench:
         kind: Any = SimpleNamespace(
             name="widgets",
             primary=WIDGETS,
+            owned=(Owned(CONFIG_MAPS),),
             external_source=self.external,
             unready_reason=self.unready_reason,
             observe=self._observe,
@@ -539,6 +544,16 @@ async def test_CTL10_a_terminal_error_is_said_at_once_and_not_retried():
     assert bench.executions[-1].plan.status == StatusPatch(
         {"conditions": [{**ready("Odd", "Terminal: odd shape")}]}
     )
+
+
+async def test_children_that_a_finalizer_holds_are_told_also_with_an_error():
+    found = child("a", terminating=True)
+    metadata = msgspec.structs.replace(found.metadata, finalizers=("example.com/hold",))
+    bench = Bench([KeyError("a")], children=[msgspec.structs.replace(found, metadata=metadata)])
+    bench.queue.requeues = 2
+    await bench.reconcile()
+    told = [[str(each)[:11] for each in execution.held] for execution in bench.executions]
+    assert told == [["ConfigMap a"], ["ConfigMap a"]]
 
 
 async def test_of_errors_in_a_group_the_first_is_reported():

@@ -12,6 +12,7 @@ import pytest
 
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
+from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import (
     Event,
     Failure,
@@ -28,9 +29,10 @@ from controller.runtime.reconcile.executor import BATCH, Executor
 from controller.runtime.reconcile.repairs.contested import CONTESTED_FIELDS
 from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repairs
 from controller.runtime.reconcile.status.decision import MESSAGE_INTERVAL, UNWRITTEN_INTERVAL
+from controller.runtime.reconcile.status.held_children import HeldChild
 from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 from controller.runtime.reconcile.writes.unwritable import FAILED_UPDATE
-from tests.runtime.kit import NOW, OWNER, create, delete, patch, status_error, target
+from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error, target
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class Bench:
     after: StatusPatch | None = None
     repeated: frozenset[str] = frozenset()
     disowned: frozenset[str] = frozenset()
+    held: tuple[HeldChild, ...] = ()
     silent: frozenset[str] = frozenset()
     hold: asyncio.Event | None = None
     unreadable: dict[str, KubeError] = field(default_factory=dict[str, KubeError])
@@ -94,6 +97,7 @@ class Bench:
                 wall=lambda: NOW + timedelta(seconds=self.now),
                 submit=self._submit,
                 failing=self.failing,
+                held=self.held,
                 overdue=lambda: self.overdue,
             )
         )
@@ -493,6 +497,21 @@ async def test_no_object_has_its_turn_before_it_is_seen_that_the_repair_of_the_l
         await bench.execute(plan)
         sent[at] = bench.names
     assert [sent[at] for at in (8.0, 19.0, 24.0, 46.0)] == [["a"], ["b"], [], ["a"]]
+
+
+async def test_a_plan_without_a_status_names_a_child_that_a_finalizer_holds_once_it_takes_long():
+    found = child("a", terminating=True)
+    bench = Bench(held=(HeldChild(CONFIG_MAPS, found, ["example.com/hold"]),), now=100.0)
+    outcome = await bench.execute(Plan())
+    assert outcome.requeue_after == 20.0
+    assert bench.sent == []
+    bench.now = 120.0
+    await bench.execute(Plan())
+    (said,) = bench.sent
+    (condition,) = said.patch["status"]["conditions"]  # type: ignore[union-attr]
+    assert condition["type"] == "DeletionHeld"
+    assert "example.com/hold" in condition["message"]
+    assert [event.reason for event in bench.emitted] == ["DeletionHeld"]
 
 
 async def test_a_status_write_is_a_patch_with_the_preconditions_that_it_needs():
