@@ -210,6 +210,8 @@ class Codec(Generic[T]):
             kind, raw = _text.decode(members["type"]), members["object"]
         except (KeyError, Unbalanced, *_UNDECODABLE) as error:
             raise Malformed(f"not an event: {reason or error}") from error
+        if kind == "ERROR":
+            raise Malformed(f"an error without a readable Status: {reason}")
         if kind not in {"ADDED", "MODIFIED", "DELETED"}:
             return Ignored(f"an event of type {kind}: {reason}")
         found = self.item(raw)

@@ -21,6 +21,7 @@ class BackoffSettings:
         jitter: each delay is multiplied by a random number in [1, 1 + jitter).
         reset_after: time without failures after which the delays start again at `base`. Must
             exceed the longest delay, otherwise the delays would never grow.
+        longest_wait: a longer `Retry-After` is cut to this; a server may send any number.
     """
 
     base: float = 0.8
@@ -28,6 +29,7 @@ class BackoffSettings:
     cap: float = 30.0
     jitter: float = 1.0
     reset_after: float = 120.0
+    longest_wait: float = 60.0
 
     def __post_init__(self) -> None:
         """Reject a reset window that is not longer than the longest delay."""
@@ -59,6 +61,6 @@ class RetryBackoff:
             self._step = settings.base
         jittered = self._step * (1 + settings.jitter * self._rng.random())
         self._step = min(self._step * settings.factor, settings.cap)
-        delay = max(jittered, at_least)
+        delay = max(jittered, min(at_least, settings.longest_wait))
         self._quiet_since = now + delay
         return delay

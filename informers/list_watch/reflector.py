@@ -41,7 +41,7 @@ from informers.list_watch.states import (
     step,
 )
 from informers.objects import T
-from informers.revisions import is_newer, is_older
+from informers.revisions import is_comparable, is_newer, is_older
 from informers.statistics import ReflectorStatistics
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class Reflector(Generic[T]):
         if isinstance(state, Streaming):
             self._begin_list(state)
         elif self._rewound:
-            return Rewound(self._rewound)
+            return Rewound(self._rewound, requested=True)
         self.statistics.streams += 1
         settings = self._settings
         timeout = int(max(settings.watch_timeout, 300.0) * (1 + self._rng.random()))
@@ -329,7 +329,7 @@ class Reflector(Generic[T]):
         """Return what the silence of a stream means."""
         if isinstance(self.state, Watching) and stream.started:
             if self._rewound:
-                return Rewound(self._rewound)
+                return Rewound(self._rewound, requested=True)
             if self._expects_bookmarks and not stream.bookmarked:
                 return Rewound(f"no bookmark for {self._lived(stream):.0f} s since {stream.held}")
         return Silent(self._idle_time(stream))
@@ -365,7 +365,7 @@ class Reflector(Generic[T]):
                 held = self._sink.resource_version
                 return Rewound(f"a bookmark at {revision}, the store is at {held}")
             case _:
-                self._advance(stream, event)
+                return self._advance(stream, event)
         return None
 
     async def _finish_initial(self, stream: _Stream[T], revision: str) -> Stale | None:
@@ -384,14 +384,23 @@ class Reflector(Generic[T]):
             await check_consistency(self._source, self._codec, replaced)
         return None
 
-    def _advance(self, stream: _Stream[T], event: WatchEvent[T]) -> None:
-        """Apply an event that is newer than the store; others were applied before."""
+    def _advance(self, stream: _Stream[T], event: WatchEvent[T]) -> Rewound | None:
+        """Apply an event that is newer than the store; others were applied before.
+
+        If it is older than one before it in the stream, something may have been passed over.
+        """
         revision, held = revision_of(event), self._sink.resource_version
+        newest = stream.newest
+        if is_older(newest, revision) or not is_comparable(newest):
+            stream.newest = revision
         if is_newer(revision, held):
             self._sink.apply(event)
-            stream.progressed = True
+            stream.progressed |= self._sink.resource_version != held
+        elif is_older(revision, newest):
+            return Rewound(f"an event at {revision} after one at {newest}")
         elif not isinstance(event, Bookmark):
             self._skip(f"an event at {revision}, the store is at {held}")
+        return None
 
     def _skip(self, reason: str) -> None:
         self.statistics.skipped += 1
@@ -400,7 +409,10 @@ class Reflector(Generic[T]):
 
 @dataclass(slots=True)
 class _Stream(Generic[T]):
-    """One open stream; `consistent` if it requested a quorum read."""
+    """One open stream.
+
+    `consistent`: it requested a quorum read. `newest`: revision of the newest event of the watch.
+    """
 
     opened: float
     timeout: int
@@ -412,3 +424,4 @@ class _Stream(Generic[T]):
     started: bool = False
     progressed: bool = False
     bookmarked: bool = False
+    newest: str = ""

@@ -45,6 +45,7 @@ class ReflectorContext:
         paged_until: time until which streaming lists are not used.
         paged_for: length of the latest such period, 0 if streaming works.
         internal_errors: times of the first and latest InternalError of the current series.
+        rewound_at: time of the latest stream that showed that the store is wrong.
     """
 
     at_quorum: bool = False
@@ -53,6 +54,7 @@ class ReflectorContext:
     paged_until: float = -math.inf
     paged_for: float = 0.0
     internal_errors: tuple[float, float] | None = None
+    rewound_at: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +123,13 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """There is a sign that the server went back in time: its database may have been restored."""
+    """There is a sign that the store is wrong, because the server may have gone back in time.
+
+    Its database may have been restored. `requested`: the sign is not from the stream itself.
+    """
 
     sign: str
+    requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +179,7 @@ ON_ERROR: dict[type[SourceError], OnError] = {
     Disconnected: OnError(_A.RELIST, _A.RETRY_FEW_TIMES, _A.RETRY_LATER, _A.AS_ENDED),
     Expired: OnError(_A.ESCALATE, _A.ESCALATE, _A.RELIST, _A.RELIST),
     ResourceVersionTooLarge: OnError(_A.ESCALATE, _A.ESCALATE, _A.RELIST, _A.RELIST),
-    Unsupported: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RELIST),
+    Unsupported: OnError(_A.ESCALATE, _A.FALL_BACK, _A.RELIST, _A.RELIST),
     InternalError: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RETRY_IN_WINDOW),
     Malformed: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.AS_ENDED),
     Failed: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RELIST),
@@ -181,7 +187,9 @@ ON_ERROR: dict[type[SourceError], OnError] = {
 }
 
 _HEALTHY = 60.0
-"""Seconds without InternalError after which a new window begins."""
+"""Seconds without InternalError after which a new window begins, and without a stream that showed
+that the store is wrong after which the next one is followed by a list at once.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +220,11 @@ def step(
     """Return the transition that follows from `outcome` in `state` at time `now`."""
     context = _updated_context(state, outcome, now)
     action = _resolve(decide(state, outcome, settings), state, context, now, settings)
+    delayed = action in {RecoveryAction.RETRY_LATER, RecoveryAction.RELIST}
     return ReflectorTransition(
         state=_follow(action, state, context, now, settings),
         cause=_cause(outcome, action),
-        delayed=action in {RecoveryAction.RETRY_LATER, RecoveryAction.RELIST},
+        delayed=delayed or _is_rewound_again(state.context, outcome, now),
         at_least=outcome.error.retry_after if isinstance(outcome, Broken) else 0.0,
     )
 
@@ -307,12 +316,22 @@ def _action_for(row: OnError, state: ActiveState, *, started: bool) -> RecoveryA
 def _ended(
     state: ActiveState, outcome: Ended | Broken, settings: ReflectorSettings
 ) -> RecoveryAction:
-    """Treat a stream without end bookmark as unsupported, and a useless watch as an error."""
+    """Treat a stream without end bookmark as unsupported, and a useless watch as an error.
+
+    What could not be read comes again if the watch begins at the same place.
+    """
     if not isinstance(state, Watching):
         return RecoveryAction.FALL_BACK
-    if outcome.lived < settings.short_watch and not outcome.progressed:
+    repeats = isinstance(outcome, Broken) and isinstance(outcome.error, Malformed)
+    if (repeats or outcome.lived < settings.short_watch) and not outcome.progressed:
         return RecoveryAction.RELIST
     return RecoveryAction.RETRY
+
+
+def _is_rewound_again(context: ReflectorContext, outcome: ReadOutcome, now: float) -> bool:
+    """Return whether streams show soon after each other that the store is wrong."""
+    by_stream = isinstance(outcome, Rewound) and not outcome.requested
+    return by_stream and now - context.rewound_at < _HEALTHY
 
 
 def _updated_context(state: ActiveState, outcome: ReadOutcome, now: float) -> ReflectorContext:
@@ -332,6 +351,8 @@ def _updated_context(state: ActiveState, outcome: ReadOutcome, now: float) -> Re
             first, latest = context.internal_errors or (now, now)
             first = now if now - latest >= _HEALTHY else first
             return replace(context, internal_errors=(first, now))
+        case Rewound(requested=False):
+            return replace(context, rewound_at=now)
         case _:
             return context
 

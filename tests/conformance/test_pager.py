@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from informers import Codec, Expired, Failed, Malformed
+from informers.list_watch import pager
 from informers.list_watch.pager import read_list
 from informers.list_watch.requests import ListRequest
 from tests.informers.doubles import ScriptedSource, Thing, page, thing
@@ -85,6 +86,46 @@ async def test_T049_only_the_first_request_and_the_full_list_carry_revision_and_
 async def test_a_list_without_a_limit_that_comes_in_pages_is_refused():
     with pytest.raises(Malformed):
         await read([page([], 9, "c1"), Expired(), page([], 9, "c2")])
+
+
+ENDLESS = {
+    "the same page again and again": [page([thing("a", 1)], 9, "c")] * 99,
+    "the same objects with other tokens": [page([thing("a", 1)], 9, f"c{n}") for n in range(99)],
+    "empty pages of one token": [page([], 9, "c")] * 99,
+    "two tokens in turns": [page([], 9, f"c{n % 2}") for n in range(99)],
+}
+
+
+@pytest.mark.parametrize("pages", ENDLESS.values(), ids=ENDLESS)
+async def test_pages_that_repeat_are_refused_instead_of_asked_for_without_end(pages):
+    with pytest.raises(Malformed):
+        await read(pages)
+    assert len(asked) <= 3
+
+
+async def test_a_list_may_have_ten_thousand_pages_and_no_more(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pager, "_MOST_PAGES", 3)
+    pages = [page([thing(f"a{n}", 1)], 9, f"c{n}") for n in range(99)]
+    names, _ = await read([*pages[:2], page([], 9)])
+    assert names == ["a0", "a1"]
+    with pytest.raises(Malformed, match="a list of more than 3 pages"):
+        await read(pages)
+    assert len(asked) == 4
+
+
+async def test_pages_may_be_empty_or_show_an_object_again_beside_new_ones():
+    nameless = {"kind": "Thing", "metadata": {}}
+    names, listed = await read(
+        [
+            page([], 9, "c1"),
+            page([], 9, "c2"),
+            page([thing("a", 1), nameless], 9, "c3"),
+            page([nameless], 9, "c4"),
+            page([thing("a", 1), thing("b", 2)], 9),
+        ]
+    )
+    assert names == ["a", "a", "b"]
+    assert len(listed.undecodable) == 2
 
 
 async def test_one_object_that_does_not_fit_costs_only_itself_on_any_page():

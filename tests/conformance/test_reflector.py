@@ -191,14 +191,92 @@ class TestWatching:
     async def test_events_that_were_applied_before_are_skipped(self):
         source = ScriptedSource(
             lists=[page([thing("a", 5)], 5)],
-            watches=[[added("a", 5), deleted("a", 4), modified("a", 6), Hang]],
+            watches=[[deleted("a", 4), added("a", 5), added("a", 5), modified("a", 6), Hang]],
         )
         informer = informer_of(source, settings=PAGED)
         informer.add_handler(recorder := Recorder())
         async with running(informer):
             await settle()
-            assert informer.statistics().skipped == 2
+            assert informer.statistics().skipped == 3
         assert recorder.calls == [("add", "a", "5", True), ("update", "a", "5", "6")]
+
+    async def test_events_out_of_order_are_a_reason_to_list_at_quorum(self, caplog):
+        source = ScriptedSource(
+            lists=[page([], 5), page([thing("a", 11), thing("b", 12)], 13)],
+            watches=[[added("b", 12), event("ADDED", thing("c", "x")), added("a", 11)], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a", "b"]
+        assert "resourceVersion" not in source.queries("list")[1]
+        assert "an event at 11 after one at 12; listing at quorum" in caplog.text
+
+    async def test_events_that_a_confirmed_revision_made_old_are_in_order(self):
+        source = ScriptedSource(
+            lists=[page([], 5)], watches=[[Pause(1), added("a", 7), deleted("a", 9), Hang]]
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            informer.advance("9")
+            await asyncio.sleep(5)
+            assert informer.statistics().skipped == 2
+            assert informer.statistics().relists == {}
+
+    async def test_a_revision_that_is_no_number_costs_only_its_event(self):
+        odd = event("ADDED", thing("odd", "abc"))
+        source = ScriptedSource(
+            lists=[EMPTY], watches=[[odd, bookmark("x"), added("a", 5)], [Hang]]
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a", "odd"]
+        assert [query["resourceVersion"] for query in source.queries("watch")] == ["1", "5"]
+
+    async def test_a_watch_that_has_only_a_revision_that_is_no_number_makes_no_hot_loop(self):
+        odd = event("MODIFIED", thing("odd", "abc"))
+        source = ScriptedSource(lists=[EMPTY] * 99, watches=[[odd] for _ in range(99)])
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(60)
+            assert 2 < len(source.requests) < 20
+
+    @pytest.mark.parametrize(
+        "sign", [[bookmark(3)], [added("b", 12), added("a", 11)]], ids=["bookmark", "order"]
+    )
+    async def test_a_server_that_contradicts_each_list_makes_no_hot_loop(self, sign):
+        source = ScriptedSource(
+            lists=[page([], 9)] * 99, watches=[[*sign, Hang] for _ in range(99)]
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(60)
+            assert informer.statistics().relists["rewound"] > 2
+            assert len(source.requests) < 20
+
+    async def test_a_line_that_is_too_long_is_passed_over_by_a_list(self):
+        settings = replace(PAGED, line_limit=1000)
+        source = ScriptedSource(
+            lists=[EMPTY, page([thing("a", 5)], 6)], watches=[[Pause(9), b"x" * 1001], [Hang]]
+        )
+        informer = informer_of(source, settings=settings)
+        async with running(informer):
+            await asyncio.sleep(15)
+            assert names(informer) == ["a"]
+            assert informer.statistics().relists == {"Malformed": 1}
+
+    async def test_half_a_line_before_a_silence_is_left_with_its_stream(self):
+        half = added("b", 3)[:20]
+        source = ScriptedSource(
+            lists=[EMPTY],
+            watches=[[added("a", 2), bookmark(2), half, Hang], [added("b", 3), Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(181)
+            assert names(informer) == ["a", "b"]
+            assert len(source.queries("list")) == 1
 
     async def test_a_stream_cut_inside_a_line_resumes_behind_the_last_whole_event(self):
         source = ScriptedSource(
@@ -221,6 +299,35 @@ class TestWatching:
 
 
 class TestErrors:
+    async def test_an_error_whose_status_cannot_be_read_ends_the_watch(self):
+        odd = event("ERROR", {"kind": "Status", "code": "410"})
+        source = ScriptedSource(lists=[EMPTY, page([thing("a", 5)], 6)], watches=[[odd, Hang]])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert "an error without a readable Status" in informer.statistics().last_error
+            await asyncio.sleep(5)
+            assert names(informer) == ["a"]
+
+    async def test_no_more_than_a_minute_is_waited_whatever_the_server_asks_for(self):
+        busy = status(429, "TooManyRequests", retryAfterSeconds=1e9)
+        source = ScriptedSource(lists=[EMPTY], watches=[[busy], Throttled(retry_after=61), [Hang]])
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(200)
+        assert source.times("watch") == [0, 60, 120]
+
+    async def test_a_revision_of_a_list_that_no_request_may_name_is_left(self):
+        refusal = Unsupported("invalid resource version")
+        source = ScriptedSource(
+            lists=[page([], "odd"), refusal, page([thing("a", 5)], 6)], watches=[refusal, [Hang]]
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(5)
+            assert names(informer) == ["a"]
+        asked = [query.get("resourceVersion") for query in source.queries("list")]
+        assert asked == ["0", "odd", None]
+
     async def test_T010_at_each_relist_the_store_equals_the_list_and_each_error_is_told(self):
         source = ScriptedSource(
             lists=[
@@ -375,7 +482,7 @@ class TestTables:
             (Disconnected(), "RELIST", "RETRY_FEW_TIMES", "RETRY_LATER", "RELIST"),
             (Expired(), "ESCALATE", "ESCALATE", "RELIST", "RELIST"),
             (ResourceVersionTooLarge(), "ESCALATE", "ESCALATE", "RELIST", "RELIST"),
-            (Unsupported(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
+            (Unsupported(), "ESCALATE", "FALL_BACK", "RELIST", "RELIST"),
             (InternalError(), "RELIST", "FALL_BACK", "RELIST", "RETRY_IN_WINDOW"),
             (Malformed(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
             (Failed(403), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
@@ -411,7 +518,8 @@ class TestTables:
     ):
         settings, watching = ReflectorSettings(), Watching(ReflectorContext())
         broken = Broken(error, started=True, lived=lived, progressed=progressed)
-        assert decide(watching, broken, settings).name == action
+        repeats = isinstance(error, Malformed) and not progressed
+        assert decide(watching, broken, settings).name == ("RELIST" if repeats else action)
         assert decide(watching, Ended(lived, progressed), settings).name == action
 
     def test_the_action_for_what_is_not_an_error(self):
@@ -702,7 +810,7 @@ class TestLists:
         )
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
-            await settle()
+            await asyncio.sleep(5)
             assert informer.statistics().resets == 2
 
     async def test_EXP45_an_answer_that_never_begins_is_no_sign_of_it(self):

@@ -143,8 +143,22 @@ def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():
 
 
 def test_a_server_that_went_back_is_listed_as_a_stream_if_it_may_be():
-    after = step(Watching(ReflectorContext()), Rewound("a sign"), 5.0, ReflectorSettings())
+    sign = Rewound("a sign", requested=True)
+    after = step(Watching(ReflectorContext()), sign, 5.0, ReflectorSettings())
     assert after == ReflectorTransition(Streaming(ReflectorContext(at_quorum=True)), "rewound")
+
+
+@pytest.mark.parametrize(
+    ("requested", "at", "delayed"), [(False, 64.9, True), (False, 65.0, False), (True, 64.9, False)]
+)
+def test_streams_that_contradict_the_store_soon_after_each_other_cost_a_delay(
+    requested: bool, at: float, delayed: bool
+):
+    first = step(Watching(ReflectorContext()), Rewound("a sign"), 5.0, PAGED)
+    assert not first.delayed
+    listed = step(first.state, Synced(), 5.0, PAGED)
+    again = step(listed.state, Rewound("a sign", requested=requested), at, PAGED)
+    assert again.delayed is delayed
 
 
 def test_a_list_that_succeeds_ends_the_count_of_broken_streams():
