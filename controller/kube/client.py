@@ -323,7 +323,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         timeout: float = PROXY_TIMEOUT,  # noqa: ASYNC109  part of the public time budget
-        limit: int | None = None,
+        limit: int = responses.MAX_BODY,
     ) -> Response:
         """Send a request to the service or pod `name:port` through the API server.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -28,6 +28,13 @@ T = TypeVar("T", bound=KubeObject)
 
 MAX_ERROR_BODY = 256 * 1024
 """Maximum bytes of an error response to read; the rest is dropped with its connection."""
+
+MAX_BODY: Final = 32 * 1024 * 1024
+"""Maximum bytes of a 2xx response with one object. etcd holds 1.5 MiB; JSON enlarges it eightfold.
+"""
+
+MAX_LIST: Final = 1024 * 1024 * 1024
+"""Maximum bytes of one page of a list, which may come without a limit: 70,000 pods."""
 
 MAX_EXCERPT = 300
 """Maximum characters of an unexpected body that a message quotes."""
@@ -93,8 +100,10 @@ def _page_decoder(view: type[T]) -> msgspec.json.Decoder[_Page[T]]:
     return msgspec.json.Decoder(_Page[view])
 
 
-async def read_body(status: int, chunks: Chunks, limit: int | None = None) -> bytes:
+async def read_body(status: int, chunks: Chunks, limit: int = MAX_BODY) -> bytes:
     """Read and close `chunks`: all of a 2xx body, at most `MAX_ERROR_BODY` bytes of an error.
+
+    A proxy may send any number of bytes, and few compressed bytes may become many.
 
     Raises:
         UnexpectedResponse: a 2xx body has more than `limit` bytes.
@@ -105,7 +114,7 @@ async def read_body(status: int, chunks: Chunks, limit: int | None = None) -> by
     async with aclosing(chunks):
         async for chunk in chunks:
             read += len(chunk)
-            if left is None and limit is not None and read > limit:
+            if left is None and read > limit:
                 raise UnexpectedResponse(f"the answer has more than {limit} bytes")
             parts.append(chunk if left is None else chunk[:left])
             if left is not None:

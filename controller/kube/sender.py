@@ -16,13 +16,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.kube import retry
-from controller.kube.errors import NotSent, OutcomeUnknown, Paused, UnexpectedResponse
+from controller.kube.errors import (
+    NotSent,
+    OutcomeUnknown,
+    Paused,
+    UnexpectedResponse,
+    WriteUnconfirmed,
+)
 from controller.kube.flow_control.fair_limiter import FairLimiter
 from controller.kube.flow_control.futile import Futile
 from controller.kube.flow_control.lanes import lane_of
 from controller.kube.flow_control.pauses import Pauses
 from controller.kube.metrics import NO_METRICS
-from controller.kube.responses import Response, parse_status, read_body
+from controller.kube.responses import MAX_BODY, MAX_LIST, Response, parse_status, read_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -134,7 +140,7 @@ class Sender:
         request: Request,
         *,
         timeout: float,  # noqa: ASYNC109  as above
-        limit: int | None = None,
+        limit: int = MAX_BODY,
     ) -> Response:
         """Send `request` without a slot, a pause or a retry: for requests to another server.
 
@@ -236,7 +242,7 @@ class Sender:
         """Send once, read the whole response within `limit` seconds, and count the attempt."""
         started = self._clock.time()
         try:
-            answer = await self._answer(request, limit)
+            answer = await self._answer(request, limit, _most_bytes(request))
         except (NotSent, OutcomeUnknown, UnexpectedResponse):
             self._metrics.record_attempt(request.method, "<error>", self._clock.time() - started)
             raise
@@ -245,9 +251,7 @@ class Sender:
         self._metrics.record_transfer(request.method, len(request.body or b""), len(answer.body))
         return answer
 
-    async def _answer(
-        self, request: Request, limit: float, max_bytes: int | None = None
-    ) -> Response:
+    async def _answer(self, request: Request, limit: float, max_bytes: int) -> Response:
         """Send once and read the whole response within `limit` seconds."""
         try:
             async with asyncio.timeout(limit):
@@ -255,6 +259,10 @@ class Sender:
                 body = await read_body(status, chunks, max_bytes)
         except TimeoutError:
             raise OutcomeUnknown(f"{request}: no complete answer within {limit:.1f} s") from None
+        except UnexpectedResponse as error:
+            if request.method == "GET":
+                raise
+            raise WriteUnconfirmed(f"{request}: {error}") from error
         return Response(status, headers, body)
 
     async def _request(self, request: Request) -> RawAnswer:
@@ -271,6 +279,10 @@ class Sender:
         status = parse_status(answer)
         repeat = retry.is_retryable(request.method, answer.status, status.reason if status else "")
         return min(wait, self._longest_pause) if repeat else None
+
+
+def _most_bytes(request: Request) -> int:
+    return MAX_LIST if lane_of(request).verb == "list" else MAX_BODY
 
 
 async def _once(body: bytes) -> Chunks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 import ssl
@@ -27,6 +28,7 @@ from controller.kube.http import (
     limit_read_buffers,
 )
 from controller.kube.resources import PODS
+from controller.kube.responses import MAX_BODY
 from controller.kube.source import ResourceSource
 from controller.kube.transport import Request
 from controller.runtime.caches.optional import ASK
@@ -261,6 +263,42 @@ async def test_a_body_that_is_cut_short_is_unknown(opened):
         with pytest.raises(errors.OutcomeUnknown):
             await client(opened(server.url)).create(PODS, "default", {})
         assert len(server.requests) == 1
+
+
+async def test_chunks_that_are_cut_short_are_unknown(opened):
+    async def respond(method, target, fields, writer):
+        head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked"
+        writer.write(f"{head}\r\n\r\n{len(POD):x}\r\n".encode() + POD[:10])
+        writer.close()
+
+    async with RawServer(respond) as server:
+        api = client(opened(server.url))
+        with pytest.raises(errors.OutcomeUnknown):
+            await api.create(PODS, "default", {})
+        with pytest.raises(Disconnected):
+            await ResourceSource(api, PODS).list({})
+
+
+async def test_few_compressed_bytes_that_become_many_are_refused(opened):
+    bomb = gzip.compress(b" " * (2 * MAX_BODY), compresslevel=1)
+    assert len(bomb) < MAX_BODY / 50
+
+    async def respond(method, target, fields, writer):
+        writer.write(response(200, bomb, content_encoding="gzip"))
+
+    async with RawServer(respond) as server:
+        with pytest.raises(errors.UnexpectedResponse, match="the answer has more than"):
+            await client(opened(server.url)).get(PODS, "default", "a")
+        [(_, _, fields)] = server.requests
+        assert fields["accept-encoding"] == "identity"
+
+
+async def test_what_a_proxy_compresses_unasked_is_read(opened):
+    async def respond(method, target, fields, writer):
+        writer.write(response(200, gzip.compress(POD), content_encoding="gzip"))
+
+    async with RawServer(respond) as server:
+        assert (await client(opened(server.url)).get(PODS, "default", "a")).metadata.name == "a"
 
 
 async def test_a_half_open_connection_ends_a_get_by_the_time_limit_of_the_client(opened):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube import errors
+from controller.kube import errors, responses
 from controller.kube.objects import KubeObject, Pod, View
 from controller.kube.resources import PODS, SERVICES, Resource
 from controller.kube.source import ResourceSource
@@ -67,6 +67,10 @@ async def create(api: Client):
 
 async def patch(api: Client):
     return await api.merge_patch(PODS, "default", "a", {"metadata": {"labels": {"x": "y"}}})
+
+
+async def delete(api: Client):
+    return await api.delete(PODS, "default", "a")
 
 
 @pytest.mark.parametrize("body", BODIES)
@@ -229,6 +233,31 @@ async def test_an_error_body_is_read_to_a_bound_only():
         await get(api)
     assert delivered <= 5
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("call", "most", "error"),
+    [
+        (get, responses.MAX_BODY, errors.UnexpectedResponse),
+        (read_list, responses.MAX_LIST, errors.UnexpectedResponse),
+        (create, responses.MAX_BODY, errors.WriteUnconfirmed),
+        (patch, responses.MAX_BODY, errors.WriteUnconfirmed),
+        (delete, responses.MAX_BODY, errors.WriteUnconfirmed),
+    ],
+)
+async def test_an_answer_without_end_is_read_to_a_bound_only(call, most: int, error):
+    delivered, part = 0, b"x" * 4_000_000
+
+    async def endless():
+        nonlocal delivered
+        while True:
+            delivered += len(part)
+            yield part
+
+    api = client(FakeTransport(lambda: (200, {}, endless())))
+    with pytest.raises(error, match=f"the answer has more than {most} bytes"):
+        await call(api)
+    assert most < delivered <= most + len(part)
 
 
 async def test_the_words_of_the_server_and_its_causes_are_kept():
