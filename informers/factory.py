@@ -32,12 +32,14 @@ class WatchSelection:
         namespace: empty for all namespaces.
         label_selector: as in a request.
         field_selector: as in a request.
+        kind: of the objects; events of others are skipped. Empty for any.
     """
 
     resource: str
     namespace: str = ""
     label_selector: str = ""
     field_selector: str = ""
+    kind: str = ""
 
     def __str__(self) -> str:
         """Return `pods/default (ray.io/cluster)`."""
@@ -172,7 +174,7 @@ class InformerFactory:
         return SharedInformer(
             str(selection),
             self._open_source(selection),
-            Codec(view),
+            Codec(view, kind=selection.kind, namespace=selection.namespace),
             clock=self._clock,
             rng=self._rng,
             indexes=indexes,

@@ -8,6 +8,7 @@ of objects are then shared in memory.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,7 +21,7 @@ from informers.decoding.json_scanner import Unbalanced, split_json
 from informers.decoding.salvage import NAMELESS, Salvage
 from informers.errors import Malformed, error_from_status
 from informers.events import Bookmark, Ignored, Page, Removed, Undecodable, Upserted, WatchEvent
-from informers.objects import T
+from informers.objects import Metadata, T
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -88,6 +89,14 @@ class _Error(_Wire, tag_field="type", tag="ERROR"):
     object: _Status
 
 
+class _Kind(_Wire):
+    kind: str = ""
+
+
+class _Change(_Wire):
+    object: _Kind
+
+
 @dataclass(frozen=True, slots=True)
 class _Decoders(Generic[T]):
     """The decoders of one type. They hold no state."""
@@ -112,6 +121,10 @@ def _decoders(view: Any) -> _Decoders[Any]:
 
 _list_metadata = msgspec.json.Decoder(_ListMetadata)
 _text = msgspec.json.Decoder(str)
+_changed_kind = msgspec.json.Decoder(_Change)
+
+_LEAD = re.compile(rb'\{"type":"[A-Z]+","object":\{(?:"apiVersion":"[^"\\]*",)?"kind":"([^"\\]*)"')
+"""The beginning of an event as API servers write it."""
 
 _UNDECODABLE = (msgspec.DecodeError, RecursionError)
 """Errors of a decoder, apart from bytes that are not UTF-8."""
@@ -123,9 +136,12 @@ class Codec(Generic[T]):
     Args:
         view: a msgspec Struct type with `metadata`; other fields, such as `managedFields`, are
             skipped (INF-33).
+        kind: kind of the objects; an event of another kind is skipped (INF-23). Empty for any.
+        namespace: namespace of the objects, likewise.
     """
 
-    def __init__(self, view: type[T]) -> None:
+    def __init__(self, view: type[T], *, kind: str = "", namespace: str = "") -> None:
+        self._kind, self._namespace = kind, namespace
         self._pool = InternPool()
         decoders = cast("_Decoders[T]", _decoders(view))
         self._salvage = decoders.salvage
@@ -168,6 +184,8 @@ class Codec(Generic[T]):
                 return _bookmark_of(marker)
             case _Error(status):
                 raise _error_of(status)
+            case _ if foreign := self._foreign_kind(line):
+                return Ignored(f"an object of kind {foreign}")
             case _ if self._salvage.nests_too_deeply(event.object):
                 return self._odd_event(line)
             case _:
@@ -214,17 +232,34 @@ class Codec(Generic[T]):
             raise Malformed(f"an error without a readable Status: {reason}")
         if kind not in {"ADDED", "MODIFIED", "DELETED"}:
             return Ignored(f"an event of type {kind}: {reason}")
+        if foreign := self._foreign_kind(line):
+            return Ignored(f"an object of kind {foreign}")
         found = self.item(raw)
         if isinstance(found, Undecodable):
             if not (found.key and found.revision):
                 return Ignored(found.reason)
+            if found.metadata is not None and self._is_elsewhere(found.metadata):
+                return Ignored(f"an object of namespace {found.metadata.namespace}")
             return replace(found, removed=kind == "DELETED")
         return self._change(found, deleted=kind == "DELETED")
 
     def _change(self, obj: T, *, deleted: bool) -> WatchEvent[T]:
         if not (obj.metadata.name and obj.metadata.resource_version):
             return _WITHOUT_METADATA
+        if self._is_elsewhere(obj.metadata):
+            return Ignored(f"an object of namespace {obj.metadata.namespace}")
         return Removed(obj) if deleted else Upserted(self._shared(obj))
+
+    def _is_elsewhere(self, metadata: Metadata) -> bool:
+        return bool(self._namespace) and metadata.namespace != self._namespace
+
+    def _foreign_kind(self, line: bytes) -> str:
+        """Return the kind of a changed object if it is another one; empty if it names none."""
+        if not self._kind:
+            return ""
+        lead = _LEAD.match(line)
+        kind = lead[1].decode(errors="replace") if lead else _kind_in(line)
+        return "" if kind == self._kind else kind
 
     def _shared(self, obj: T) -> T:
         with suppress(RecursionError):  # plain data in the depth of an object; sharing is optional
@@ -247,6 +282,13 @@ def _page_of(
     if metadata is None or not metadata.resource_version:
         raise Malformed("a list without a resource version")
     return Page(objects, undecodable, metadata.resource_version, metadata.continue_)
+
+
+def _kind_in(line: bytes) -> str:
+    try:
+        return _changed_kind.decode(line).object.kind
+    except (UnicodeDecodeError, *_UNDECODABLE):
+        return ""
 
 
 def _bookmark_of(marker: _Marker) -> Bookmark | Ignored:

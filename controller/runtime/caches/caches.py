@@ -441,4 +441,5 @@ class Caches:
 
 
 def _selection(scope: CacheScope) -> Watched:
-    return Watched(str(scope.resource), scope.namespace, scope.label_selector)
+    resource = scope.resource
+    return Watched(str(resource), scope.namespace, scope.label_selector, kind=resource.kind)

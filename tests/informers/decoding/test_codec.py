@@ -87,6 +87,42 @@ def test_an_object_that_does_not_fit_is_told_by_its_identity(kind):
     assert "size" in odd.reason
 
 
+OF_NS = Codec(Thing, kind="Thing", namespace="ns")
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
+@pytest.mark.parametrize("fields", [{}, {"size": "large"}], ids=["fits", "does not fit"])
+@pytest.mark.parametrize("version", [{}, {"apiVersion": "v1"}, {"spec": {"kind": "Thing"}}])
+@pytest.mark.parametrize("compact", [True, False])
+def test_an_event_of_another_kind_is_ignored(kind, fields, version, compact: bool):
+    pod = version | thing("a", 5, **fields) | {"kind": "Pod"}
+    separators = (",", ":") if compact else None
+    line = json.dumps({"type": kind, "object": pod}, separators=separators).encode()
+    assert OF_NS.event(line) == Ignored("an object of kind Pod")
+    assert not isinstance(CODEC.event(line), Ignored)
+
+
+@pytest.mark.parametrize("kind", ["Thing", None, 5])
+def test_an_event_of_the_kind_or_without_one_counts(kind):
+    line = event("ADDED", thing("a", 5, colour="red") | {"kind": kind})
+    assert OF_NS.event(line) == Upserted(A)
+
+
+@pytest.mark.parametrize("fields", [{}, {"size": "large"}], ids=["fits", "does not fit"])
+@pytest.mark.parametrize("namespace", ["other", ""])
+def test_an_event_of_another_namespace_is_ignored(fields, namespace: str):
+    obj = thing("a", 5, **fields)
+    obj["metadata"]["namespace"] = namespace
+    assert OF_NS.event(event("DELETED", obj)) == Ignored(f"an object of namespace {namespace}")
+
+
+def test_errors_and_bookmarks_may_be_of_any_kind():
+    marker = {"kind": "Pod", "metadata": {"resourceVersion": "7"}}
+    assert OF_NS.event(event("BOOKMARK", marker)) == Bookmark("7")
+    with pytest.raises(Expired):
+        OF_NS.event(status(410, "Expired"))
+
+
 @pytest.mark.parametrize(
     "line",
     [
