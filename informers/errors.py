@@ -141,16 +141,17 @@ def error_from_status(
         causes: `details.causes` as (reason, message) pairs.
         retry_after: seconds, from the header or from `details.retryAfterSeconds`.
     """
-    if code == 410 or reason in {"Expired", "Gone"}:
-        return Expired(message, retry_after=retry_after)
     if code == 504 and _names_too_large(message, causes):
         return ResourceVersionTooLarge(message, retry_after=retry_after)
+    said = message or f"{code} {reason}".strip()
+    if code == 410 or reason in {"Expired", "Gone"}:
+        return Expired(said, retry_after=retry_after)
     if code == 429:
-        return Throttled(message, retry_after=retry_after)
+        return Throttled(said, retry_after=retry_after)
     if code in {400, 422}:
-        return Unsupported(message, retry_after=retry_after)
+        return Unsupported(said, retry_after=retry_after)
     if code == 500 and reason == "InternalError":
-        return InternalError(message, retry_after=retry_after)
+        return InternalError(said, retry_after=retry_after)
     return Failed(code, reason, message, retry_after=retry_after)
 
 

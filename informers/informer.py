@@ -307,6 +307,10 @@ class SharedInformer(Generic[T]):
         self._publish(self._processor.apply(event), began)
         self._report_revision()
 
+    def shows(self, event: WatchEvent[T], /) -> bool:
+        """Return whether the event tells nothing new. For the reflector only."""
+        return self._processor.shows(event)
+
     async def wait_for_capacity(self) -> None:
         """Yield to the event loop and wait for the slowest handler. For the reflector only."""
         await asyncio.sleep(0)

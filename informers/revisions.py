@@ -36,3 +36,13 @@ def is_older(a: str, b: str) -> bool:
 def is_newer(a: str, b: str) -> bool:
     """Return whether `a` may be newer than `b`; True if they are not comparable."""
     return not (is_comparable(a) and is_comparable(b)) or compare_resource_versions(a, b) > 0
+
+
+def is_odd(a: str, b: str) -> bool:
+    """Return whether `a` cannot be compared, though `b` can be with others."""
+    return is_comparable(b) and not is_comparable(a)
+
+
+def later(a: str, b: str) -> str:
+    """Return the newer of two revisions; of a number and what is none, the number."""
+    return b if is_older(a, b) or not is_comparable(a) else a

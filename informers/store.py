@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Protocol
 
 from informers.errors import IndexFunctionError
 from informers.objects import IndexFunction, T, key_of
-from informers.revisions import is_comparable, is_older
+from informers.revisions import is_older
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -123,13 +123,8 @@ class Store(Generic[T]):
         return old
 
     def advance(self, revision: str) -> None:
-        """Advance to a later revision with unchanged contents; ignore earlier ones.
-
-        One that cannot be compared is ignored, too, if the present one can be: the server might
-        refuse to begin a watch there.
-        """
-        odd = is_comparable(self._revision) and not is_comparable(revision)
-        if revision and not odd and not is_older(revision, self._revision):
+        """Advance to a later revision with unchanged contents; ignore earlier ones."""
+        if revision and not is_older(revision, self._revision):
             self._revision = revision
 
     def replace(self, objects: Iterable[T], revision: str) -> None:

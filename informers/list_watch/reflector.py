@@ -41,7 +41,7 @@ from informers.list_watch.states import (
     step,
 )
 from informers.objects import T
-from informers.revisions import is_comparable, is_newer, is_older
+from informers.revisions import is_newer, is_odd, is_older, later
 from informers.statistics import ReflectorStatistics
 
 if TYPE_CHECKING:
@@ -70,6 +70,10 @@ class Sink(Protocol[T]):
 
     def apply(self, event: WatchEvent[T], /) -> None:
         """Apply one event."""
+        ...
+
+    def shows(self, event: WatchEvent[T], /) -> bool:
+        """Return whether the event tells nothing new about its object."""
         ...
 
     async def wait_for_capacity(self) -> None:
@@ -379,6 +383,7 @@ class Reflector(Generic[T]):
         self._sink.replace(replaced)
         stream.initial = InitialState()
         stream.progressed = True
+        stream.newest = revision
         self.state = self._decide(self._active, Synced()).state
         if self._settings.check_consistency:
             await check_consistency(self._source, self._codec, replaced)
@@ -387,16 +392,14 @@ class Reflector(Generic[T]):
     def _advance(self, stream: _Stream[T], event: WatchEvent[T]) -> Rewound | None:
         """Apply an event that is newer than the store; others were applied before.
 
-        If it is older than one before it in the stream, something may have been passed over.
+        Unless the stream is not in order: then the event was passed over.
         """
         revision, held = revision_of(event), self._sink.resource_version
-        newest = stream.newest
-        if is_older(newest, revision) or not is_comparable(newest):
-            stream.newest = revision
-        if is_newer(revision, held):
+        newest, stream.newest = stream.newest, later(stream.newest, revision)
+        if is_newer(revision, held) and not is_odd(revision, held):
             self._sink.apply(event)
             stream.progressed |= self._sink.resource_version != held
-        elif is_older(revision, newest):
+        elif not is_newer(revision, newest) and not self._sink.shows(event):
             return Rewound(f"an event at {revision} after one at {newest}")
         elif not isinstance(event, Bookmark):
             self._skip(f"an event at {revision}, the store is at {held}")

@@ -46,6 +46,7 @@ class ReflectorContext:
         paged_for: length of the latest such period, 0 if streaming works.
         internal_errors: times of the first and latest InternalError of the current series.
         rewound_at: time of the latest stream that showed that the store is wrong.
+        rewound_again: whether it came soon after another one.
     """
 
     at_quorum: bool = False
@@ -55,6 +56,7 @@ class ReflectorContext:
     paged_for: float = 0.0
     internal_errors: tuple[float, float] | None = None
     rewound_at: float = -math.inf
+    rewound_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,8 @@ ON_ERROR: dict[type[SourceError], OnError] = {
 
 _HEALTHY = 60.0
 """Seconds without InternalError after which a new window begins, and without a stream that showed
-that the store is wrong after which the next one is followed by a list at once.
+that the store is wrong after which the next one is followed by a list at once, and by a streaming
+list if the server has them.
 """
 
 
@@ -224,7 +227,7 @@ def step(
     return ReflectorTransition(
         state=_follow(action, state, context, now, settings),
         cause=_cause(outcome, action),
-        delayed=delayed or _is_rewound_again(state.context, outcome, now),
+        delayed=delayed or (isinstance(outcome, Rewound) and context.rewound_again),
         at_least=outcome.error.retry_after if isinstance(outcome, Broken) else 0.0,
     )
 
@@ -288,6 +291,8 @@ def _follow(
         case RecoveryAction.RELIST:
             return _initial_sync(context, now, settings)
         case RecoveryAction.RELIST_AT_QUORUM:
+            if context.rewound_again:
+                context = _leave_streaming(context, now, settings)
             return _initial_sync(replace(context, at_quorum=True), now, settings)
         case _:
             return replace(state, context=context)
@@ -328,12 +333,6 @@ def _ended(
     return RecoveryAction.RETRY
 
 
-def _is_rewound_again(context: ReflectorContext, outcome: ReadOutcome, now: float) -> bool:
-    """Return whether streams show soon after each other that the store is wrong."""
-    by_stream = isinstance(outcome, Rewound) and not outcome.requested
-    return by_stream and now - context.rewound_at < _HEALTHY
-
-
 def _updated_context(state: ActiveState, outcome: ReadOutcome, now: float) -> ReflectorContext:
     context = state.context
     match outcome:
@@ -351,8 +350,10 @@ def _updated_context(state: ActiveState, outcome: ReadOutcome, now: float) -> Re
             first, latest = context.internal_errors or (now, now)
             first = now if now - latest >= _HEALTHY else first
             return replace(context, internal_errors=(first, now))
-        case Rewound(requested=False):
-            return replace(context, rewound_at=now)
+        case Rewound(requested=requested):
+            again = not requested and now - context.rewound_at < _HEALTHY
+            at = context.rewound_at if requested else now
+            return replace(context, rewound_at=at, rewound_again=again)
         case _:
             return context
 

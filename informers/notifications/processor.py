@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, cast
 
 from informers.errors import IndexFunctionError
-from informers.events import Bookmark, Ignored, Removed, Replaced, Undecodable, Upserted, WatchEvent
+from informers.events import (
+    Bookmark,
+    Ignored,
+    Removed,
+    Replaced,
+    Undecodable,
+    Upserted,
+    WatchEvent,
+    revision_of,
+)
 from informers.objects import ApiObject, T, Tombstone, key_of
 from informers.revisions import is_newer
 
@@ -78,6 +87,23 @@ class Processor(Generic[T]):
                 return self._quarantine(event)
             case Ignored():
                 return []
+
+    def shows(self, event: WatchEvent[T]) -> bool:
+        """Return whether the store shows what an event tells of its object, or something later."""
+        match event:
+            case Upserted(obj) | Removed(obj):
+                key = key_of(obj)
+            case Undecodable(key):
+                pass
+            case Bookmark() | Ignored():
+                return True
+        removed = isinstance(event, Removed) or (isinstance(event, Undecodable) and event.removed)
+        known, odd = self._store.get(key), self.quarantined.get(key)
+        if odd is not None:
+            return not is_newer(revision_of(event), odd.revision)
+        if known is not None:
+            return not is_newer(revision_of(event), known.metadata.resource_version)
+        return removed
 
     def contradiction(self, replaced: Replaced[T]) -> str:
         """Return what shows that a list continues another history; empty if nothing does.

@@ -212,6 +212,48 @@ class TestWatching:
         assert "resourceVersion" not in source.queries("list")[1]
         assert "an event at 11 after one at 12; listing at quorum" in caplog.text
 
+    @pytest.mark.parametrize("repeated", [added("a", 11), deleted("b", 12), added("x", 9)])
+    async def test_old_events_that_tell_nothing_new_are_skipped_in_any_order(self, repeated):
+        source = ScriptedSource(
+            lists=[page([thing("b", 4), thing("x", 5, size="odd")], 5)],
+            watches=[
+                [
+                    event("MODIFIED", thing("x", 10, size="odd")),
+                    added("a", 11),
+                    deleted("b", 12),
+                    modified("a", 13),
+                    repeated,
+                    Hang,
+                ]
+            ],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert informer.statistics().skipped == 1
+            assert informer.statistics().relists == {}
+
+    @pytest.mark.parametrize(
+        "passed_over",
+        [
+            modified("a", 11),
+            deleted("a", 11),
+            event("MODIFIED", thing("a", 11, size="odd")),
+            event("DELETED", thing("a", 11, size="odd")),
+            modified("odd", 11),
+            event("ADDED", thing("new", 11, size="odd")),
+        ],
+    )
+    async def test_old_events_that_tell_something_new_are_a_reason_to_list(self, passed_over):
+        source = ScriptedSource(
+            lists=[page([thing("a", 3), thing("odd", 4, size="odd")], 5)],
+            watches=[[added("b", 12), passed_over, Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert informer.statistics().relists == {"rewound": 1}
+
     async def test_events_that_a_confirmed_revision_made_old_are_in_order(self):
         source = ScriptedSource(
             lists=[page([], 5)], watches=[[Pause(1), added("a", 7), deleted("a", 9), Hang]]
@@ -232,12 +274,13 @@ class TestWatching:
         informer = informer_of(source, settings=PAGED)
         async with running(informer):
             await settle()
-            assert names(informer) == ["a", "odd"]
+            assert names(informer) == ["a"]
+            assert informer.statistics().skipped == 1
         assert [query["resourceVersion"] for query in source.queries("watch")] == ["1", "5"]
 
     async def test_a_watch_that_has_only_a_revision_that_is_no_number_makes_no_hot_loop(self):
         odd = event("MODIFIED", thing("odd", "abc"))
-        source = ScriptedSource(lists=[EMPTY] * 99, watches=[[odd] for _ in range(99)])
+        source = ScriptedSource(lists=[page([], "abc")] * 99, watches=[[odd] for _ in range(99)])
         async with running(informer_of(source, settings=PAGED)):
             await asyncio.sleep(60)
             assert 2 < len(source.requests) < 20

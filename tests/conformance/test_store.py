@@ -214,18 +214,6 @@ class TestRevision:
         filled.replace([], "9")
         assert filled.resource_version == "9"
 
-    def test_a_revision_that_cannot_be_compared_does_not_follow_one_that_can(
-        self,
-    ):
-        filled = store()
-        filled.replace([], "abc")
-        filled.advance("abd")
-        assert filled.resource_version == "abd"
-        filled.advance("5")
-        filled.advance("abc")
-        filled.put(thing("a", "abc"))
-        assert filled.resource_version == "5"
-
     @pytest.mark.parametrize(
         ("a", "b", "sign"),
         [

@@ -400,6 +400,20 @@ class TestFallingBack:
             await asyncio.sleep(200)
         assert caplog.records == []
 
+    @pytest.mark.parametrize("revision", [8, 9])
+    async def test_an_initial_event_behind_the_end_bookmark_is_a_reason_to_list(self, revision):
+        source = ScriptedSource(
+            streams=[
+                [end_bookmark(9), added("a", revision), Hang],
+                [added("a", revision), end_bookmark(9), Hang],
+            ]
+        )
+        informer = informer_of(source)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a"]
+            assert informer.statistics().relists == {"rewound": 1}
+
     async def test_an_event_without_sense_in_the_initial_stream_costs_only_itself(self):
         odd = event("ADDED", thing("odd", 3, size="large"))
         source = ScriptedSource(watches=[[added("a", 1), odd, end_bookmark(3), Hang]])

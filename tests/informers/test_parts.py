@@ -62,6 +62,10 @@ A = Thing(Meta("a", "ns", "uid-a", "5"), "red", 3)
 PAGED = ReflectorSettings(streaming=False)
 
 
+def at(revision: str) -> Thing:
+    return Thing(Meta("a", "ns", "uid-a", revision), "red", 3)
+
+
 def test_revisions_that_cannot_be_compared_are_new_and_never_old():
     for a, b in ("opaque", "5"), ("5", "opaque"), ("", "5"):
         assert is_newer(a, b)
@@ -97,19 +101,57 @@ def test_each_error_keeps_what_the_server_said_and_how_long_to_wait(code: int, r
     assert error.retry_after == 3
 
 
+@pytest.mark.parametrize(
+    ("code", "reason", "said"),
+    [
+        (410, "", "410"),
+        (429, "TooManyRequests", "429 TooManyRequests"),
+        (400, "BadRequest", "400 BadRequest"),
+        (500, "InternalError", "500 InternalError"),
+        (503, "Busy", "503 Busy"),
+    ],
+)
+def test_an_error_without_a_message_says_its_status(code: int, reason: str, said: str):
+    assert str(error_from_status(code, reason)) == said
+
+
 def test_the_latest_state_in_an_initial_stream_counts():
     odd = Undecodable("ns/a", "uid-a", "6", "odd")
     state: InitialState[Thing] = InitialState()
     state.apply(Upserted(A))
     state.apply(odd)
     assert state.complete("9", reset=False) == Replaced([], (odd,), "9")
-    state.apply(Removed(A))
+    state.apply(Removed(at("7")))
     assert state.complete("9", reset=False) == Replaced([], (), "9")
-    state.apply(odd)
-    state.apply(Upserted(A))
-    assert state.complete("9", reset=True) == Replaced([A], (), "9", reset=True)
-    state.apply(replace(odd, removed=True))
+    state.apply(replace(odd, revision="8"))
+    state.apply(Upserted(at("10")))
+    assert state.complete("9", reset=True) == Replaced([at("10")], (), "9", reset=True)
+    state.apply(replace(odd, revision="11", removed=True))
     assert state.complete("9", reset=False) == Replaced([], (), "9")
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        Upserted(at("3")),
+        Upserted(at("abc")),
+        Removed(at("5")),
+        Undecodable("ns/a", "uid-a", "5", "odd"),
+        Undecodable("ns/a", "uid-a", "5", "", removed=True),
+    ],
+)
+def test_what_is_old_in_an_initial_stream_changes_nothing(old):
+    initial = InitialState[Thing]()
+    initial.apply(Upserted(A))
+    initial.apply(old)
+    assert initial.complete("9", reset=False) == Replaced([A], (), "9")
+
+
+def test_what_was_deleted_in_an_initial_stream_stays_deleted():
+    initial = InitialState[Thing]()
+    for event in (Upserted(A), Removed(at("9")), Upserted(A)):
+        initial.apply(event)
+    assert initial.complete("9", reset=False).objects == []
 
 
 def test_only_members_of_objects_have_names():
@@ -159,6 +201,8 @@ def test_streams_that_contradict_the_store_soon_after_each_other_cost_a_delay(
     listed = step(first.state, Synced(), 5.0, PAGED)
     again = step(listed.state, Rewound("a sign", requested=requested), at, PAGED)
     assert again.delayed is delayed
+    streaming = step(listed.state, Rewound("a sign", requested=requested), at, ReflectorSettings())
+    assert isinstance(streaming.state, Listing if delayed else Streaming)
 
 
 def test_a_list_that_succeeds_ends_the_count_of_broken_streams():

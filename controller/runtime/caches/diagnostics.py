@@ -6,7 +6,7 @@ the resource, the scope, the server's message and the remedy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from informers import ConnectionRefused, Failed
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.runtime.caches.cache import Cache
+
+_CONVERSION: Final = "conversion webhook for "
 
 
 def failing(cache: Cache) -> str:
@@ -58,4 +60,13 @@ def _remedy(cache: Cache) -> str:
         case ConnectionRefused():
             return "The API server cannot be reached: check the address and the network."
         case _:
-            return "See the log for each attempt."
+            return _remedy_by_message(cache)
+
+
+def _remedy_by_message(cache: Cache) -> str:
+    if _CONVERSION not in str(cache.last_error):
+        return "See the log for each attempt."
+    return (
+        f"The conversion webhook of the definition of {cache.scope.resource} does not answer: "
+        "repair it, or remove spec.conversion from the definition."
+    )

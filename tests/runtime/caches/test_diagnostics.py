@@ -11,7 +11,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import JOBS, PODS, Resource
 from controller.runtime.caches.diagnostics import explain, failing
 from controller.runtime.expectations.cache_barrier import CacheScope
-from informers import ConnectionRefused, Failed
+from informers import ConnectionRefused, Failed, InternalError
 from tests.runtime.widgets import WIDGETS
 
 
@@ -28,6 +28,14 @@ def cache(resource: Any, error: Exception | None, namespace: str = "") -> Any:
 RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster", KubeObject)
 GRANT = (
     'Grant the verbs "list" and "watch" on pods of API group "" to the operator\'s service account'
+)
+DOWN = (
+    'conversion webhook for ray.io/v1alpha1, Kind=RayCluster failed: Post "https://kuberay.ray.svc'
+    ':443/convert?timeout=30s": dial tcp 10.0.0.7:443: connect: connection refused'
+)
+REPAIR = (
+    "The conversion webhook of the definition of rayclusters.ray.io does not answer: repair it, or "
+    "remove spec.conversion from the definition."
 )
 
 
@@ -53,6 +61,8 @@ GRANT = (
             "The API server cannot be reached: check the address and the network.",
         ),
         (cache(RAY_CLUSTERS, Failed(500, "InternalError", "no")), "See the log for each attempt."),
+        (cache(RAY_CLUSTERS, InternalError(DOWN)), REPAIR),
+        (cache(RAY_CLUSTERS, Failed(500, "", DOWN)), REPAIR),
         (cache(PODS, None), "See the log for each attempt."),
     ],
 )

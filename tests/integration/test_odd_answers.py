@@ -1,0 +1,155 @@
+"""Whatever a watch brings, one event costs only itself: nothing is created or deleted for it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.faults.tampering import Tampering, unaltered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tests.faults.attributes import Attributes
+    from tests.faults.tampering import Lines
+    from tests.integration.harness import RunningOperator, World
+
+pytestmark = pytest.mark.embedded_only
+
+PATIENCE = 600.0
+"""Seconds that it may take: each event out of order costs a delay of up to a minute."""
+
+WATCHED = frozenset({"pods", "rayclusters.ray.io", "services"})
+
+
+def of_changes(alter: Callable[[dict[str, Any]], Iterable[dict[str, Any] | bytes]]) -> Lines:
+    """Deliver in place of each change of an object what `alter` gives for it."""
+
+    def lines(about: Attributes, line: bytes) -> Iterable[bytes]:
+        event = json.loads(line)
+        if event["type"] == "BOOKMARK" or about.resource not in WATCHED:
+            return [line]
+        altered = alter(event)
+        return [each if isinstance(each, bytes) else json.dumps(each).encode() for each in altered]
+
+    return lines
+
+
+def also(**fields: Any) -> Lines:
+    """Deliver a second event beside each change, with these metadata."""
+
+    def alter(event: dict[str, Any]) -> Iterable[dict[str, Any]]:
+        metadata = event["object"]["metadata"] | fields
+        return [event, {**event, "object": event["object"] | {"metadata": metadata}}]
+
+    return of_changes(alter)
+
+
+def repeated_as(kind: str) -> Lines:
+    """Deliver each change a second time, as an event of this type."""
+    return of_changes(lambda event: [event, {**event, "type": kind}])
+
+
+def out_of_order() -> Lines:
+    """Deliver every second line of a resource behind the next one, be that a bookmark."""
+    kept: dict[str, bytes] = {}
+
+    def lines(about: Attributes, line: bytes) -> Iterable[bytes]:
+        if about.resource not in WATCHED:
+            return [line]
+        if before := kept.pop(about.resource, None):
+            return [line, before]
+        if json.loads(line)["type"] == "BOOKMARK":
+            return [line]
+        kept[about.resource] = line
+        return []
+
+    return lines
+
+
+def repeated_later() -> Lines:
+    """Deliver the first change of each resource again behind every later one."""
+    first: dict[str, bytes] = {}
+
+    def lines(about: Attributes, line: bytes) -> Iterable[bytes]:
+        if about.resource not in WATCHED or json.loads(line)["type"] == "BOOKMARK":
+            return [line]
+        return [line, first.setdefault(about.resource, line)]
+
+    return lines
+
+
+def in_disguise(event: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    """Return the event, and another kind of object under the same name, with nothing in it."""
+    obj = event["object"]
+    revision = str(int(obj["metadata"]["resourceVersion"]) + 1)
+    metadata = obj["metadata"] | {"resourceVersion": revision}
+    empty = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "spec": {}, "status": {}}
+    return [event, {"type": "MODIFIED", "object": empty}]
+
+
+ODD: dict[str, Lines] = {
+    "twice": of_changes(lambda event: [event, event]),
+    "added again": repeated_as("ADDED"),
+    "deleted at the same revision": repeated_as("DELETED"),
+    "out of order": out_of_order(),
+    "the first again and again": repeated_later(),
+    "older": also(resourceVersion="1"),
+    "a revision that is no number": also(resourceVersion="abc"),
+    "without a revision": also(resourceVersion=""),
+    "without a namespace": also(namespace="", name="stray", uid="stray"),
+    "of another namespace": also(namespace="elsewhere", name="stray", uid="stray"),
+    "of an unknown name, deleted": of_changes(
+        lambda event: [
+            event,
+            {
+                "type": "DELETED",
+                "object": event["object"]
+                | {"metadata": event["object"]["metadata"] | {"name": "stray", "uid": "stray"}},
+            },
+        ]
+    ),
+    "of another kind": of_changes(in_disguise),
+    "without an object": of_changes(lambda event: [event, {"type": "MODIFIED"}]),
+    "with null": of_changes(lambda event: [event, {"type": "MODIFIED", "object": None}]),
+    "no JSON": of_changes(lambda event: [event, b"<html>Bad gateway</html>"]),
+    "an error that cannot be read": of_changes(
+        lambda event: [event, {"type": "ERROR", "object": {"kind": "Status", "code": "500"}}]
+    ),
+    "an error without a status": of_changes(
+        lambda event: [event, {"type": "ERROR", "object": None}]
+    ),
+}
+
+
+@pytest.mark.parametrize("everywhere", [False, True], ids=["own namespace", "all namespaces"])
+@pytest.mark.parametrize("odd", ODD)
+async def test_a_cluster_is_made_and_scaled_whatever_events_come_beside_those_of_the_server(
+    world: World, odd: str, everywhere: bool
+):
+    tampering = Tampering(world.transport)
+    namespaces = () if everywhere else None
+    operator = world.start_operator(transport=tampering, namespaces=namespaces)
+    tampering.lines = ODD[odd]
+    await world.create_cluster()
+    await world.eventually(world.is_ready, seconds=PATIENCE)
+    await world.settle(60)
+    await world.scale(3)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=PATIENCE)
+    await world.settle(300)
+    tampering.lines = unaltered
+    assert world.journal.most_live_heads == 1
+    assert (world.journal.workers_created(), world.journal.workers_deleted()) == (3, 0)
+    assert len(operator.transport.journal.entries) < 250
+    await world.settle(60)
+    assert unready(operator) == []
+    await world.scale(1)
+    await world.eventually(lambda: len(world.journal.workers()) == 1, seconds=60)
+    assert operator.running
+
+
+def unready(operator: RunningOperator) -> list[str]:
+    checks = operator.operator.health.endpoints["readyz"]
+    return [f"{name}: {why}" for name, check in checks.items() if (why := check())]
