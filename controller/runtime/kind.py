@@ -27,7 +27,9 @@ T = TypeVar("T", bound=KubeObject)
 Observation = TypeVar("Observation")
 
 OWNER_INDEX = "owner"
-"""Index by uid of the owner (`apimachinery.ownership`), present for every owned resource."""
+"""Index by uid of the owner (`apimachinery.ownership`), present for every owned resource. Planners
+read it with `owned_by`.
+"""
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
@@ -133,6 +135,30 @@ class Owned(Generic[T]):
     also_enqueues: Callable[[T], Sequence[str]] | None = None
     references: References[T] | None = None
     optional: bool = False
+
+
+class _Owner(Protocol):
+    """What identifies the owner of objects: its metadata have it."""
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the owner and of its objects, empty if it is cluster-scoped."""
+        ...
+
+    @property
+    def uid(self) -> str:
+        """Uid of the owner."""
+        ...
+
+
+def owned_by(reads: CacheReader, resource: Resource[T], owner: _Owner) -> list[T]:
+    """Return the objects of an owner, in no particular order (CTL-28).
+
+    An owner reference counts in the owner's namespace only. A copy of an object in another
+    namespace has it too; it belongs to nobody, and the garbage collector deletes it.
+    """
+    found = reads.by_index(resource, OWNER_INDEX, owner.uid)
+    return [each for each in found if each.metadata.namespace in {owner.namespace, ""}]
 
 
 class CacheReader(Protocol):

@@ -18,7 +18,7 @@ from controller.kaito.inferenceset.observation import (
 )
 from controller.kaito.workloads import base_image, server_image
 from controller.kube.resources import STATEFUL_SETS
-from controller.runtime.kind import OWNER_INDEX
+from controller.runtime.kind import owned_by
 from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def observe_inference_set(
             found, goal, settings, workspaces=None, definition=definition
         )
     meta = found.metadata
-    workspaces = tuple(reads.by_index(WORKSPACES, OWNER_INDEX, meta.uid))
+    workspaces = tuple(owned_by(reads, WORKSPACES, meta))
     wanted = 0 if isinstance(goal, Problem) else goal.replicas
     unreadable = reads.unreadable(WORKSPACES, meta.namespace)
     return InferenceSetObservation(

@@ -29,6 +29,7 @@ from controller.ray.cluster.upgrade.rolling.units import draining_since
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.identity import HEAD_SCOPE
 from controller.ray.head.watches import HEAD_INDEX
+from controller.runtime.kind import owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -77,7 +78,7 @@ def observe_cluster(
     pods = sort_by_role(
         cluster.metadata.name,
         (group.group_name for group in groups),
-        reads.by_index(PODS, "owner", uid),
+        owned_by(reads, PODS, cluster.metadata),
     )
     heads, workers = pods.heads, pods.workers
     if not isinstance(desired, DesiredCluster):

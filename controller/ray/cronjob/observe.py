@@ -10,7 +10,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observation import SCOPE, CronJobObservation
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, JobRun
-from controller.runtime.kind import OWNER_INDEX
+from controller.runtime.kind import owned_by
 from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def observe_cron_job(
     meta = cron.metadata
     if not reads.serves(RAYJOBS):  # the API server reports that when a RayJob is created
         return CronJobObservation(cron, validate(cron))
-    owned = reads.by_index(RAYJOBS, OWNER_INDEX, meta.uid)
+    owned = owned_by(reads, RAYJOBS, meta)
     unreadable = reads.unreadable(RAYJOBS, meta.namespace)
     foreign = {
         job.metadata.name: ownership_text(job.metadata)

@@ -15,7 +15,7 @@ from controller.ray.fleet.copies import Copy
 from controller.ray.fleet.observation import SCOPE, FleetObservation
 from controller.ray.fleet.template import copy_name, index_of
 from controller.ray.pods.hashes.template_hash import is_outdated
-from controller.runtime.kind import OWNER_INDEX
+from controller.runtime.kind import owned_by
 from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
     definition = sources.read_definition(reads, fleet)
     meta, goal = fleet.metadata, believed(sources.goal_of(fleet), definition)
     wanted = () if isinstance(goal, Problem) else tuple(_wanted_names(meta, goal))
-    owned = reads.by_index(RAYCLUSTERS, OWNER_INDEX, meta.uid)
+    owned = owned_by(reads, RAYCLUSTERS, meta)
     copies = tuple(sorted(_copies(meta, goal, owned), key=_order))
     return FleetObservation(
         fleet,

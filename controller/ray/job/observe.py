@@ -30,6 +30,7 @@ from controller.ray.job.observation import (
 from controller.ray.job.states import State
 from controller.ray.job.submitter.state import observe_submitter
 from controller.ray.job.watches import SUBMITTER_PODS
+from controller.runtime.kind import owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -102,7 +103,7 @@ def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources)
     if cluster is not None and spec is not None:
         fault_tolerant = is_gcs_fault_tolerant(cluster, spec)
         head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)
-    owned = reads.by_index(RAYCLUSTERS, "owner", seen.job.metadata.uid)
+    owned = owned_by(reads, RAYCLUSTERS, seen.job.metadata)
     return replace(
         seen,
         cluster=cluster,

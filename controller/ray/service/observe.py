@@ -33,6 +33,7 @@ from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.stored_config import UnreadableConfig
 from controller.ray.service.traffic.routing import observe_routing
 from controller.ray.service.traffic.services import former_services, stable_services
+from controller.runtime.kind import owned_by
 from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def observe_service(
     active = _serving_cluster(service, status, ACTIVE, reads, sources)
     pending = _serving_cluster(service, status, PENDING, reads, sources)
     names = {each.name for each in (active, pending) if each is not None}
-    owned = reads.by_index(RAYCLUSTERS, "owner", meta.uid)
+    owned = owned_by(reads, RAYCLUSTERS, meta)
     definition = sources.read_definition(reads, service)
     seen = ServiceObservation(
         service,
@@ -99,7 +100,7 @@ def observe_service(
         active,
         pending,
         others=tuple(each for each in owned if each.metadata.name not in names),
-        services=tuple(reads.by_index(SERVICES, "owner", meta.uid)),
+        services=tuple(owned_by(reads, SERVICES, meta)),
         next_name=child_cluster_name(meta, unused_moment(meta, names, reads)),
         pending_scopes=reads.pending_scopes(meta.uid),
         create_errors=tuple(_create_errors(service, names, reads)),
@@ -142,7 +143,7 @@ def _serving_cluster(
     if spec is None:
         return found
     head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)
-    pods = reads.by_index(PODS, "owner", cluster.metadata.uid)
+    pods = owned_by(reads, PODS, cluster.metadata)
     present = tuple(pod for pod in pods if not pod.metadata.terminating)
     found = replace(found, head=head, pods=present)
     if sources.assumes_serve:

@@ -22,7 +22,7 @@ from controller.kaito.workspace.watches import (
 )
 from controller.kube.objects import KubeObject
 from controller.kube.resources import SERVICES, STATEFUL_SETS
-from controller.runtime.kind import OWNER_INDEX
+from controller.runtime.kind import owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,7 +50,7 @@ def observe_workload(
     has_classes = reads.serves(STORAGE_CLASSES)
     pending = reads.pending_scopes(meta.uid)
     return SeenWorkload(
-        revisions=tuple(reads.by_index(REVISIONS, OWNER_INDEX, meta.uid)),
+        revisions=tuple(owned_by(reads, REVISIONS, meta)),
         foreign_revisions=frozenset(_foreign_revisions(meta, goal, reads)),
         services=frozenset(_present_services(meta, reads)),
         server=server,
@@ -81,7 +81,7 @@ def _own(resource: Resource[T], workspace: ObjectMeta, reads: CacheReader) -> T 
 
 
 def _pods_of(workload: KubeObject | None, reads: CacheReader) -> Iterable[Pod]:
-    return reads.by_index(PODS, OWNER_INDEX, workload.metadata.uid) if workload else ()
+    return owned_by(reads, PODS, workload.metadata) if workload else ()
 
 
 def _foreign_revisions(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[str]:

@@ -19,6 +19,7 @@ from controller.ray.cluster.children.table import (
     wants_serve_service,
 )
 from controller.ray.cluster.observed.children import Note, ObservedChildren
+from controller.runtime.kind import owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -131,7 +132,7 @@ def _surplus(
     desired = {(child.resource, child.name) for child in children}
     resources: list[Resource[Any]] = [SERVICES, INGRESSES]
     for resource in [*resources, ROUTES] if routes else resources:
-        for obj in reads.by_index(resource, "owner", identity.uid):
+        for obj in owned_by(reads, resource, identity):
             meta = obj.metadata
             optional = resource is not SERVICES or services.is_serve_service(identity, meta)
             if optional and not meta.terminating and (resource, meta.name) not in desired:
@@ -142,7 +143,7 @@ def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:
     """Return the service in front of the head, under its present or its earlier name."""
     services_of_head = [
         service
-        for service in reads.by_index(SERVICES, "owner", identity.uid)
+        for service in owned_by(reads, SERVICES, identity)
         if (service.metadata.labels or {}).get(labels.NODE_TYPE) == labels.HEAD
         or service.metadata.name == identity.head_service
     ]

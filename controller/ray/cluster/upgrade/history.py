@@ -19,6 +19,7 @@ from controller.ray.children.child import child_scope
 from controller.ray.cluster.observed.revision_history import RevisionHistory, not_kept
 from controller.ray.cluster.workers.scale_down import template_hash
 from controller.ray.pods.hashes.template_set import template_set_digest, templates_of
+from controller.runtime.kind import owned_by
 from controller.runtime.plan import Create, Delete, Replace, Target
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def observe_history(
     meta = cluster.metadata
     templates = template_set_digest(desired.spec.ray_version, desired.builder.hashes())
     name = f"{meta.name}-{suffix(meta.uid, templates)}"
-    owned = reads.by_index(CONTROLLER_REVISIONS, "owner", meta.uid)
+    owned = owned_by(reads, CONTROLLER_REVISIONS, meta)
     kept = tuple(each for each in owned if not each.metadata.terminating)
     history = RevisionHistory(name, kept)
     if history.present is not None:
