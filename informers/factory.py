@@ -33,6 +33,7 @@ class WatchSelection:
         label_selector: as in a request.
         field_selector: as in a request.
         kind: of the objects; events of others are skipped. Empty for any.
+        namespaced: whether the objects must have a namespace.
     """
 
     resource: str
@@ -40,6 +41,7 @@ class WatchSelection:
     label_selector: str = ""
     field_selector: str = ""
     kind: str = ""
+    namespaced: bool = False
 
     def __str__(self) -> str:
         """Return `pods/default (ray.io/cluster)`."""
@@ -174,7 +176,12 @@ class InformerFactory:
         return SharedInformer(
             str(selection),
             self._open_source(selection),
-            Codec(view, kind=selection.kind, namespace=selection.namespace),
+            Codec(
+                view,
+                kind=selection.kind,
+                namespace=selection.namespace,
+                namespaced=selection.namespaced,
+            ),
             clock=self._clock,
             rng=self._rng,
             indexes=indexes,

@@ -158,7 +158,8 @@ def owned_by(reads: CacheReader, resource: Resource[T], owner: _Owner) -> list[T
     namespace has it too; it belongs to nobody, and the garbage collector deletes it.
     """
     found = reads.by_index(resource, OWNER_INDEX, owner.uid)
-    return [each for each in found if each.metadata.namespace in {owner.namespace, ""}]
+    namespace = owner.namespace if resource.namespaced else ""
+    return [each for each in found if each.metadata.namespace == namespace]
 
 
 class CacheReader(Protocol):

@@ -138,10 +138,13 @@ class Codec(Generic[T]):
             skipped (INF-33).
         kind: kind of the objects; an event of another kind is skipped (INF-23). Empty for any.
         namespace: namespace of the objects, likewise.
+        namespaced: whether the objects must have a namespace.
     """
 
-    def __init__(self, view: type[T], *, kind: str = "", namespace: str = "") -> None:
-        self._kind, self._namespace = kind, namespace
+    def __init__(
+        self, view: type[T], *, kind: str = "", namespace: str = "", namespaced: bool = False
+    ) -> None:
+        self._kind, self._namespace, self._namespaced = kind, namespace, namespaced
         self._pool = InternPool()
         decoders = cast("_Decoders[T]", _decoders(view))
         self._salvage = decoders.salvage
@@ -239,7 +242,7 @@ class Codec(Generic[T]):
             if not (found.key and found.revision):
                 return Ignored(found.reason)
             if found.metadata is not None and self._is_elsewhere(found.metadata):
-                return Ignored(f"an object of namespace {found.metadata.namespace}")
+                return _elsewhere(found.metadata)
             return replace(found, removed=kind == "DELETED")
         return self._change(found, deleted=kind == "DELETED")
 
@@ -247,11 +250,12 @@ class Codec(Generic[T]):
         if not (obj.metadata.name and obj.metadata.resource_version):
             return _WITHOUT_METADATA
         if self._is_elsewhere(obj.metadata):
-            return Ignored(f"an object of namespace {obj.metadata.namespace}")
+            return _elsewhere(obj.metadata)
         return Removed(obj) if deleted else Upserted(self._shared(obj))
 
     def _is_elsewhere(self, metadata: Metadata) -> bool:
-        return bool(self._namespace) and metadata.namespace != self._namespace
+        found = metadata.namespace
+        return (self._namespaced and not found) or self._namespace not in {"", found}
 
     def _foreign_kind(self, line: bytes) -> str:
         """Return the kind of a changed object if it is another one; empty if it names none."""
@@ -282,6 +286,10 @@ def _page_of(
     if metadata is None or not metadata.resource_version:
         raise Malformed("a list without a resource version")
     return Page(objects, undecodable, metadata.resource_version, metadata.continue_)
+
+
+def _elsewhere(metadata: Metadata) -> Ignored:
+    return Ignored(f"an object of namespace {metadata.namespace or '(none)'}")
 
 
 def _kind_in(line: bytes) -> str:

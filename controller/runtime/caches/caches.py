@@ -444,4 +444,10 @@ class Caches:
 
 def _selection(scope: CacheScope) -> Watched:
     resource = scope.resource
-    return Watched(str(resource), scope.namespace, scope.label_selector, kind=resource.kind)
+    return Watched(
+        str(resource),
+        scope.namespace,
+        scope.label_selector,
+        kind=resource.kind,
+        namespaced=resource.namespaced,
+    )

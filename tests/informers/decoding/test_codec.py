@@ -88,6 +88,7 @@ def test_an_object_that_does_not_fit_is_told_by_its_identity(kind):
 
 
 OF_NS = Codec(Thing, kind="Thing", namespace="ns")
+NAMESPACED = Codec(Thing, namespaced=True)
 
 
 @pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
@@ -109,11 +110,18 @@ def test_an_event_of_the_kind_or_without_one_counts(kind):
 
 
 @pytest.mark.parametrize("fields", [{}, {"size": "large"}], ids=["fits", "does not fit"])
-@pytest.mark.parametrize("namespace", ["other", ""])
-def test_an_event_of_another_namespace_is_ignored(fields, namespace: str):
+@pytest.mark.parametrize(
+    ("codec", "namespace", "said"),
+    [(OF_NS, "other", "other"), (OF_NS, "", "(none)"), (NAMESPACED, "", "(none)")],
+)
+def test_an_event_of_another_namespace_is_ignored(fields, codec, namespace: str, said: str):
     obj = thing("a", 5, **fields)
     obj["metadata"]["namespace"] = namespace
-    assert OF_NS.event(event("DELETED", obj)) == Ignored(f"an object of namespace {namespace}")
+    assert codec.event(event("DELETED", obj)) == Ignored(f"an object of namespace {said}")
+
+
+def test_an_event_of_any_namespace_counts_where_all_are_watched():
+    assert NAMESPACED.event(added("a", 5, colour="red")) == Upserted(A)
 
 
 def test_errors_and_bookmarks_may_be_of_any_kind():
