@@ -138,7 +138,7 @@ class Owned(Generic[T]):
 
 
 class _Owner(Protocol):
-    """What identifies the owner of objects: its metadata have it."""
+    """The identity of an owner of objects, which its metadata have."""
 
     @property
     def namespace(self) -> str:
