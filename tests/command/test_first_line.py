@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from structlog.testing import capture_logs
 
 import controller
 from controller.command.kinds import KindSettings
 from controller.command.run.run import announce
 from controller.kube.authentication.credentials import StaticCredentials
+from controller.kube.authentication.load import load_credentials
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_the_first_line_says_what_runs_where():
@@ -28,3 +34,20 @@ def test_the_first_line_says_what_runs_where():
     assert "rayclusterfleet-controller" in line["kinds"]
     assert "raycronjob-controller" not in line["kinds"]
     assert line["feature_gates"] == {"RayClusterFleet": True, "RayCronJob": False}
+
+
+async def test_the_first_line_names_the_context_by_which_a_kubeconfig_chose_the_server(
+    tmp_path: Path,
+):
+    file = tmp_path / "config"
+    file.write_text(
+        "contexts: [{name: production, context: {cluster: one, user: me}}]\n"
+        "clusters: [{name: one, cluster: {server: 'https://10.0.0.2:6443'}}]\n"
+        "users: [{name: me, user: {token: word}}]\n"
+    )
+    credentials = await load_credentials(kubeconfig=str(file), context="production")
+    with capture_logs() as logs:
+        announce(credentials, Settings(), KindSettings())
+    (line,) = logs
+    assert (line["server"], line["context"]) == ("10.0.0.2:6443", "production")
+    assert line["namespaces"] == "all"
