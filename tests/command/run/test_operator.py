@@ -68,7 +68,7 @@ async def test_requests_are_limited_to_what_was_asked_for_and_else_not_at_all(
 async def test_the_election_has_a_thread_an_event_loop_and_connections_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    asked = threading.Event()
+    asked, paths = threading.Event(), list[str]()
     opened: list[tuple[threading.Thread, asyncio.AbstractEventLoop]] = []
 
     class Own(Wire):
@@ -76,8 +76,9 @@ async def test_the_election_has_a_thread_an_event_loop_and_connections_of_its_ow
             opened.append((threading.current_thread(), asyncio.get_running_loop()))
 
         async def request(self, request: Any) -> Any:
+            paths.append(request.path)
             asked.set()
-            raise NotSent(f"this is no network for {request.method}")
+            raise NotSent("this is no network")
 
     monkeypatch.setattr(module, "HttpTransport", Wire)
     monkeypatch.setattr(election_module, "HttpTransport", Own)
@@ -89,6 +90,8 @@ async def test_the_election_has_a_thread_an_event_loop_and_connections_of_its_ow
         await election.aclose()
     ((thread, loop),) = opened
     assert thread.name == "leader election"
+    lease = "/apis/coordination.k8s.io/v1/namespaces/n/leases/ray-operator-leader"
+    assert set(paths) == {lease}, "the lease is KubeRay's"
     assert loop is not asyncio.get_running_loop()
     assert Wire.sent == [], "no lease goes over the operator's connections"
 
