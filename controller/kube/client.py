@@ -364,7 +364,7 @@ class Client:
             request = _with_body(method, path, body, content_type, query)
         answer = await self._send(request)
         if answer.headers.get("content-type", "").startswith("text/plain"):
-            return answer.body.decode()
+            return answer.body.decode(errors="replace")
         return responses.decode_plain(answer.body)
 
     async def read_page(self, path: str, query: Mapping[str, str]) -> bytes:

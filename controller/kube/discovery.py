@@ -21,6 +21,16 @@ class _Entry(msgspec.Struct):
     url: str = msgspec.field(name="serverRelativeURL")
 
 
+class _Served(msgspec.Struct):
+    name: str = ""
+
+
+class _ServedList(msgspec.Struct, tag_field="kind", tag="APIResourceList"):
+    """The resources of one group and version."""
+
+    resources: list[_Served] | None = None
+
+
 class _Index(msgspec.Struct):
     """The index of the OpenAPI v3 documents."""
 
@@ -35,10 +45,12 @@ async def is_served(client: Client, resource: Resource[Any]) -> bool:
     """
     root = resource.path().rpartition("/")[0]
     try:
-        listed: dict[str, Any] = await client.request_json("GET", root)
+        listed = msgspec.convert(await client.request_json("GET", root), _ServedList)
     except (NotFound, PathNotFound):
         return False
-    return any(each.get("name") == resource.plural for each in listed.get("resources") or ())
+    except msgspec.ValidationError as error:
+        raise UnexpectedResponse(f"GET {root}: {error}") from error
+    return any(each.name == resource.plural for each in listed.resources or ())
 
 
 async def openapi_documents(client: Client) -> dict[str, str]:
@@ -54,7 +66,7 @@ async def openapi_documents(client: Client) -> dict[str, str]:
         if isinstance(answer, str):  # API servers send JSON as text/plain here
             answer = msgspec.json.decode(answer)
         index = msgspec.convert(answer, _Index)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UnexpectedResponse(f"GET /openapi/v3: {error}") from error
     return {place: entry.url for place, entry in index.paths.items()}
 

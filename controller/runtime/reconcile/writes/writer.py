@@ -34,6 +34,7 @@ from controller.runtime.plan import (
     MergePatch,
     Replace,
     Target,
+    subresource_of,
 )
 from controller.runtime.reconcile.lookups import read_live
 from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult, quote
@@ -294,9 +295,21 @@ class Writer:
         unchanged = known is not None and (
             known.metadata.resource_version == found.metadata.resource_version
         )
-        if isinstance(error, Invalid) and unchanged and found.metadata.uid == write.uid:
-            return WriteResult(write, WriteOutcome.FAILED, found, error)
-        return WriteResult(write, WriteOutcome.CONFLICT, found, error)
+        failed, is_same = isinstance(error, Invalid) and unchanged, found.metadata.uid == write.uid
+        subresource = subresource_of(write)
+        if isinstance(error, NotFound) and subresource and is_same:
+            failed, error = True, _lacks_subresource(target, subresource)
+        outcome = WriteOutcome.FAILED if failed and is_same else WriteOutcome.CONFLICT
+        return WriteResult(write, outcome, found, error)
+
+
+def _lacks_subresource(target: Target, subresource: str) -> NotFound:
+    """Return the error for a 404 about an object that exists."""
+    message = (
+        f"the installed definition of {target.resource} has no subresource {subresource}: install "
+        "this operator's definitions (manta crds | kubectl apply -f -)"
+    )
+    return NotFound(Status(404, "NotFound", message))
 
 
 def _is_outdated(write: Write, known: KubeObject | None) -> bool:
