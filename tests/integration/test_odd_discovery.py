@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
-from controller.kube.resources import CRDS
+from controller.kube.resources import CRDS, PODS
 from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.faults.tampering import Tampering
 from tests.integration.definitions import restore_definition
 from tests.integration.test_odd_answers import unready
@@ -61,6 +63,52 @@ async def test_an_operator_outlives_any_answer_to_discovery(
     assert operator.running
     assert unready(operator) == []
     assert len(operator.transport.journal.entries) < 250
+
+
+CONVERSION = (
+    'conversion webhook for ray.io/v1alpha1, Kind=RayCluster failed: Post "https://kuberay.ray.svc'
+    ':443/convert?timeout=30s": dial tcp 10.0.0.7:443: connect: connection refused'
+)
+FAILURES = {
+    "the token is not accepted": (Rule(ErrorResponse(401, "Unauthorized")), "renew them"),
+    "the conversion webhook is down": (
+        Rule(ErrorResponse(500, "", CONVERSION), "rayclusters.ray.io"),
+        "repair it, or remove spec.conversion",
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+async def test_a_start_that_fails_ends_with_cause_and_remedy(world: World, failure: str):
+    rule, remedy = FAILURES[failure]
+    operator = world.start_operator(rules=[rule])
+    await world.settle(60)
+    assert "cannot list rayclusters.ray.io" in unready(operator)[0]
+    with capture_logs() as logs:
+        await world.settle(120)
+    assert await operator.task != 0
+    assert remedy in logs[-1]["error"]
+    assert len(operator.transport.journal.entries) < 250
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+async def test_a_failure_that_comes_later_ends_nothing_and_is_over_with_its_cause(
+    world: World, failure: str
+):
+    operator = world.start_operator()
+    await world.create_cluster()
+    await world.eventually(world.is_ready)
+    since = len(operator.transport.journal.entries)
+    operator.transport.rules = [FAILURES[failure][0]]
+    lost = world.journal.workers()[0].metadata.name
+    await world.user.delete(PODS, world.namespace, lost)
+    await world.settle(600)
+    assert operator.running
+    assert len(operator.transport.journal.entries) - since < 250
+    operator.transport.rules = []
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 2, seconds=90)
+    assert (world.journal.workers_created(), world.journal.workers_deleted()) == (3, 1)
+    assert unready(operator) == []
 
 
 async def test_a_definition_without_the_status_is_named_and_costs_little(world: World):

@@ -27,7 +27,16 @@ def failing(cache: Cache) -> str:
 
 
 def explain(missing: Sequence[Cache], seconds: float) -> str:
-    """Return a paragraph about all of them: what failed, why, and the remedy."""
+    """Return a paragraph about all of them: what failed, why, and the remedy.
+
+    None is missing if the server did not say which of the optional ones there are to be.
+    """
+    if not missing:
+        return (
+            f"Gave up after {seconds:.0f} s because the API server did not say which resources it "
+            "has. The lines discovery.failed of the log quote it: check it and the proxies before "
+            "it."
+        )
     sentences = [f"Gave up after {seconds:.0f} s because caches are not complete."]
     sentences += [_sentence(failing(cache)) for cache in missing[:5]]
     if len(missing) > 5:

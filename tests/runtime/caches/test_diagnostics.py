@@ -78,6 +78,12 @@ def test_words_that_end_with_a_full_stop_have_no_second_one():
     assert "Cannot list pods in all namespaces: Refused X. The API" in text
 
 
+def test_a_server_that_does_not_say_what_it_has_is_named():
+    said = explain((), 120.0)
+    assert said.startswith("Gave up after 120 s because the API server did not say which resources")
+    assert "discovery.failed" in said
+
+
 @pytest.mark.parametrize(("count", "more"), [(5, False), (6, True)])
 def test_five_caches_are_explained(count: int, more: bool):
     text = explain([cache(PODS, None)] * count, 5.0)
