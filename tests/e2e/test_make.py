@@ -45,6 +45,11 @@ def test_make_test_leaves_out_the_slow_tests_and_make_test_all_runs_them():
     assert "slow" not in everything
 
 
+def test_the_slow_tests_have_a_worker_more_than_there_are_cores():
+    assert f" -n {len(os.sched_getaffinity(0)) + 1} " in line_of("test-all")
+    assert " -n 1 " in line_of("test-all", "WORKERS=1")
+
+
 @pytest.mark.parametrize(
     ("layers", "folders"), [("tests", ["tests/e2e/ray", "tests"]), ("tests/kube", ["tests/kube"])]
 )
@@ -123,6 +128,7 @@ def test_an_audit_fails_too_if_it_cannot_say_of_a_package():
 
 def test_ci_runs_every_test_once():
     commands = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert any(command.startswith("make") and " lint ray " in command for command in commands)
     assert "make test" in commands
     assert any(command.startswith("make test-all REST=1") for command in commands)
 
