@@ -10,9 +10,11 @@ import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.resources import EVENTS, PODS, ROLES
+from controller.ray.api import FeatureGates
 from controller.ray.permissions import ADDITIONS, PERMISSIONS, granted
 from tests.chart.helm import KUBERAY_CHART, needs_helm, needs_kuberay_charts, only, rendered
 
+GATES = FeatureGates.parse("RayClusterFleet=true,RayCronJob=true")
 RULES: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[2] / "charts" / "manta-operator" / "rules.yaml").read_text()
 )
@@ -63,6 +65,15 @@ def test_what_is_watched_may_be_watched():
     for resource in watched:
         assert {"list", "watch"} <= granted(resource), str(resource)
         assert {"list", "watch"} <= chart_verbs()[str(resource)], str(resource)
+
+
+def test_only_what_another_kind_makes_may_be_created():
+    kinds = kinds_of(KindSettings.from_environment(GATES, {}), None)
+    made = {owned.resource for kind in kinds for owned in kind.owned}
+    for kind in kinds:
+        verbs = chart_verbs()[str(kind.primary)]
+        assert ("create" in verbs) is (kind.primary in made), kind.primary
+        assert ("delete" in verbs) is (kind.primary in made), kind.primary
 
 
 @pytest.mark.parametrize(
