@@ -226,6 +226,10 @@ class Recorder:
         series = self._series.get(key)
         if series is None:
             return
+        wait = series.retry_at - self._clock.time()
+        if wait > 0 and not self._flushing:  # another occurrence does not shorten the back-off
+            self._queue.add_after(key, wait)
+            return
         due = series.is_due(self._clock.time()) or (self._flushing and series.sent < series.count)
         if due and not await self._try(key, series):
             return
@@ -279,8 +283,9 @@ class Recorder:
             self._drop(key)
             return
         low = 0.0 if series.tries == 1 else 0.75
-        delay = RETRY.delay(series.tries - 1)
-        self._queue.add_after(key, delay * self._rng.uniform(low, 1.25))
+        delay = RETRY.delay(series.tries - 1) * self._rng.uniform(low, 1.25)
+        series.retry_at = self._clock.time() + delay
+        self._queue.add_after(key, delay)
 
     def _drop(self, key: SeriesKey) -> None:
         series = self._series.pop(key, None)

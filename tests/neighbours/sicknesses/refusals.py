@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -95,12 +96,31 @@ async def quota(sick: Tenant) -> AsyncIterator[None]:
     await sick.user.delete(QUOTAS, sick.namespace, "team")
 
 
+@asynccontextmanager
+async def moving_quota(sick: Tenant) -> AsyncIterator[None]:
+    """A quota whose room for pods changes every 20 s, and is too small each time."""
+    sizes = itertools.cycle(("1", "0", "2"))
+
+    async def resize() -> None:
+        hard = {"spec": {"hard": {"pods": next(sizes)}}}
+        await sick.user.merge_patch(QUOTAS, sick.namespace, "team", hard)
+
+    async with quota(sick), sick.meanwhile(resize, every=20.0):
+        yield
+
+
 SICKNESSES = (
     Sickness(
         name="a quota of one pod",
         course=quota,
         spares=KAITO,  # here and below: they create no pods
         named=unless_it_serves("exceeded quota: team.*lower replicas"),
+    ),
+    Sickness(
+        name="a quota whose size changes",
+        course=moving_quota,
+        spares=KAITO,
+        named=dict.fromkeys(("RayCluster", "RayClusterFleet"), "exceeded quota: team"),
     ),
     Sickness(
         name="a webhook denies what the kind creates",
@@ -185,6 +205,11 @@ SICKNESSES = (
         only=frozenset({"RayCluster"}),
         late=True,
         named=no_right_to("delete"),
+    ),
+    Sickness(
+        name="changes of the kind are answered by 404",
+        course=own_refused(ErrorResponse(404, "NotFound", "cannot find the resource"), "patch"),
+        named="FailedUpdate.*(cannot find the resource|has no subresource status: install)",
     ),
     Sickness(
         name="each status conflicts",

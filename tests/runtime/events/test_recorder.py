@@ -161,6 +161,32 @@ async def test_retries_wait_twice_as_long_each_time_the_first_from_zero_and_othe
     assert 12 < max(later) <= 12.5
 
 
+async def test_an_event_that_occurs_again_waits_for_its_next_attempt():
+    def fail(_verb: str, _name: str) -> None:
+        raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail, seconds=0.0)) as (recorder, sink):
+        with capture_logs():
+            for _ in range(60):
+                recorder.record(PODS, META, event())
+                await asyncio.sleep(1)
+    assert 3 <= len(sink.calls) <= 5
+
+
+async def test_an_event_that_waits_for_its_next_attempt_is_sent_when_the_recorder_is_closed():
+    failures = iter(range(2))
+
+    def fail(_verb: str, _name: str) -> None:
+        if next(failures, None) is not None:
+            raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail, seconds=0.0)) as (recorder, sink):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(13)
+        assert len(sink.calls) == 2
+    assert len(sink.calls) == 3
+
+
 @pytest.mark.parametrize(("code", "attempts"), [(499, 1), (500, TRIES)])
 async def test_T292_errors_of_the_server_are_tried_again(code: int, attempts: int):
     def fail(_verb: str, _name: str) -> None:

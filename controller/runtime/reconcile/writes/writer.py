@@ -270,6 +270,8 @@ class Writer:
     ) -> WriteResult:
         """Read the object live; `Invalid` is a conflict only if the object has changed.
 
+        `NotFound` about an object that exists is none either: the server does not serve its status.
+
         It is not read if the caches show a newer one than the write was planned for, nor again
         while the store shows what the last read found.
         """
@@ -278,11 +280,11 @@ class Writer:
         if isinstance(error, Conflict) and _is_outdated(write, known):
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.CONFLICT, error=error)
-        if not isinstance(error, NotFound) and self._expectations.is_refuted(owner, write):
+        if self._expectations.is_refuted(owner, write):
             self._expectations.mark_failed(owner, write)
-            invalid = isinstance(error, Invalid)
-            outcome = WriteOutcome.FAILED if invalid else WriteOutcome.CONFLICT
-            return WriteResult(write, outcome, error=error)
+            conflict = isinstance(error, Conflict)
+            outcome = WriteOutcome.CONFLICT if conflict else WriteOutcome.FAILED
+            return WriteResult(write, outcome, error=_explained(write, error))
         try:
             found = await read_live(client, target)
         except KubeError:
@@ -295,16 +297,17 @@ class Writer:
         unchanged = known is not None and (
             known.metadata.resource_version == found.metadata.resource_version
         )
-        failed, is_same = isinstance(error, Invalid) and unchanged, found.metadata.uid == write.uid
-        subresource = subresource_of(write)
-        if isinstance(error, NotFound) and subresource and is_same:
-            failed, error = True, _lacks_subresource(target, subresource)
-        outcome = WriteOutcome.FAILED if failed and is_same else WriteOutcome.CONFLICT
-        return WriteResult(write, outcome, found, error)
+        refused = isinstance(error, NotFound) or (isinstance(error, Invalid) and unchanged)
+        failed = refused and found.metadata.uid == write.uid
+        outcome = WriteOutcome.FAILED if failed else WriteOutcome.CONFLICT
+        return WriteResult(write, outcome, found, _explained(write, error) if failed else error)
 
 
-def _lacks_subresource(target: Target, subresource: str) -> NotFound:
-    """Return the error for a 404 about an object that exists."""
+def _explained(write: Write, error: StatusError) -> StatusError:
+    """Return the error to report for a change of an object that exists, with its cause."""
+    subresource, target = subresource_of(write), write.target
+    if not (subresource and isinstance(error, NotFound)):
+        return error
     message = (
         f"the installed definition of {target.resource} has no subresource {subresource}: install "
         "this operator's definitions (manta crds | kubectl apply -f -)"

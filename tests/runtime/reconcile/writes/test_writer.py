@@ -305,7 +305,12 @@ async def test_an_invalid_change_is_a_failure_only_if_the_object_is_as_it_was_pl
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"), [(INVALID, WriteOutcome.FAILED), (CONFLICT, WriteOutcome.CONFLICT)]
+    ("error", "outcome"),
+    [
+        (INVALID, WriteOutcome.FAILED),
+        (MISSING, WriteOutcome.FAILED),
+        (CONFLICT, WriteOutcome.CONFLICT),
+    ],
 )
 async def test_what_was_read_after_the_last_attempt_is_not_read_again(
     error: Any, outcome: WriteOutcome
@@ -342,11 +347,30 @@ async def test_after_a_conflict_a_newer_object_in_the_caches_is_planned_for_with
         assert desk.told(write) == [("mark_failed",)]
 
 
-async def test_what_is_missing_is_looked_for_again():
+@pytest.mark.parametrize("refuted", [False, True])
+async def test_a_status_that_is_not_found_although_the_object_exists_names_the_definition(
+    *, refuted: bool
+):
+    desk = Desk(MISSING, OBJ, known=OBJ)
+    desk.expectations.refuted = refuted
+    result = await desk.perform(replace(PATCH, subresource="status"))
+    assert result.outcome is WriteOutcome.FAILED
+    assert "configmaps has no subresource status: install" in str(result.error)
+
+
+async def test_what_is_missing_is_looked_for():
     desk = Desk(MISSING, MISSING, known=OBJ)
-    desk.expectations.refuted = True
     await desk.perform(PATCH)
     assert desk.told(PATCH) == [("confirm_gone", "uid-a")]
+
+
+async def test_a_change_that_is_not_found_although_the_object_exists_has_failed():
+    desk = Desk(MISSING, OBJ, known=None)
+    assert await desk.perform(PATCH) == WriteResult(PATCH, WriteOutcome.FAILED, OBJ, MISSING)
+    replaced = msgspec.structs.replace(OBJ.metadata, uid="uid-b")
+    other = msgspec.structs.replace(OBJ, metadata=replaced)
+    result = await Desk(MISSING, other, known=None).perform(PATCH)
+    assert result.outcome is WriteOutcome.CONFLICT
 
 
 async def test_a_change_whose_object_cannot_be_read_has_failed():
