@@ -141,8 +141,15 @@ def test_jobs_of_kuberay_users_are_applied_shown_and_deleted(tmp_path: Path, crd
         cron_jobs = kubectl("get", "raycronjobs").splitlines()
         assert re.split(r"  +", cron_jobs[0].strip())[:6] == COLUMNS_OF_CRON_JOBS
         assert cron_jobs[1].startswith("raycronjob-sample   * * * * *")
-        assert "CreatedRayJobSubmitter" in kubectl("describe", "rayjob", "rayjob-sample")
-        assert "CreatedRayJob " in kubectl("describe", "raycronjob", "raycronjob-sample")
+        # Events may come later than what they tell of.
+        until(
+            lambda: "CreatedRayJobSubmitter" in kubectl("describe", "rayjob", "rayjob-sample"),
+            why=process.text,
+        )
+        until(
+            lambda: "CreatedRayJob " in kubectl("describe", "raycronjob", "raycronjob-sample"),
+            why=process.text,
+        )
 
         kubectl("delete", "raycronjobs", "--all", "--wait", "--timeout=60s")
         kubectl("delete", "rayjobs", "--all", "--wait", "--timeout=60s")
