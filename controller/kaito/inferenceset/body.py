@@ -1,4 +1,4 @@
-"""The Workspace of one replica, and the labels that an edit of the set adds later."""
+"""The Workspace of one replica, and the labels that are added to it later."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ def workspace_body(
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": meta.namespace,
-        "labels": {
-            **_template_labels(inference_set, spec),
-            labels.CREATED_BY_INFERENCE_SET: meta.name,
-        },
+        "labels": _labels(inference_set, spec),
         "ownerReferences": [owner_reference(INFERENCE_SETS, meta)],
     }
     annotations = _annotations(inference_set, spec)
@@ -57,20 +54,22 @@ def label_changes(
 ) -> dict[str, Any]:
     """Return the merge patch that adds the labels of an edit; empty if none is missing.
 
-    Labels are never removed, because others may have set them.
+    It also adds a label that another writer has taken off: the one that names the set is the name
+    under which its servers serve the model. Labels are never removed, because others may have set
+    them.
     """
     present = workspace.metadata.labels or {}
-    wanted = _template_labels(inference_set, spec)
+    wanted = _labels(inference_set, spec)
     missing = {key: wanted[key] for key in wanted if present.get(key) != wanted[key]}
     return {"metadata": {"labels": missing}} if missing else {}
 
 
-def _template_labels(inference_set: InferenceSet, spec: InferenceSetSpec) -> dict[str, str]:
-    own = inference_set.metadata.labels or {}
+def _labels(inference_set: InferenceSet, spec: InferenceSetSpec) -> dict[str, str]:
+    meta = inference_set.metadata
+    own = meta.labels or {}
     inherited = {key: own[key] for key in _INHERITED if key in own}
-    found = {**spec.template.metadata.labels, **inherited}
-    found.pop(labels.CREATED_BY_INFERENCE_SET, None)
-    return found
+    creator = {labels.CREATED_BY_INFERENCE_SET: meta.name}
+    return {**spec.template.metadata.labels, **inherited, **creator}
 
 
 def _annotations(inference_set: InferenceSet, spec: InferenceSetSpec) -> dict[str, str]:

@@ -52,7 +52,7 @@ def delete_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> I
 
 
 def label_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> Iterator[MergePatch]:
-    """Add labels that an edit brought to the set's template to existing replicas."""
+    """Add labels that existing replicas lack: an edit brought them, or another writer took them."""
     leaving = {each.name for each in decision.delete}
     for workspace in seen.workspaces or ():
         meta = workspace.metadata

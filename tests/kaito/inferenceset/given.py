@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
+from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
 from controller.kaito.inferenceset.names import replica_names
@@ -42,7 +43,8 @@ def replica_of(
     name: str, *, ready: bool = False, terminating: bool = False, **changes: Any
 ) -> Workspace:
     """A Workspace of the set."""
-    raw = raw_workspace(name=name, uid=f"uid-{name}", **changes)
+    labels = {CREATED_BY: OWNER["name"]} | changes.pop("labels", {})
+    raw = raw_workspace(name=name, uid=f"uid-{name}", labels=labels, **changes)
     raw["metadata"]["ownerReferences"] = [OWNER]
     if terminating:
         raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from controller.apimachinery.problem import Problem
+from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.validation.inferenceset import validate_inference_set
 from controller.kaito.api.validation.workspace import validate_workspace
@@ -24,7 +25,7 @@ OPTIONS = KaitoOptions()
 OWN_NODES = KaitoOptions(provisioner=Provisioner.OWN_NODES, mig=True)
 TEMPLATE = {
     "metadata": {
-        "labels": {"own": "label", "inferenceset.kaito.sh/created-by": "forged"},
+        "labels": {"own": "label", CREATED_BY: "forged"},
         "annotations": {"kaito.sh/performance-mode": "throughput"},
     },
     "resource": {"instanceType": "Standard_NC24ads_A100_v4"},
@@ -118,12 +119,19 @@ def test_a_body_shares_nothing_with_the_set():
 def test_labels_that_come_later_are_added_and_none_is_removed():
     found = labelled(inference_set(template=TEMPLATE), labels={"kaito.sh/inference-role": "decode"})
     spec = spec_of(found)
-    present = workspace(labels={"own": "old", "others": "label"})
-    assert label_changes(found, spec, present) == {
-        "metadata": {"labels": {"own": "label", "kaito.sh/inference-role": "decode"}}
-    }
-    after = workspace(labels={"own": "label", "kaito.sh/inference-role": "decode"})
+    present = workspace(labels={"own": "old", "others": "label", CREATED_BY: "models"})
+    added = {"own": "label", "kaito.sh/inference-role": "decode"}
+    assert label_changes(found, spec, present) == {"metadata": {"labels": added}}
+    after = workspace(labels={**added, CREATED_BY: "models"})
     assert label_changes(found, spec, after) == {}
+
+
+def test_the_label_that_names_the_set_is_put_back_whatever_the_template_says():
+    found = inference_set(template=TEMPLATE)
+    wanted = {"metadata": {"labels": {CREATED_BY: "models"}}}
+    for others in ({}, {CREATED_BY: "forged"}):
+        present = workspace(labels={"own": "label", **others})
+        assert label_changes(found, spec_of(found), present) == wanted
 
 
 def with_status(status: str, value: object = None) -> Workspace:

@@ -6,6 +6,7 @@ At the end they are gone, and what they left crippled is deleted by its user.
 from __future__ import annotations
 
 import copy
+import re
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 CHILDREN = CREATED | {str(PODS): PODS}
 """What kinds create."""
 
-OURS = ("ray.io/", "kaito.sh/")
+OURS = re.compile(r"(.+\.)?(ray\.io|kaito\.sh)/")
+"""Labels that kinds give what they create, `inferenceset.kaito.sh/created-by` too."""
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 """A uid that no object has."""
@@ -67,7 +69,7 @@ async def _delete_crippled(sick: Tenant) -> None:
     resource = CHILDREN[sick.column.creates]
     for each in sick.objects(resource):
         meta = each["metadata"]
-        labelled = any(name.startswith(OURS) for name in meta.get("labels") or {})
+        labelled = any(map(OURS.match, meta.get("labels") or {}))
         if not (meta.get("ownerReferences") and (labelled or resource is not PODS)):
             with suppress(KubeError):
                 await sick.user.delete(resource, sick.namespace, meta["name"])
@@ -115,7 +117,7 @@ def drop_labels(found: Manifest) -> None:
     """Drop all labels that a policy does not know."""
     labels = found["metadata"].get("labels") or {}
     found["metadata"]["labels"] = {
-        name: value for name, value in labels.items() if not name.startswith(OURS)
+        name: value for name, value in labels.items() if not OURS.match(name)
     }
 
 
@@ -193,7 +195,8 @@ SICKNESSES = (
     Sickness(
         name="a webhook takes labels off what is created",
         course=webhook(drop_labels),
-        named={"RayCluster": "its labels say ray.io/group=.*put them back"},
+        named=contested_by("InferenceSet")
+        | {"RayCluster": "its labels say ray.io/group=.*put them back"},
     ),
     Sickness(
         name="a webhook takes owner references off what is created",
