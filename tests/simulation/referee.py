@@ -289,6 +289,8 @@ class Referee:
         history.guarded_until = self._until_now(history.guarded_until, goes_on=guarded)
         history.halted_until = self._until_now(history.halted_until, goes_on=is_halted(obj))
         history.spec = completed(obj["spec"], history.spec, self.pruned)
+        if history.spec != obj["spec"]:
+            history.cut.add(obj["metadata"]["generation"])
         wish = wish_of({**obj, "spec": history.spec})
         if not history.wishes or history.wishes[-1] != wish:
             history.wishes.append(wish)
@@ -350,7 +352,7 @@ class Referee:
         self._births[pod.uid] = intent.generation
         if pod.head:
             history.heads[pod.uid] = intent.generation
-            if self.pruned:
+            if self.pruned or intent.generation in history.cut:
                 history.cut_heads.add(pod.uid)
         self._members[pod.owner, pod.slice].add(pod.uid)
         if self._strict and not (again and late):

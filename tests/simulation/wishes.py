@@ -82,11 +82,13 @@ class History:
         present: whether it still exists.
         halted_until: when its conditions last said that it is suspending or suspended.
         spec: the last specification that was written, with what a definition has dropped of it.
+        cut: the generations of which a definition has dropped something.
         guarded_until: when it last had the finalizer that cleans up Redis.
         ends: when pods of which group went that no operator had deleted.
         heads: of which generation each head was made, by uid.
         heads_left: when it had gone.
-        cut_heads: uids of heads that were made while a definition dropped something.
+        cut_heads: uids of heads that were made while a definition dropped something, or from such
+            a generation.
         restored_to: the oldest generation that an earlier database has brought back, if any has.
     """
 
@@ -95,6 +97,7 @@ class History:
     present: bool = True
     halted_until: float = -1.0
     spec: dict[str, Any] = field(default_factory=dict)
+    cut: set[int] = field(default_factory=set)
     guarded_until: float = -1.0
     ends: list[tuple[float, str]] = field(default_factory=list)
     heads: dict[str, int] = field(default_factory=dict)
