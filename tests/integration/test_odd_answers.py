@@ -124,7 +124,13 @@ ODD: dict[str, Lines] = {
 }
 
 
-@pytest.mark.parametrize("everywhere", [False, True], ids=["own namespace", "all namespaces"])
+@pytest.mark.parametrize(
+    "everywhere",
+    [
+        pytest.param(False, id="own namespace", marks=pytest.mark.slow),
+        pytest.param(True, id="all namespaces"),
+    ],
+)
 @pytest.mark.parametrize("odd", ODD)
 async def test_a_cluster_is_made_and_scaled_whatever_events_come_beside_those_of_the_server(
     world: World, odd: str, everywhere: bool

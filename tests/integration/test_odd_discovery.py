@@ -39,7 +39,9 @@ async def once(body: bytes) -> Chunks:
         yield body
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
+@pytest.mark.parametrize(
+    "content_type", ["application/json", pytest.param("text/plain", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("path", ["/apis/", "/openapi/"])
 async def test_an_operator_outlives_any_answer_to_discovery(
