@@ -19,7 +19,7 @@ OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
 CONTESTED: Final = "FieldsContested"
 """Condition type that names fields over which the operator and another writer disagree."""
 
-DELETION_HELD: Final = "DeletionHeld"
+CHILD_HELD: Final = "ChildHeld"
 """Condition type that names children that finalizers of others keep from being deleted."""
 
 LONGEST_MESSAGE: Final = 4096

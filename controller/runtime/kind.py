@@ -137,7 +137,7 @@ class Owned(Generic[T]):
     optional: bool = False
 
 
-class _Owner(Protocol):
+class OwnerIdentity(Protocol):
     """The identity of an owner of objects, which its metadata have."""
 
     @property
@@ -151,7 +151,7 @@ class _Owner(Protocol):
         ...
 
 
-def owned_by(reads: CacheReader, resource: Resource[T], owner: _Owner) -> list[T]:
+def owned_by(reads: CacheReader, resource: Resource[T], owner: OwnerIdentity) -> list[T]:
     """Return the objects of an owner, in no particular order (CTL-28).
 
     An owner reference counts in the owner's namespace only. A copy of an object in another

@@ -298,7 +298,7 @@ class Controller(Generic[Observation]):
             first_write=lambda: self._metrics.first_write(self._clock.time() - due),
             measure=lambda ended: self._metrics.phase(ended.phase, ended.seconds),
             wall=self._wall,
-            held=held_children(self._kind.owned, self._expectations.reader, owner.uid),
+            held=held_children(self._kind.owned, self._expectations.reader, owner),
         )
 
     async def _execute(self, execution: PlanExecution) -> PlanOutcome:
@@ -430,7 +430,7 @@ class Controller(Generic[Observation]):
             emit=lambda event: self._emit(primary, event),
             failing=True,
             wall=self._wall,
-            held=held_children(self._kind.owned, self._expectations.reader, primary.metadata.uid),
+            held=held_children(self._kind.owned, self._expectations.reader, primary.metadata),
         )
         try:
             outcome = await self._execute(execution)

@@ -309,7 +309,7 @@ SICKNESSES = (
         # clusters name their pods, and a RayCronJob creates no job in place of a deleted one
         spares=PODS_ONLY | {"RayCronJob"},
         late=True,
-        named="DeletionHeld: .* is being deleted since .*example.com/hold.*remove it by hand",
+        named="ChildHeld: .* is being deleted since .*example.com/hold.*remove it by hand",
     ),
     Sickness(
         name="the namespace is terminating",

@@ -509,9 +509,9 @@ async def test_a_plan_without_a_status_names_a_child_that_a_finalizer_holds_once
     await bench.execute(Plan())
     (said,) = bench.sent
     (condition,) = said.patch["status"]["conditions"]  # type: ignore[union-attr]
-    assert condition["type"] == "DeletionHeld"
+    assert condition["type"] == "ChildHeld"
     assert "example.com/hold" in condition["message"]
-    assert [event.reason for event in bench.emitted] == ["DeletionHeld"]
+    assert [event.reason for event in bench.emitted] == ["ChildHeld"]
 
 
 async def test_a_status_write_is_a_patch_with_the_preconditions_that_it_needs():

@@ -9,10 +9,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import DELETION_HELD, ConditionSet, find_condition
+from controller.apimachinery.conditions import CHILD_HELD, ConditionSet, find_condition
 from controller.apimachinery.timestamps import rfc3339, time_of
 from controller.kube.resources import PODS
-from controller.runtime.kind import OWNER_INDEX
+from controller.runtime.kind import owned_by
 from controller.runtime.plan import Event
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from controller.runtime.kind import CacheReader, Owned
+    from controller.runtime.kind import CacheReader, Owned, OwnerIdentity
 
 NAMED_AFTER: Final = timedelta(minutes=2)
 """Time for which a deletion may take long without being named: most finalizers go by themselves."""
@@ -65,19 +65,19 @@ class HeldChild:
 
 
 def held_children(
-    owned: Iterable[Owned[Any]], reads: CacheReader, owner_uid: str
+    owned: Iterable[Owned[Any]], reads: CacheReader, owner: OwnerIdentity
 ) -> tuple[HeldChild, ...]:
     """Return the children of an owner that are held, but for pods."""
-    return tuple(_held_children(owned, reads, owner_uid))
+    return tuple(_held_children(owned, reads, owner))
 
 
 def _held_children(
-    owned: Iterable[Owned[Any]], reads: CacheReader, owner_uid: str
+    owned: Iterable[Owned[Any]], reads: CacheReader, owner: OwnerIdentity
 ) -> Iterator[HeldChild]:
     for each in owned:
         if each.resource is PODS or not reads.serves(each.resource):
             continue
-        children: list[KubeObject] = reads.by_index(each.resource, OWNER_INDEX, owner_uid)
+        children: list[KubeObject] = owned_by(reads, each.resource, owner)
         for child in children:
             if child.metadata.terminating and (found := _foreign(each.resource, child)):
                 yield HeldChild(each.resource, child, found)
@@ -108,12 +108,12 @@ def with_held_children(
     if "conditions" not in wanted:
         return wanted
     conditions = ConditionSet(wanted["conditions"], generation, now)
-    conditions.set_if(DELETION_HELD, "True", "ForeignFinalizer", message)
+    conditions.set_if(CHILD_HELD, "True", "ForeignFinalizer", message)
     return {**wanted, "conditions": conditions.as_list()}
 
 
 def event_of_held_children(stored: Mapping[str, Any], message: str) -> tuple[Event, ...]:
     """Return the event that reports what no stored condition has reported yet."""
-    if not message or find_condition(stored.get("conditions", ()), DELETION_HELD) is not None:
+    if not message or find_condition(stored.get("conditions", ()), CHILD_HELD) is not None:
         return ()
-    return (Event("Warning", DELETION_HELD, "Delete", message),)
+    return (Event("Warning", CHILD_HELD, "Delete", message),)

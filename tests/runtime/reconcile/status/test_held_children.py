@@ -38,7 +38,7 @@ def seen(resource: Resource[Any], *children: Any, served: bool = True) -> tuple[
         return [*children]
 
     reads: Any = SimpleNamespace(serves=lambda _resource: served, by_index=by_index)
-    return held_children((Owned(resource),), reads, OWNER.uid)
+    return held_children((Owned(resource),), reads, OWNER)
 
 
 def test_a_child_that_is_held_is_named_after_two_minutes_with_finalizer_time_and_remedy():
@@ -97,11 +97,11 @@ def test_a_time_that_cannot_be_read_is_left_out():
 def test_the_condition_comes_and_goes_and_one_event_reports_it():
     wanted = with_held_children({"conditions": [READY]}, "a is kept", 7, NOW)
     (_, condition) = wanted["conditions"]
-    assert condition["type"] == "DeletionHeld"
+    assert condition["type"] == "ChildHeld"
     assert (condition["reason"], condition["message"]) == ("ForeignFinalizer", "a is kept")
     assert with_held_children(wanted, "", 7, NOW) == {"conditions": [READY]}
     assert with_held_children({"children": 3}, "a is kept", 7, NOW) == {"children": 3}
     (event,) = event_of_held_children({"conditions": [READY]}, "a is kept")
-    assert (event.type, event.reason, event.note) == ("Warning", "DeletionHeld", "a is kept")
+    assert (event.type, event.reason, event.note) == ("Warning", "ChildHeld", "a is kept")
     assert event_of_held_children(wanted, "a is kept") == ()
     assert event_of_held_children({}, "") == ()
