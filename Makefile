@@ -41,9 +41,6 @@ PYTEST  = $(VENV)/bin/python -m pytest
 test: $(VENV)/.dev
 	$(PYTEST) -n auto --dist worksteal -m 'not slow' $(LAYERS) $(ARGS)
 
-# Tests that wait for processes leave a core idle: one worker more than there are cores.
-WORKERS ?= $(shell expr $$(nproc) + 1)
-
 # Real Ray has the machine to itself: it needs all of it, and fails its probes when it starves.
 # pytest ends with 5 where it has nothing to run.
 WITH_RAY = tests/e2e/ray
@@ -52,7 +49,7 @@ EACH     = --timeout 180 $(if $(REST),-m 'slow and not rare') $(ARGS)
 test-all: $(VENV)/.dev
 	failed=0; \
 	$(if $(filter tests,$(LAYERS)),$(PYTEST) $(EACH) $(WITH_RAY) || [ $$? = 5 ] || failed=1;) \
-	$(PYTEST) -n $(WORKERS) --dist worksteal $(EACH) --ignore $(WITH_RAY) $(LAYERS) || [ $$? = 5 ] || failed=1; \
+	$(PYTEST) -n auto --dist worksteal $(EACH) --ignore $(WITH_RAY) $(LAYERS) || [ $$? = 5 ] || failed=1; \
 	exit $$failed
 
 test-real: $(VENV)/.dev

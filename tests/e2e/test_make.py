@@ -45,11 +45,6 @@ def test_make_test_leaves_out_the_slow_tests_and_make_test_all_runs_them():
     assert "slow" not in everything
 
 
-def test_the_slow_tests_have_a_worker_more_than_there_are_cores():
-    assert f" -n {len(os.sched_getaffinity(0)) + 1} " in line_of("test-all")
-    assert " -n 1 " in line_of("test-all", "WORKERS=1")
-
-
 @pytest.mark.parametrize(
     ("layers", "folders"), [("tests", ["tests/e2e/ray", "tests"]), ("tests/kube", ["tests/kube"])]
 )
