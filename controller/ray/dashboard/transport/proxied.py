@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.kube.errors import (
-    KubeError,
-    NotSent,
-    StatusError,
-    TransportError,
-)
+from controller.kube.errors import KubeError, NotSent, UnexpectedResponse
 from controller.ray.dashboard.errors import NoResponse, TooLarge, Unreachable
 from controller.ray.dashboard.transport.transport import DashboardResponse
 
@@ -63,8 +58,8 @@ class ProxiedTransport:
 
 def _translated(error: KubeError, request: DashboardRequest) -> NoResponse | TooLarge:
     """Return a failure on the way to the dashboard, which does not concern the dashboard itself."""
+    if isinstance(error, UnexpectedResponse):  # also of a POST, where it is a TransportError, too
+        return TooLarge(f"{request}: {error}")
     if isinstance(error, NotSent):
         return Unreachable(f"the API server: {error}")
-    if isinstance(error, StatusError | TransportError):
-        return NoResponse(f"through the API server: {error}")
-    return TooLarge(f"{request}: {error}")
+    return NoResponse(f"through the API server: {error}")
