@@ -106,6 +106,7 @@ class _Cell:
             await self._live_on(began + sickness.lasts, since, allowed)
             await self._check_requests(since, allowed)
             self._check_cause()
+        self._check_strikes()
         await asyncio.sleep(sickness.lingers)
         await self._check_cure()
         return self._found
@@ -153,6 +154,12 @@ class _Cell:
         if not self._sickness.is_named_in(texts, self._column):
             said = "; ".join(sorted({text for text in texts if text != ": "}))
             self._found.append(f"not named: {self._sickness.pattern(self._column)}, but: {said}")
+
+    def _check_strikes(self) -> None:
+        """A cell without any proves nothing; some sicknesses have means that are not counted."""
+        strikes = self._street.strikes
+        if strikes and not strikes.total():
+            self._found.append(f"the sickness strikes nothing: no {', '.join(sorted(strikes))}")
 
     async def _check_cure(self) -> None:
         """Whether all is well again in time; what has failed for good is created anew."""

@@ -202,8 +202,10 @@ class Tenant:
         def on_write(event: StoredEvent) -> None:
             mine = event.key.startswith(f"{self.namespace}/")
             if event.table == str(resource) and event.type != "DELETED" and mine:
+                self.street.strikes["reactions"] += 1
                 self.world.background(reacted(event))
 
+        self.street.strikes["reactions"] += 0
         server.on_write.append(on_write)
         try:
             yield
@@ -220,8 +222,9 @@ class Tenant:
             return (table, namespace) == (resource, self.namespace)
 
         def changed(obj: Manifest) -> Manifest:
-            obj = copy.deepcopy(obj)
+            before, obj = obj, copy.deepcopy(obj)
             change(obj)
+            self.street.strikes["mutations"] += obj != before
             return obj
 
         def mutated_create(of: Any, namespace: str, obj: Manifest, *rest: Any, **more: Any) -> Any:
@@ -235,6 +238,7 @@ class Tenant:
                 return update(of, namespace, name, lambda o: changed(edit(o)), *rest, **more)
             return update(of, namespace, name, edit, *rest, **more)
 
+        self.street.strikes["mutations"] += 0
         with (
             patch.object(writer, "create", mutated_create),
             patch.object(writer, "update", mutated_update),
@@ -320,6 +324,7 @@ class Neighbourhood:
         column: the kind of the objects that both have.
         clock_error: turns the right time of day into what the operator takes for it.
         workspaces: the cloud from which Workspaces have their nodes.
+        strikes: how often each means of a sickness had an effect, 0 if it never had.
     """
 
     def __init__(self, column: Column, world: World, beside: World) -> None:
@@ -333,6 +338,7 @@ class Neighbourhood:
         spaces = PoolWorkspaces if column.has_pools else Workspaces
         self.workspaces = spaces(world, Cloud())
         self.hub = FakeHub()
+        self.strikes: Counter[str] = Counter()
         self.operator: RunningOperator
 
     async def open(self) -> None:
@@ -385,6 +391,7 @@ class Neighbourhood:
             yield
         finally:
             self.operator.transport.rules.remove(rule)
+            self.strikes["requests and events"] += rule.seen
 
     def cut_watches(self) -> None:
         """Break all open watches of the operator."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.kube.resources import NAMESPACES
 from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
 from tests.neighbours.cell import play
 from tests.neighbours.kinds import KINDS
@@ -57,3 +58,15 @@ async def test_an_object_that_stays_sick_is_found():
     assert len(broke) == 1
     assert broke[0].startswith("not well ")
     assert "not by policy" in broke[0]
+
+
+@pytest.mark.parametrize(
+    ("course", "means"),
+    [
+        (lambda sick: sick.disturbed(DelayedRequest(1), "secrets", "patch"), "requests and events"),
+        (lambda sick: sick.mutating("pods", lambda _pod: None), "mutations"),
+        (lambda sick: sick.reacting(NAMESPACES, lambda _user, _event: None), "reactions"),
+    ],
+)
+async def test_a_sickness_that_strikes_nothing_is_found(course: Course, means: str):
+    assert await found(course, lasts=60) == [f"the sickness strikes nothing: no {means}"]
