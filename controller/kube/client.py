@@ -332,7 +332,7 @@ class Client:
 
         Raises:
             StatusError: the API server rejected the request or could not reach the target.
-            UnexpectedResponse: the body is longer than `limit`.
+            UnexpectedResponse: the body is longer than `limit`; `WriteUnconfirmed` but for a GET.
             TransportError: see `errors.py`.
         """
         proxied = _Target(resource, namespace, _non_empty(target), "proxy")

@@ -5,7 +5,7 @@ Every authenticated client may read both (the ClusterRole `system:discovery`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -25,9 +25,10 @@ class _Served(msgspec.Struct):
     name: str = ""
 
 
-class _ServedList(msgspec.Struct, tag_field="kind", tag="APIResourceList"):
-    """The resources of one group and version."""
+class _ServedList(msgspec.Struct):
+    """The resources of one group and version. A body without its kind comes from somebody else."""
 
+    kind: Literal["APIResourceList"]
     resources: list[_Served] | None = None
 
 

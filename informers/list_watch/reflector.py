@@ -290,17 +290,19 @@ class Reflector(Generic[T]):
                         return useless
                 await self._sink.wait_for_capacity()
             watchdog.reschedule(self._read_deadline(stream))
-        await self._handle_tail(stream)
+        if (useless := await self._handle_tail(stream)) is not None:
+            return useless
         return Ended(self._lived(stream), stream.progressed)
 
-    async def _handle_tail(self, stream: _Stream[T]) -> None:
+    async def _handle_tail(self, stream: _Stream[T]) -> ReadOutcome | None:
         """Handle the last line, which may lack its end; if incomplete, the connection broke."""
         if tail := stream.splitter.tail():
             try:
                 event = self._codec.event(tail)
             except Malformed as error:
                 raise Disconnected("the stream ended inside a line") from error
-            await self._handle_event(stream, event)
+            return await self._handle_event(stream, event)
+        return None
 
     def _lived(self, stream: _Stream[T]) -> float:
         return self._clock.time() - stream.opened

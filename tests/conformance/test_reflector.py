@@ -212,6 +212,16 @@ class TestWatching:
         assert "resourceVersion" not in source.queries("list")[1]
         assert "an event at 11 after one at 12; listing at quorum" in caplog.text
 
+    async def test_an_event_out_of_order_counts_also_without_the_end_of_its_line(self):
+        source = ScriptedSource(
+            lists=[page([], 5), page([thing("a", 11), thing("b", 12)], 13)],
+            watches=[[added("b", 12), added("a", 11).rstrip()], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a", "b"]
+
     @pytest.mark.parametrize("repeated", [added("a", 11), deleted("b", 12), added("x", 9)])
     async def test_old_events_that_tell_nothing_new_are_skipped_in_any_order(self, repeated):
         source = ScriptedSource(

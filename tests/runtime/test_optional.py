@@ -12,10 +12,12 @@ from structlog.testing import capture_logs
 
 from controller.kube.client import Client
 from controller.kube.discovery import is_served
+from controller.kube.errors import UnexpectedResponse
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
 from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.kind import Owned
+from tests.kube.fakes import FakeTransport, answer, client
 from tests.runtime.widgets import WidgetKind, definition
 
 if TYPE_CHECKING:
@@ -166,6 +168,15 @@ async def test_who_may_not_ask_does_without(widgets: WidgetWorld):
     await widgets.counted(1)
     assert server.asked == 1
     assert not operator.operator.expectations.reader.serves(RARE)
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b'{"resources": []}', b'{"kind": "Status", "resources": []}', b"null", b"[]"]
+)
+async def test_a_body_that_is_no_list_of_resources_does_not_say_that_one_is_gone(body: bytes):
+    asked = client(FakeTransport(lambda: answer(200, body)))
+    with pytest.raises(UnexpectedResponse):
+        await is_served(asked, PODS)
 
 
 async def test_a_resource_is_served_if_its_group_lists_it(widgets: WidgetWorld):

@@ -25,7 +25,6 @@ from controller.runtime.caches.optional import (
     wait_until_known,
     warn_not_served,
 )
-from controller.runtime.caches.overdue import relist_overdue
 from controller.runtime.caches.readiness import unready
 from controller.runtime.caches.rewind import Rewind
 from controller.runtime.caches.watches import merge_watches
@@ -164,7 +163,6 @@ class Caches:
                 group.create_task(self._factory.run()),
                 group.create_task(self._sync(ready)),
                 group.create_task(self._limit_holds()),
-                group.create_task(relist_overdue(lambda: self.caches, self._expectations)),
             ]
             await self._stopped.wait()
             for task in tasks:

@@ -103,8 +103,9 @@ class Expectation(Generic[T]):
         version: number of changes; shows whether one happened during a live read.
         sent_at: what the store showed when the latest request was sent.
         pending_since: clock time from which on the store has had a write to show, seconds.
+        shown: revision of the object in the store, empty if it shows none.
         unseen_since: clock time from which on the store has had to show what the server answered,
-            seconds; None if it has nothing to show.
+            and has shown nothing new of the object, seconds; None if it has nothing to show.
         changed_at: clock time of the last change, seconds.
         live_reads: live reads since then.
     """
@@ -134,6 +135,7 @@ class Expectation(Generic[T]):
     version: int = 0
     sent_at: StoreState = StoreState()
     pending_since: float = 0.0
+    shown: str = ""
     unseen_since: float | None = None
     changed_at: float = 0.0
     live_reads: int = 0

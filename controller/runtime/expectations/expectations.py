@@ -420,19 +420,6 @@ class Expectations:
         """Return the numbers for metrics and tests; O(expectations)."""
         return collect(self._overlays, self._owners, self._tracker.resolved_by, self._now())
 
-    def overdue(self, seconds: float) -> set[tuple[Resource[Any], str]]:
-        """Return the caches that do not show what the server answered so long ago.
-
-        Each is a resource and the namespace by which it was added; O(expectations).
-        """
-        since = self._now() - seconds
-        return {
-            (overlay.resource, overlay.scope_of(each.reference.namespace))
-            for overlay in self._overlays.all()
-            for each in overlay.expectations()
-            if each.unseen_since is not None and each.unseen_since <= since
-        }
-
     def snapshot(self, limit: int) -> list[ExpectationSnapshot]:
         """Return at most `limit` expectations, the oldest unsatisfied first; O(expectations)."""
         found = (each for overlay in self._overlays.all() for each in overlay.expectations())

@@ -201,14 +201,17 @@ class ExpectationTracker:
 
     def update(self, expectation: Expectation[Any]) -> None:
         """Compare a changed expectation with the store, and drop it if it is satisfied."""
-        overlay = self._overlays.get(expectation.reference.resource)
+        overlay, shown = self._overlays.get(expectation.reference.resource), ""
         if overlay.covers(expectation.reference.namespace):
-            self._compare_with_store(expectation, overlay.stored(expectation.reference))
+            stored = overlay.stored(expectation.reference)
+            self._compare_with_store(expectation, stored)
+            shown = _revision(stored)
         else:
             expectation.obj, expectation.deleted_uid = None, ""
+        follows, expectation.shown = shown != expectation.shown, shown
         if not expectation.unseen:
             expectation.unseen_since = None
-        elif expectation.unseen_since is None:
+        elif expectation.unseen_since is None or follows:
             expectation.unseen_since = self._now()
         if expectation.owners and not expectation.satisfied:
             overlay.put(expectation)

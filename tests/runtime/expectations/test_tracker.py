@@ -217,6 +217,18 @@ def test_unseen_answers_have_an_age_from_the_first_on():
     assert unseen() == 1, "a new answer, a new age"
 
 
+def test_a_store_that_follows_is_not_overdue_however_long_it_is_behind():
+    book = Book()
+    book.expectations.confirm(OWNER, create("a"), child("a", 10))
+    for second in range(1, 400):
+        book.time = float(second)
+        book.expectations.confirm(OWNER, patch("a"), child("a", 10 + second))
+        book.show(child("a", 9 + second))
+    assert book.expectations.statistics().oldest_unseen == 0
+    book.time += 150
+    assert book.expectations.statistics().oldest_unseen == 150
+
+
 def test_T209_pending_writes_have_an_age_from_the_first_on():
     book = Book()
     book.time = 10.0
