@@ -11,12 +11,13 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
+from controller.ray.service.cluster.writes import needs_identity
 from controller.ray.service.definition import definitions_reader
 from controller.ray.service.goal import read_goal
 from controller.ray.service.observe import ServiceSources, observe_service
 from controller.ray.service.plan import plan_service
 from controller.ray.service.settings import ServiceSettings
-from controller.ray.service.status.current_status import current_status
+from controller.ray.service.status.current_status import current_status, without_generation
 from controller.ray.service.stored_config import read_config
 from controller.ray.service.watches import WATCHES
 from controller.runtime.reconcile.definitions.definition_guard import is_left_as_it_is, remember
@@ -94,7 +95,10 @@ class RayServiceKind:
         """Return the current status, naming the first failed write."""
         if is_left_as_it_is(observation.service, observation.definition):
             return plan.status
-        return current_status(observation, self._settings, now, failures)
+        status = current_status(observation, self._settings, now, failures)
+        if self.problem(observation) is None and any(map(needs_identity, observation.clusters)):
+            return without_generation(status)  # by the stored one such clusters are recognised
+        return status
 
     def _read(self, service: RayService) -> ServiceGoal | Problem:
         return read_goal(service, self._settings)

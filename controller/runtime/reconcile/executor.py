@@ -69,7 +69,8 @@ class Executor:
     """Carries out plans.
 
     Its only state is what `StatusDecisions` remembers, which writes keep failing, which objects
-    cannot be written, and, between two batches of one plan, the width of the slow start.
+    cannot be written, which held children were reported, and, between two batches of one plan, the
+    width of the slow start.
 
     Args:
         writer: sends the writes.
@@ -86,6 +87,7 @@ class Executor:
         self._failed_groups: dict[str, FailedGroups] = {}
         self._repairs: dict[str, Repairs] = {}
         self._unwritable = UnwritableObjects()
+        self._held: dict[str, str] = {}
 
     async def execute(self, execution: PlanExecution) -> PlanOutcome:
         """Carry out one plan, or the first batch of it."""
@@ -128,6 +130,7 @@ class Executor:
         self._failed_groups.pop(uid, None)
         self._repairs.pop(uid, None)
         self._unwritable.forget(uid)
+        self._held.pop(uid, None)
 
     def forget_pruned_fields(self) -> None:
         """Forget pruned fields: a changed definition may store them."""
@@ -301,7 +304,8 @@ class Executor:
         for child in execution.held:
             if (rest := child.seconds_until_named(now)) > 0:
                 requeue_after = _sooner(requeue_after, rest)
-        if contested or held:
+        self._report_held(run, held)
+        if (contested or held) and _may_be_written(run):
             status = status or _present_conditions(run.primary)
         if status is None:
             return requeue_after
@@ -309,8 +313,6 @@ class Executor:
         generation = run.primary.metadata.generation
         wanted = with_contested(status.wanted, contested, generation, now)
         wanted = with_held_children(wanted, held, generation, now)
-        events = event_of_held_children(stored_status(run.primary), held)
-        status = replace(status, events=(*status.events, *events))
         due = self._statuses.decide(run.primary, status, wanted, failing=run.failing)
         if due.patch is None:
             return _sooner(requeue_after, due.wait)
@@ -321,6 +323,17 @@ class Executor:
         ):
             await self._store_status(run, status, write, due.wanted)
         return _sooner(requeue_after, run.repairs_wait)
+
+    def _report_held(self, run: ExecutionState, held: str) -> None:
+        """Report children that others hold, once: some definitions have no place for conditions."""
+        uid = run.primary.metadata.uid
+        if held and self._held.get(uid) != held:
+            for event in event_of_held_children(stored_status(run.primary), held):
+                run.execution.emit(event)
+        if held:
+            self._held[uid] = held
+        else:
+            self._held.pop(uid, None)
 
     async def _store_status(
         self,
@@ -348,6 +361,16 @@ class Executor:
 def _present_conditions(primary: KubeObject) -> StatusPatch:
     """Return the status for a plan without one, to which a condition of the runtime is added."""
     return StatusPatch({"conditions": list(conditions_in(stored_status(primary)))})
+
+
+def _may_be_written(run: ExecutionState) -> bool:
+    """Return whether a status may be written that the plan does not have.
+
+    Not if the plan leaves the object as it is, or to others, and so writes nothing: the stored
+    status may have fields that the installed definition drops with the next write.
+    """
+    plan = run.execution.plan
+    return run.primary.metadata.terminating or bool(plan.stages or plan.independent)
 
 
 def _is_primary(run: ExecutionState, write: Write) -> bool:

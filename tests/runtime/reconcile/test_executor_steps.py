@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from controller.apimachinery.timestamps import rfc3339
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
@@ -69,6 +70,7 @@ class Bench:
     repeated: frozenset[str] = frozenset()
     disowned: frozenset[str] = frozenset()
     held: tuple[HeldChild, ...] = ()
+    deleted: bool = False
     silent: frozenset[str] = frozenset()
     hold: asyncio.Event | None = None
     unreadable: dict[str, KubeError] = field(default_factory=dict[str, KubeError])
@@ -85,7 +87,10 @@ class Bench:
     async def execute(self, plan: Plan) -> PlanOutcome:
         self.sent.clear()
         self.emitted.clear()
-        metadata = msgspec.structs.replace(META, generation=self.generation)
+        deleted = rfc3339(NOW) if self.deleted else None
+        metadata = msgspec.structs.replace(
+            META, generation=self.generation, deletion_timestamp=deleted
+        )
         return await self.executor.execute(
             PlanExecution(
                 owner=OWNER,
@@ -499,9 +504,40 @@ async def test_no_object_has_its_turn_before_it_is_seen_that_the_repair_of_the_l
     assert [sent[at] for at in (8.0, 19.0, 24.0, 46.0)] == [["a"], ["b"], [], ["a"]]
 
 
-async def test_a_plan_without_a_status_names_a_child_that_a_finalizer_holds_once_it_takes_long():
+async def test_a_plan_that_writes_nothing_has_a_held_child_told_once_and_never_written():
     found = child("a", terminating=True)
-    bench = Bench(held=(HeldChild(CONFIG_MAPS, found, ["example.com/hold"]),), now=100.0)
+    bench = Bench(held=(HeldChild(CONFIG_MAPS, found, ["example.com/hold"]),), now=120.0)
+    await bench.execute(Plan())
+    assert bench.sent == []
+    assert [event.reason for event in bench.emitted] == ["ChildHeld"]
+    await bench.execute(Plan())
+    assert (bench.sent, bench.emitted) == ([], [])
+    bench.held = ()
+    await bench.execute(Plan())
+    bench.held = (HeldChild(CONFIG_MAPS, found, ["example.com/hold"]),)
+    await bench.execute(Plan())
+    assert [event.reason for event in bench.emitted] == ["ChildHeld"], "it is held anew"
+    bench.executor.forget(OWNER.uid)
+    await bench.execute(Plan())
+    assert [event.reason for event in bench.emitted] == ["ChildHeld"]
+
+
+async def test_a_contested_field_is_no_reason_to_write_an_object_that_is_left_as_it_is():
+    bench = Bench()
+    plan = Plan(stages=((patch("a", colour="red"),),), status=StatusPatch({"conditions": [READY]}))
+    for at in (0.0, 1.0, 3.0):
+        bench.now = at
+        await bench.execute(plan)
+    bench.now = 4.0
+    await bench.execute(Plan())
+    assert bench.sent == []
+
+
+async def test_an_object_that_is_deleted_names_a_child_that_is_held_once_it_takes_long():
+    found = child("a", terminating=True)
+    bench = Bench(
+        held=(HeldChild(CONFIG_MAPS, found, ["example.com/hold"]),), now=100.0, deleted=True
+    )
     outcome = await bench.execute(Plan())
     assert outcome.requeue_after == 20.0
     assert bench.sent == []

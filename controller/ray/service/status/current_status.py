@@ -76,9 +76,13 @@ def status_without_identity(
     It is held back for a moment, because that is recorded at once if nobody takes it off again. The
     generation stays as it is: by it such clusters are recognised.
     """
-    status = current_status(seen, settings, now)
+    return replace(without_generation(current_status(seen, settings, now)), settles=RECORDED_WITHIN)
+
+
+def without_generation(status: StatusPatch) -> StatusPatch:
+    """Return a status that leaves the generation as it is."""
     wanted = {name: value for name, value in status.wanted.items() if name != "observedGeneration"}
-    return replace(status, wanted=wanted, settles=RECORDED_WITHIN)
+    return replace(status, wanted=wanted)
 
 
 def _cluster_state(seen: ServiceObservation, cluster: ServingCluster) -> Status:

@@ -38,7 +38,7 @@ NAMED_AFTER = 3
 """Equal repairs of one field after which the other writer is named."""
 
 FORGOTTEN_AFTER = 300.0
-"""Seconds after which a repair that was not planned again counts no longer."""
+"""Seconds after which a repair counts no longer that was neither repeated nor held back."""
 
 LASTS = 5.0
 """Seconds after which a repair that was not undone is taken to last."""
@@ -70,7 +70,7 @@ class Repair:
         value: the value that the operator wants.
         count: number of consecutive equal repairs; 0 for an object that was created once.
         at: clock time of the last one, in seconds.
-        needed_at: clock time at which it was last planned, in seconds.
+        needed_at: clock time at which it was made, or last held back, in seconds.
         writer: who changes it back; empty until it is named.
         undone: whether it is to be repeated.
         disowned: whether others gave the created object another owner.
@@ -136,7 +136,7 @@ class Repairs:
         for each in _fields_of(write):
             last = self._last(write.target, *each, now)
             if last is not None:
-                last.undone, last.needed_at = True, now
+                last.undone = True
                 if disowned:
                     last.disowned, last.writer = True, _CHANGES_OWNERS
                     last.count = max(last.count, 1)
@@ -148,8 +148,13 @@ class Repairs:
         self.plan(write, now)
         known = [(self._last(write.target, *each, now), each) for each in _fields_of(write)]
         wait = min((self._wait(write.target, *each, now) for _, each in known), default=0.0)
-        repeats = any(last is not None and last.writer for last, _ in known)
-        return max(wait, self._wait_for_turn(write.target, now)) if repeats else wait
+        if any(last is not None and last.writer for last, _ in known):
+            wait = max(wait, self._wait_for_turn(write.target, now))
+        if wait > 0:
+            for last, _ in known:
+                if last is not None:
+                    last.needed_at = now
+        return wait
 
     def unnamed(self, write: Write, now: float) -> list[Repair]:
         """Return the repairs that this write repeats and whose other writer is to be named now.
@@ -169,9 +174,11 @@ class Repairs:
         """Record that this write was carried out."""
         if isinstance(write, Delete):
             self._known.pop(_key(write.target, WHOLE), None)  # nobody else deletes it
-        common = max((each.count for each in self._known.values() if each.writer), default=0)
-        for path, value in _fields_of(write):
-            last = self._last(write.target, path, value, now)
+        lasts = [(each, self._last(write.target, *each, now)) for each in _fields_of(write)]
+        common = 0
+        if any(last is not None and last.writer for _, last in lasts):
+            common = max(each.count for each in self._known.values() if each.writer)
+        for (path, value), last in lasts:
             first = 0 if path == WHOLE else 1
             count = last.count + 1 if last is not None else first
             writer = last.writer if last is not None else ""

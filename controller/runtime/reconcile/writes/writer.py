@@ -273,14 +273,15 @@ class Writer:
         `NotFound` about an object that exists is none either: the server does not serve its status.
 
         It is not read if the caches show a newer one than the write was planned for, nor again
-        while the store shows what the last read found.
+        while the store shows what the last read found; but a child may be lost meanwhile.
         """
         target = write.target
         known = self._expectations.peek(target)
         if isinstance(error, Conflict) and _is_outdated(write, known):
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.CONFLICT, error=error)
-        if self._expectations.is_refuted(owner, write):
+        lost = isinstance(error, NotFound) and write.uid != owner.uid
+        if not lost and self._expectations.is_refuted(owner, write):
             self._expectations.mark_failed(owner, write)
             conflict = isinstance(error, Conflict)
             outcome = WriteOutcome.CONFLICT if conflict else WriteOutcome.FAILED

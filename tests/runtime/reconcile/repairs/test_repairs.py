@@ -149,6 +149,15 @@ def test_what_was_not_needed_for_five_minutes_is_forgotten():
     assert named([patch(colour="red")]).contested(303.0) == []
 
 
+def test_a_repair_that_fails_for_another_reason_is_forgotten_though_it_is_planned_again():
+    repairs = named([patch(colour="red")])
+    due = repairs.wait(patch(colour="red"), 3.0) + 3.0
+    for second in range(0, 299, 10):
+        assert repairs.wait(patch(colour="red"), due + second) == 0.0
+        assert repairs.contested(due + second)
+    assert repairs.contested(due + FORGOTTEN_AFTER) == []
+
+
 def test_fields_that_are_named_already_are_not_named_again():
     repairs = named([patch(colour="red")])
     for at in (3.0, 4.0):

@@ -308,7 +308,6 @@ async def test_an_invalid_change_is_a_failure_only_if_the_object_is_as_it_was_pl
     ("error", "outcome"),
     [
         (INVALID, WriteOutcome.FAILED),
-        (MISSING, WriteOutcome.FAILED),
         (CONFLICT, WriteOutcome.CONFLICT),
     ],
 )
@@ -358,10 +357,20 @@ async def test_a_status_that_is_not_found_although_the_object_exists_names_the_d
     assert "configmaps has no subresource status: install" in str(result.error)
 
 
-async def test_what_is_missing_is_looked_for():
+@pytest.mark.parametrize("refuted", [False, True])
+async def test_what_is_missing_is_looked_for_again(*, refuted: bool):
     desk = Desk(MISSING, MISSING, known=OBJ)
+    desk.expectations.refuted = refuted
     await desk.perform(PATCH)
     assert desk.told(PATCH) == [("confirm_gone", "uid-a")]
+
+
+async def test_the_primary_object_is_not_looked_for_again_and_again():
+    desk = Desk(MISSING, known=OBJ)
+    desk.expectations.refuted = True
+    own = replace(PATCH, uid=OWNER.uid)
+    assert (await desk.perform(own)).outcome is WriteOutcome.FAILED
+    assert len(desk.client.requests) == 1
 
 
 async def test_a_change_that_is_not_found_although_the_object_exists_has_failed():
