@@ -768,5 +768,14 @@ BAD_LUCK = {
         (ONLY_HEAD,),
         (Step(0.3, EndPod(0, "replace")),),
     ),
+    "two of three incomplete replicas are completed while the third one goes": Scenario(
+        Surroundings(streaming=False),
+        (Cluster((Group(0, 3, hosts=2),)),),
+        (
+            Step(0.0, Fault("lag", "pods", lasts=2.0)),
+            Step(0.0, Fault("lost answer", "pods", 3, lasts=2.0)),
+            Step(0.05, Scale(0, 0, 2)),
+        ),
+    ),
 }
 """By the sentence that says what happens."""

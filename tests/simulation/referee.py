@@ -389,6 +389,9 @@ class Referee:
         going = Counter(o.slice for o in workers if o.slice and o.terminating)
         present = len(workers) - sum(max(0, number - hosts) for number in going.values())
         present -= sum(self._is_over_elsewhere(other.uid) for other in workers)
+        if any(o.slice == pod.slice and o.live and o.uid != pod.uid for o in workers if o.slice):
+            # it completes a replica that stays, and need not wait for those that go
+            present = sum(not other.terminating for other in workers)
         if present > most:
             self._blame(f"{pod.name} is number {present}, at most {most} were asked for")
 
