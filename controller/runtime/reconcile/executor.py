@@ -370,7 +370,8 @@ def _may_be_written(run: ExecutionState) -> bool:
     status may have fields that the installed definition drops with the next write.
     """
     plan = run.execution.plan
-    return run.primary.metadata.terminating or bool(plan.stages or plan.independent)
+    writes = plan.commit or plan.stages or plan.independent
+    return run.primary.metadata.terminating or bool(writes)
 
 
 def _is_primary(run: ExecutionState, write: Write) -> bool:
