@@ -3,8 +3,9 @@
 Recording is synchronous, never waits and never raises. Equal events become one object with a
 series; what makes two events equal includes the note, so that no note is ever hidden (EVT-6).
 
-A series is sent level-triggered: `record` only raises a count, and a work queue sends it to the
-server: at once for the first two occurrences, then every half hour, and at the end.
+A series is sent level-triggered: `record` only raises a count, and a work queue of objects sends
+what is due about each, one series after the other: at once for the first two occurrences, then
+every half hour, and at the end.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from controller.kube.errors import (
     TooManyRequests,
 )
 from controller.kube.resources import EVENTS
+from controller.runtime.events.object_events import ObjectEvents
 from controller.runtime.events.series import (
     LONGEST_FIELD,
     LONGEST_NOTE,
@@ -39,7 +41,7 @@ from controller.runtime.events.series import (
 from controller.runtime.events.spam_filter import SpamFilter
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.leaderelection.fence import while_leading
-from workqueue import Backoff, Workers, WorkQueue
+from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:
     import random
@@ -64,20 +66,14 @@ _GAP: Final = " ... "
 MOST_REMEMBERED = 4096
 """Series kept; the oldest is discarded first."""
 
-TRIES = 6
-"""Attempts to send before an event is dropped, after five minutes."""
-
-RETRY = Backoff(base=10.0, cap=160.0)
-"""Seconds between attempts, with a jitter of a quarter; about one object there are many events."""
-
 FLUSH = 2.0
 """Seconds that `flush` may take."""
 
 SENDERS = 4
-"""Events sent at the same time, apart from those whose requests take long."""
+"""Objects about which events are sent at the same time, apart from those with slow requests."""
 
 PATIENCE = 0.5
-"""Seconds for which a slow request delays the next event."""
+"""Seconds for which a slow request delays the events of the next object."""
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _log = structlog.stdlib.get_logger("manta.events")
@@ -124,8 +120,9 @@ class Recorder:
         self._wall = wall
         self._rng = rng
         self._fence: Fence = AlwaysLeader() if fence is None else fence
-        self._queue: WorkQueue[SeriesKey] = WorkQueue(clock=clock, rng=rng)
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock, rng=rng)
         self._series: OrderedDict[SeriesKey, EventSeries] = OrderedDict()
+        self._objects: dict[str, ObjectEvents] = {}  # by what the events regard
         self._spam_filter = SpamFilter()
         self._stamp = 0
         self._flushing = False
@@ -160,7 +157,7 @@ class Recorder:
             return
         else:
             self._begin(key, resource, meta, event, note)
-        self._queue.add(key)
+        self._queue.add(regarding)
 
     async def run(self) -> None:
         """Send until closed."""
@@ -177,12 +174,12 @@ class Recorder:
     async def flush(self) -> None:
         """Send all unsent occurrences, for at most two seconds, and close."""
         self._flushing = True
-        for key in self._series:
-            self._queue.add(key)
-        left = await self._queue.drain(self._clock.time() + FLUSH)
+        for regarding in self._objects:
+            self._queue.add(regarding)
+        await self._queue.drain(self._clock.time() + FLUSH)
         self._queue.close()
-        if left:
-            _log.warning("events.unsent", count=len(left))
+        if left := sum(series.sent < series.count for series in self._series.values()):
+            _log.warning("events.unsent", count=left)
 
     def _begin(
         self, key: SeriesKey, resource: Resource[Any], meta: ObjectMeta, event: Event, note: str
@@ -199,8 +196,9 @@ class Recorder:
             reporter=key.reporter,
             instance=self._instance,
         )
-        namespace = meta.namespace or "default"
-        self._series[key] = EventSeries(namespace, name, body, self._clock.time(), now)
+        series = EventSeries(meta.namespace or "default", name, body, self._clock.time(), now)
+        self._series[key] = series
+        self._objects.setdefault(key.regarding, ObjectEvents()).add(key, series)
         self.statistics.unsent += 1
         while len(self._series) > MOST_REMEMBERED:
             self._drop(next(iter(self._series)))
@@ -214,46 +212,54 @@ class Recorder:
             return name
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
-    async def _process(self, key: SeriesKey) -> None:
-        try:
-            await self._sync(key)
-        except Exception as error:  # noqa: BLE001  one event must not end the task
-            self.statistics.failed += 1
-            _log.error("event.dropped", regarding=key.regarding, exc_info=error)
+    async def _process(self, regarding: str) -> None:
+        events = self._objects.get(regarding)
+        if events is None:
+            return
+        wait = events.retry_at - self._clock.time()
+        if wait > 0 and not self._flushing:  # another event does not shorten the back-off
+            self._queue.add_after(regarding, wait)
+            return
+        if not await self._send_all(events):
+            self._queue.add_after(regarding, events.retry_at - self._clock.time())
+            return
+        for key in events.over(self._clock.time()):
             self._drop(key)
+        if events.is_idle(self._clock.time()):
+            self._objects.pop(regarding, None)
+        else:
+            self._queue.add_after(regarding, events.next_at() - self._clock.time())
 
-    async def _sync(self, key: SeriesKey) -> None:
-        series = self._series.get(key)
-        if series is None:
-            return
-        wait = series.retry_at - self._clock.time()
-        if wait > 0 and not self._flushing:  # another occurrence does not shorten the back-off
-            self._queue.add_after(key, wait)
-            return
-        due = series.is_due(self._clock.time()) or (self._flushing and series.sent < series.count)
-        if due and not await self._try(key, series):
-            return
-        over = series.expires_at - self._clock.time()
-        if over <= 0:
-            self._drop(key)
-            return
-        refresh = series.refresh_at - self._clock.time()
-        self._queue.add_after(key, min(over, refresh))
-
-    async def _try(self, key: SeriesKey, series: EventSeries) -> bool:
-        """Send; return whether the server is up to date. If not, the series is dropped or waits."""
-        count = series.count
-        try:
-            async with while_leading(self._fence):
-                await self._send(series, count)
-        except KubeError as error:
-            self._failed(key, series, error)
-            return False
-        if series.sent == 0:
-            self.statistics.unsent -= 1
-            self.statistics.sent += 1
-        series.sent, series.sent_at, series.tries = count, self._clock.time(), 0
+    async def _send_all(self, events: ObjectEvents) -> bool:
+        """Send what is due; return whether nothing is left for a later attempt."""
+        while due := next(events.due(self._clock.time(), at_once=self._flushing), None):
+            key, series = due
+            try:
+                await self._try(key, series)
+            except KubeError as error:
+                if _is_final(error):
+                    events.succeeded()
+                    self._reject(key, series, error)
+                    continue
+                for each in events.failed(key, self._clock.time(), self._rng):
+                    self._reject(each, self._series[each], error)
+                return False
+            except Exception as error:  # noqa: BLE001  one event must not end the task
+                self.statistics.failed += 1
+                _log.error("event.dropped", regarding=key.regarding, exc_info=error)
+                self._drop(key)
+            else:
+                events.succeeded()
         return True
+
+    async def _try(self, key: SeriesKey, series: EventSeries) -> None:
+        count = series.count
+        async with while_leading(self._fence):
+            await self._send(series, count)
+        if series.sent == 0:
+            self.statistics.sent += 1
+            self.statistics.unsent -= self._series.get(key) is series  # else it was discarded
+        series.sent, series.sent_at, series.tries = count, self._clock.time(), 0
 
     async def _send(self, series: EventSeries, count: int) -> None:
         client = self._client.for_flow(f"events/{series.namespace}")
@@ -273,23 +279,18 @@ class Recorder:
         except AlreadyExists:
             return  # an earlier attempt, whose response was lost
 
-    def _failed(self, key: SeriesKey, series: EventSeries, error: KubeError) -> None:
-        """Drop the series if the request was rejected, else retry later (EVT-1)."""
-        series.tries += 1
-        if _is_final(error) or series.tries >= TRIES:
-            if not _namespace_terminating(error):
-                self.statistics.failed += 1
-                _log.warning("event.dropped", name=series.name, error=str(error))
-            self._drop(key)
-            return
-        low = 0.0 if series.tries == 1 else 0.75
-        delay = RETRY.delay(series.tries - 1) * self._rng.uniform(low, 1.25)
-        series.retry_at = self._clock.time() + delay
-        self._queue.add_after(key, delay)
+    def _reject(self, key: SeriesKey, series: EventSeries, error: KubeError) -> None:
+        if not _namespace_terminating(error):
+            self.statistics.failed += 1
+            _log.warning("event.dropped", name=series.name, error=str(error))
+        self._drop(key)
 
     def _drop(self, key: SeriesKey) -> None:
         series = self._series.pop(key, None)
-        if series is not None and series.sent == 0:
+        if series is None:
+            return
+        self._objects[key.regarding].remove(key)
+        if series.sent == 0:
             self.statistics.unsent -= 1
 
 

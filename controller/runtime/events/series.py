@@ -49,8 +49,7 @@ class EventSeries:
         count: occurrences.
         sent: occurrences that the server has received.
         sent_at: monotonic seconds of the last successful request.
-        tries: failed requests since then.
-        retry_at: monotonic seconds before which no other request is made.
+        tries: failed attempts to send about its object since then, of this series or another.
     """
 
     namespace: str
@@ -62,7 +61,6 @@ class EventSeries:
     sent: int = 0
     sent_at: float = 0.0
     tries: int = 0
-    retry_at: float = 0.0
 
     @property
     def expires_at(self) -> float:

@@ -17,12 +17,12 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, PODS
 from controller.runtime.events import recorder as module
+from controller.runtime.events.object_events import TRIES
 from controller.runtime.events.recorder import (
     MOST_UNSENT,
     MOST_UNSENT_WITH_WARNINGS,
     PATIENCE,
     SENDERS,
-    TRIES,
     Recorder,
 )
 from controller.runtime.events.series import REFRESH, SILENCE
@@ -173,6 +173,117 @@ async def test_an_event_that_occurs_again_waits_for_its_next_attempt():
     assert 3 <= len(sink.calls) <= 5
 
 
+@pytest.mark.parametrize("pause", [0.0, 7.0, 60.0])
+async def test_EVT7_twenty_events_about_one_object_cost_as_many_failed_attempts_as_one(
+    pause: float,
+):
+    async def attempts(events: int) -> int:
+        sink, began = Sink(lost, seconds=0.0), now()
+        async with recording(sink) as (recorder, _):
+            for number in range(events):
+                recorder.record(PODS, META, event(f"the {number}th"))
+                await asyncio.sleep(pause)
+            await asyncio.sleep(1200 + began - now())
+            return len(sink.calls)
+
+    with capture_logs():
+        one, twenty = await attempts(1), await attempts(20)
+    assert one == TRIES
+    assert twenty <= 2 * TRIES, "in twenty minutes"
+
+
+async def test_EVT7_what_was_held_back_is_sent_as_soon_as_one_attempt_succeeds():
+    sink = Sink(lost)
+    async with recording(sink) as (recorder, _):
+        for number in range(8):
+            recorder.record(PODS, META, event(f"the {number}th"))
+        await asyncio.sleep(30)
+        sink.script = lambda _verb, _name: None
+        sink.calls.clear()
+        await asyncio.sleep(51)
+        assert len(sink.calls) == len(sink.events) == 8
+        assert {each["eventTime"] for each in sink.events.values()} == {
+            "2026-01-01T00:00:00.000000Z"
+        }
+
+
+async def test_EVT7_an_event_that_fails_alone_does_not_hold_up_the_others_about_its_object():
+    def fail(_verb: str, name: str) -> None:
+        if name == f"p.{STAMP:x}":
+            raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        for number in range(4):
+            recorder.record(PODS, META, event(f"the {number}th"))
+        await asyncio.sleep(13)
+        assert sink.notes == ["the 1th", "the 2th", "the 3th"]
+        with capture_logs() as logs:
+            for number in range(4, 30):
+                await asyncio.sleep(10)
+                recorder.record(PODS, META, event(f"the {number}th"))
+            await asyncio.sleep(200)
+        assert sink.notes == [f"the {number}th" for number in range(1, BURST)]
+        assert [line["event"] for line in logs] == ["event.dropped"]
+        assert sum(name == f"p.{STAMP:x}" for _, name, _ in sink.calls) == TRIES
+
+
+async def test_EVT7_an_answer_about_one_event_alone_ends_the_back_off_of_its_object():
+    failures = iter(range(1))
+
+    def fail(_verb: str, name: str) -> None:
+        if name == f"p.{STAMP + 1:x}":
+            raise status_error(422, "Invalid")
+        if next(failures, None) is not None:
+            raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        for number in range(3):
+            recorder.record(PODS, META, event(f"the {number}th"))
+        with capture_logs():
+            await asyncio.sleep(13)
+        assert sink.notes == ["the 2th", "the 0th"]
+        assert recorder.statistics.failed == 1
+
+
+async def test_EVT7_events_about_other_objects_are_not_held_back():
+    def fail(_verb: str, name: str) -> None:
+        if name.startswith("p."):
+            raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(1)
+        recorder.record(PODS, about("q"), event("of q"))
+        await asyncio.sleep(1)
+        assert sink.notes == ["of q"]
+
+
+async def test_EVT7_the_back_off_outlives_the_events_that_were_dropped():
+    sink = Sink(lost, seconds=0.0)
+    async with recording(sink) as (recorder, _):
+        recorder.record(PODS, META, event("first"))
+        with capture_logs():
+            await asyncio.sleep(400)
+        assert not recorder._series
+        sink.calls.clear()
+        for number in range(5):
+            recorder.record(PODS, META, event(f"the {number}th"))
+            await asyncio.sleep(10)
+        assert len(sink.calls) <= 1
+        with capture_logs():
+            await asyncio.sleep(2000)
+        assert not recorder._objects, "nothing is remembered for ever"
+
+
+async def test_an_object_is_forgotten_with_its_last_event():
+    async with recording() as (recorder, _):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(SILENCE - 1)
+        assert recorder._objects
+        await asyncio.sleep(2)
+        assert not recorder._objects
+
+
 async def test_an_event_that_waits_for_its_next_attempt_is_sent_when_the_recorder_is_closed():
     failures = iter(range(2))
 
@@ -274,6 +385,20 @@ async def test_what_is_discarded_before_it_was_sent_is_no_longer_unsent(
         for name in "abc":
             recorder.record(PODS, about(name), event())
         assert recorder.statistics.unsent == 2
+
+
+async def test_what_is_discarded_while_it_is_sent_is_no_longer_unsent_once(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+    async with recording(Sink(seconds=1.0)) as (recorder, sink):
+        recorder.record(PODS, about("a"), event())
+        await asyncio.sleep(0.5)
+        for name in "bc":
+            recorder.record(PODS, about(name), event())
+        await asyncio.sleep(2)
+        assert (recorder.statistics.unsent, recorder.statistics.sent) == (0, 3)
+        assert len(sink.events) == 3
 
 
 async def test_what_is_discarded_after_it_was_sent_is_not_taken_for_unsent(
