@@ -3,7 +3,8 @@
 A server that does not answer for one of them rarely answers for the others. So they are resolved in
 growing steps, as creates are sent (EXP-10): one, two, four at a time. If one stays unknown, the
 others wait and are tried in turn, one after each back-off of the owner. So sixty unknown outcomes
-of an owner cost no more requests than one.
+of an owner cost no more requests than one. A read that succeeds ends no back-off of writes: a
+server whose database is full answers reads.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class _Turns:
 
     width: int = 1
     failures: int = 0
+    writes_fail: bool = False
     active: set[ObjectReference] = field(default_factory=set["ObjectReference"])
     waiting: OrderedDict[ObjectReference, None] = field(
         default_factory=OrderedDict["ObjectReference", None]
@@ -61,18 +63,27 @@ class ResolverTurns:
         return True
 
     def end(
-        self, owner: str, reference: ObjectReference, *, resolved: bool
+        self, owner: str, reference: ObjectReference, *, resolved: bool, repeated: bool
     ) -> tuple[list[ObjectReference], float]:
-        """Return the objects whose turn is next, with this one unless resolved, and the delay."""
+        """Return the objects whose turn is next, with this one unless resolved, and the delay.
+
+        Args:
+            owner: uid of its owner.
+            reference: the object whose turn ends.
+            resolved: whether the outcome of its write is known now.
+            repeated: whether its write was repeated; otherwise it was read.
+        """
         turns = self._owners[owner]
         turns.active.discard(reference)
-        if resolved:
-            turns.width, turns.failures = 2 * turns.width, 0
-            del self._owner_of[reference]
-        else:
+        if not resolved:
             turns.width, turns.failures = 1, turns.failures + 1
+            turns.writes_fail |= repeated
             turns.waiting[reference] = None
-        return self._next(owner, turns), self._delay(turns.failures)
+            return self._next(owner, turns), self._delay(turns.failures)
+        del self._owner_of[reference]
+        if repeated or not turns.writes_fail:
+            turns.width, turns.failures, turns.writes_fail = 2 * turns.width, 0, False
+        return self._next(owner, turns), 0.0
 
     def drop(self, reference: ObjectReference, *, unless: str) -> list[ObjectReference]:
         """Forget an object, unless it is still this owner's; return those whose turn is next.
@@ -101,6 +112,4 @@ class ResolverTurns:
         return following
 
     def _delay(self, failures: int) -> float:
-        if not failures:
-            return 0.0
         return BACKOFF.delay(failures - 1) * (1 + BACKOFF.jitter * self._rng.random())

@@ -94,8 +94,11 @@ class ExpectationResolver:
         self._queue.close()
 
     def _enqueue(self, reference: ObjectReference, delay: float) -> None:
-        """Queue an object unless it is being resolved: `_requeue` then checks what is left."""
-        if reference not in self._in_progress:
+        """Queue an object unless it is being resolved: `_requeue` then checks what is left.
+
+        Nor if its owner's turns decide: a write that fails again does not shorten their back-off.
+        """
+        if reference not in self._in_progress and reference not in self._turns:
             self._queue.add_after(reference, delay)
 
     def _withdraw(self, reference: ObjectReference) -> None:
@@ -108,25 +111,29 @@ class ExpectationResolver:
             self._queue.forget(reference)
 
     async def _process(self, reference: ObjectReference) -> None:
-        owner = self._owner_of_unknown(reference)
+        expectation = self._unknown(reference)
+        owner = expectation.writer if expectation else ""
         for each in self._turns.drop(reference, unless=owner):
             self._queue.add_after(each, 0.0)
         if owner and not self._turns.begin(owner, reference):
             return
         resolved = await self._try(reference)
-        if owner:
-            following, delay = self._turns.end(owner, reference, resolved=resolved)
+        if expectation:
+            repeated = isinstance(expectation.write, Create | Delete)
+            following, delay = self._turns.end(
+                owner, reference, resolved=resolved, repeated=repeated
+            )
             for each in following:
                 self._queue.add_after(each, delay)
         if resolved or not owner:
             self._requeue(reference, resolved=resolved)
 
-    def _owner_of_unknown(self, reference: ObjectReference) -> str:
-        """Return the uid of the owner whose write has an unknown outcome, else empty."""
+    def _unknown(self, reference: ObjectReference) -> Expectation[Any] | None:
+        """Return the expectation of a write by some owner whose outcome is unknown."""
         expectation = self._expectations.get(reference)
         if expectation is None or not expectation.outcome_unknown or expectation.presumed_failed:
-            return ""
-        return expectation.writer
+            return None
+        return expectation if expectation.writer else None
 
     async def _try(self, reference: ObjectReference) -> bool:
         """Resolve an object's expectation and log exceptions; return whether it succeeded."""

@@ -528,6 +528,19 @@ async def test_a_change_that_is_presumed_to_have_failed_shortens_no_back_off():
         assert len(times) <= 14
 
 
+async def test_a_change_that_fails_again_while_nothing_can_be_read_shortens_no_back_off():
+    async with settling() as book:
+        book.client.script = unreachable
+        for _ in range(60):
+            book.expectations.mark_unknown(OWNER, patch("a"))
+            await asyncio.sleep(10)
+        reads = len(book.client.verbs("get"))
+        book.client.script = lambda _call: child("a", 10)
+        await asyncio.sleep(55)
+        assert pending_scopes(book) == frozenset()
+    assert reads <= 20
+
+
 async def test_after_a_success_the_back_off_begins_anew():
     async with settling() as book:
         times: list[float] = []
