@@ -175,7 +175,7 @@ SELDOM = 300.0
 """Seconds after which what is lost again and again is made anew, at the latest."""
 
 EACH_MADE = REQUESTS + 10
-"""What is made meanwhile costs requests of its own, and is gone when keys are counted."""
+"""What is made meanwhile is a key of its own, and is gone when keys are counted."""
 
 ORPHANED = {
     "RayService": "took its owner reference away.*delete the cluster",

@@ -14,7 +14,7 @@ from tests.faults.faulty_transport import Cut, ErrorResponse, Gone, Lag, Refused
 from tests.faults.restored import Backup
 from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import install_crds
-from tests.neighbours.sickness import KAITO, REQUESTS, UPGRADES, Sickness
+from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
 WRITES = ("create", "patch", "update", "delete")
 FULL = ErrorResponse(500, message="etcdserver: mvcc: database space exceeded")
 PAGE = ErrorResponse(502, message="<html><body><h1>502 Bad Gateway</h1></body></html>")
-EVENTS = REQUESTS
-"""Requests more where no write succeeds: each of five events, which say what no status can, is
-tried six times.
-"""
 
 
 def for_all(fault: EventFault | RequestFault, resource: str = "", *verbs: str) -> Course:
@@ -167,13 +163,11 @@ SICKNESSES = (
         name="the database is full",
         course=for_all(FULL, "", *WRITES),
         everywhere="nothing can be written",
-        requests=REQUESTS + EVENTS,
     ),
     Sickness(
         name="a proxy answers all but watches with a page",
         course=for_all(PAGE, "", *WRITES, "get"),
         everywhere="nothing can be written",
-        requests=REQUESTS + EVENTS,
     ),
     Sickness(name="the operator is killed", course=restarted, late=True, everywhere="it starts"),
     Sickness(name="the clock is 10 h ahead", course=wrong_clock(hours=10)),
