@@ -5,20 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.runtime.plan import verb_of
+from controller.runtime.refusals import Refusal, refusal_of, remedy_of, with_remedy
 
 if TYPE_CHECKING:
     from controller.runtime.plan import Failure
 
 
-_WEBHOOK: Final = "failed calling webhook "
-"""The words of Kubernetes about an admission webhook that does not answer."""
+_REMEDIES: Final = {
+    Refusal.ADMISSION_DENIED: "change the object accordingly, or ask for another policy",
+    Refusal.OBJECT_INVALID: "correct the field that leads to this",
+}
 
 
 def failure_reason(failure: Failure) -> str:
     """Return the server's reason, or that of the Ray kinds for a webhook that does not answer."""
-    if _WEBHOOK in failure.message and failure.reason != "Paused":  # which quotes another answer
-        return "AdmissionUnavailable"
-    return failure.reason
+    refusal = refusal_of(failure)
+    return refusal.value if refusal is Refusal.ADMISSION_UNAVAILABLE else failure.reason
 
 
 def failure_event(failure: Failure) -> str:
@@ -27,10 +29,11 @@ def failure_event(failure: Failure) -> str:
 
 
 def what_failed(failure: Failure) -> str:
-    """Return a sentence about a failed write, with the server's words."""
+    """Return a sentence about a failed write, with the server's words and the next step."""
     target = failure.write.target
     doubt = "; it is not known whether it was carried out" if failure.unknown else ""
-    return (
+    return with_remedy(
         f"cannot {verb_of(failure.write)} {target.resource.kind} {target.name}: "
-        f"{failure.message}{doubt}"
+        f"{failure.message}{doubt}",
+        remedy_of(failure, _REMEDIES),
     )

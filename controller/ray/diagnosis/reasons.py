@@ -174,6 +174,12 @@ OBJECT_INVALID: Final = Reason(
     "The API server rejects an object that follows from the specification.",
     "In the template, correct the field that the message names.",
 )
+OBJECT_TOO_LARGE: Final = Reason(
+    "ObjectTooLarge",
+    _HELP,
+    "An object that follows from the specification is larger than the API server accepts.",
+    "Make the template smaller: put large values into ConfigMaps or into files of the image.",
+)
 NAMESPACE_TERMINATING: Final = Reason(
     "NamespaceTerminating",
     _HELP,
@@ -430,6 +436,7 @@ WRITE_REJECTIONS: Final = {
         ADMISSION_UNAVAILABLE,
         FORBIDDEN,
         OBJECT_INVALID,
+        OBJECT_TOO_LARGE,
         WRITE_REFUSED,
         WRITE_UNCONFIRMED,
     )

@@ -13,7 +13,7 @@ from tests.faults.faulty_transport import ErrorResponse
 from tests.neighbours.sickness import KAITO, UPGRADES, Sickness, unless_it_serves
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator
 
     from tests.neighbours.neighbourhood import Tenant
     from tests.neighbours.sickness import Course
@@ -32,20 +32,17 @@ IS_DOWN = ErrorResponse(
     "connect: connection refused",
 )
 VARYING = 'admission webhook "validate.example.com" denied the request: request {n} refused'
-NEEDS_TEAM = "every object needs a team"
-UNAVAILABLE = "AdmissionUnavailable.*validate.example.com"
+NEEDS_TEAM = "every object needs a team; change .*or ask for another policy"
+UNAVAILABLE = "AdmissionUnavailable.*validate.example.com.*; repair the service of the webhook"
 RIGHT = (
     'pods is forbidden: User "system:serviceaccount:manta:manta-operator" cannot {verb} resource '
     '"{plural}" in API group "{group}" in the namespace "sick"'
 )
 
 
-def no_right_to(verb: str) -> Mapping[str, str]:
-    """What every kind must say; those of Kaito quote the server alone."""
-    grant = f"Forbidden.*allow system:serviceaccount:manta:manta-operator the verb {verb}"
-    kinds = ("RayCluster", "RayJob", "RayService", "RayCronJob", "RayClusterFleet")
-    quoted = f"Forbidden.*cannot {verb} resource"
-    return {**dict.fromkeys(kinds, grant), **dict.fromkeys(KAITO, quoted)}
+def no_right_to(verb: str) -> str:
+    """What every kind must say."""
+    return f"Forbidden.*allow system:serviceaccount:manta:manta-operator the verb {verb}"
 
 
 def refused(answer: ErrorResponse, resource: str, *verbs: str) -> Course:
@@ -136,7 +133,7 @@ SICKNESSES = (
     Sickness(
         name="a webhook denies in varying words",
         course=children_refused(ErrorResponse(400, "BadRequest", VARYING)),
-        named="request .* refused",
+        named="request .* refused; change .*or ask for another policy",
     ),
     Sickness(
         name="a webhook is down for what the kind creates",
@@ -190,7 +187,7 @@ SICKNESSES = (
     Sickness(
         name="what the kind creates is too large",
         course=children_refused(ErrorResponse(413, "RequestEntityTooLarge", "limit is 3145728")),
-        named="limit is 3145728",
+        named="limit is 3145728; make the template smaller",
     ),
     Sickness(
         name="a webhook is down for deletions",

@@ -123,6 +123,7 @@ def cause_of(failed: Failure) -> Cause:
         ("Paused", WEBHOOK, "ApiServerUnavailable", WEBHOOK),
         ("DeletedAgain", "somebody keeps deleting it", "RepeatedlyDeleted", "somebody keeps"),
         ("NotFound", 'namespaces "x" not found', "WriteRefused", 'namespaces "x" not found'),
+        ("RequestEntityTooLarge", "limit is 3145728", "ObjectTooLarge", "large values into Config"),
     ],
 )
 def test_a_refusal_is_told_in_the_servers_words(reason: str, said: str, name: str, words: str):

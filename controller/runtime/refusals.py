@@ -1,0 +1,157 @@
+"""What the API server's refusal of a write means, and what a user can do about it.
+
+Only `reason` and `message` of the response distinguish quota, admission, missing permissions and
+invalid objects; the patterns match Kubernetes' own messages.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from controller.runtime.plan import DELETED_AGAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.runtime.plan import Failure
+
+
+class Refusal(StrEnum):
+    """Why a write failed; the values are reasons of conditions."""
+
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    QUOTA_NEEDS_RESOURCES = "QuotaNeedsResources"
+    LIMIT_RANGE_VIOLATED = "LimitRangeViolated"
+    POD_SECURITY_VIOLATED = "PodSecurityViolated"
+    SERVICE_ACCOUNT_MISSING = "ServiceAccountNotFound"
+    ADMISSION_DENIED = "AdmissionDenied"
+    ADMISSION_UNAVAILABLE = "AdmissionUnavailable"
+    FORBIDDEN = "Forbidden"
+    OBJECT_INVALID = "ObjectInvalid"
+    OBJECT_TOO_LARGE = "ObjectTooLarge"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    REPEATEDLY_DELETED = "RepeatedlyDeleted"
+    WRITE_REFUSED = "WriteRefused"
+    WRITE_UNCONFIRMED = "WriteUnconfirmed"
+    API_SERVER_UNAVAILABLE = "ApiServerUnavailable"
+
+
+_NO_ANSWER: Final = frozenset({
+    "NotSent",
+    "Paused",
+    "OutcomeUnknown",
+    "WriteUnconfirmed",
+    "UnexpectedResponse",
+    "TooManyRequests",
+    "ServerTimeout",
+    "Timeout",
+    "ServiceUnavailable",
+    "InternalError",
+    "ServerError",
+})  # fmt: skip
+"""Reasons of failures that do not depend on the request."""
+
+_BY_REASON: Final = {
+    "NamespaceTerminating": Refusal.NAMESPACE_TERMINATING,
+    "Invalid": Refusal.OBJECT_INVALID,
+    "RequestEntityTooLarge": Refusal.OBJECT_TOO_LARGE,
+    "Forbidden": Refusal.ADMISSION_DENIED,
+    DELETED_AGAIN: Refusal.REPEATEDLY_DELETED,
+}
+
+_BY_MESSAGE: Final[tuple[tuple[re.Pattern[str], Refusal], ...]] = tuple(
+    (re.compile(pattern), refusal)
+    for pattern, refusal in (
+        (r"exceeded quota: ", Refusal.QUOTA_EXCEEDED),
+        (r"failed quota: .*must specify ", Refusal.QUOTA_NEEDS_RESOURCES),
+        (r"failed calling webhook ", Refusal.ADMISSION_UNAVAILABLE),
+        (r"admission webhook .* denied the request", Refusal.ADMISSION_DENIED),
+        (
+            r"ValidatingAdmissionPolicy '.*' with binding '.*' denied request",
+            Refusal.ADMISSION_DENIED,
+        ),
+        (r"violates PodSecurity ", Refusal.POD_SECURITY_VIOLATED),
+        (r"error looking up service account ", Refusal.SERVICE_ACCOUNT_MISSING),
+        (
+            r"(minimum|maximum) \S+ usage per (Container|Pod) |\S+ max limit to request ratio per ",
+            Refusal.LIMIT_RANGE_VIOLATED,
+        ),
+        (r"is being terminated", Refusal.NAMESPACE_TERMINATING),
+        (r"User .* cannot \S+ resource ", Refusal.FORBIDDEN),
+    )
+)
+
+_TRIES_AGAIN: Final = "the operator tries again"
+_REMEDIES: Final = {
+    Refusal.QUOTA_EXCEEDED: "ask for a larger quota",
+    Refusal.QUOTA_NEEDS_RESOURCES: "set them in the pod template",
+    Refusal.LIMIT_RANGE_VIOLATED: (
+        "change the resources in the pod template, or ask for another LimitRange"
+    ),
+    Refusal.POD_SECURITY_VIOLATED: "set the securityContext of the pod template accordingly",
+    Refusal.ADMISSION_DENIED: "change the template accordingly, or ask for another policy",
+    Refusal.ADMISSION_UNAVAILABLE: (
+        "repair the service of the webhook, or delete the webhook's configuration"
+    ),
+    Refusal.OBJECT_INVALID: "correct this field of the template",
+    Refusal.OBJECT_TOO_LARGE: (
+        "make the template smaller: put large values into ConfigMaps or into files of the image"
+    ),
+    Refusal.NAMESPACE_TERMINATING: "create it in another namespace",
+    Refusal.WRITE_REFUSED: _TRIES_AGAIN,
+    Refusal.WRITE_UNCONFIRMED: _TRIES_AGAIN,
+    Refusal.API_SERVER_UNAVAILABLE: _TRIES_AGAIN,
+}
+
+_REQUEST: Final = re.compile(
+    r'User "([^"]*)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"'
+)
+_SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+)")
+_NO_WORDS: Final[Mapping[Refusal, str]] = MappingProxyType({})
+
+
+def refusal_of(failure: Failure) -> Refusal:
+    """Return why a write failed."""
+    if failure.reason != "Paused":  # which quotes what the server said about another request
+        for pattern, refusal in _BY_MESSAGE:
+            if pattern.search(failure.message):
+                return refusal
+    if failure.overdue:
+        return Refusal.WRITE_UNCONFIRMED
+    if failure.unknown or failure.reason in _NO_ANSWER:
+        return Refusal.API_SERVER_UNAVAILABLE
+    return _BY_REASON.get(failure.reason, Refusal.WRITE_REFUSED)
+
+
+def remedy_of(failure: Failure, words: Mapping[Refusal, str] = _NO_WORDS) -> str:
+    """Return the user's next step, empty if the server's message has it.
+
+    Args:
+        failure: the write and the server's response.
+        words: what the kind says otherwise, because it knows the field.
+    """
+    refusal = refusal_of(failure)
+    if refusal is Refusal.FORBIDDEN:
+        return _grant(failure)
+    if refusal is Refusal.SERVICE_ACCOUNT_MISSING:
+        found = _SERVICE_ACCOUNT.search(failure.message)
+        name = found[1] if found else "that is named"
+        return f"create the service account {name}, or correct serviceAccountName"
+    return words.get(refusal) or _REMEDIES.get(refusal, "")
+
+
+def with_remedy(words: str, remedy: str) -> str:
+    """Return a sentence about a refusal with the next step at its end."""
+    return f"{words}; {remedy}" if remedy else words
+
+
+def _grant(failure: Failure) -> str:
+    found = _REQUEST.search(failure.message)
+    if found is None:
+        return ""
+    user, verb, resource, group = found.groups()
+    qualified = f"{resource}.{group}" if group else resource
+    return f"allow {user} the verb {verb} on {qualified} by a Role and its binding"
