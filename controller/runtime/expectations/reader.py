@@ -170,7 +170,8 @@ class OverlayReader:
         for expectation in self._of_owner(owner_uid):
             if expectation.live_only:
                 sentences.append(
-                    f"{expectation.reference} exists but is not in the watched selection"
+                    f"{expectation.reference} exists but is not in the watched selection; put back "
+                    "the labels that the operator gave it, or delete it"
                 )
             if expectation.warning:
                 sentences.append(expectation.warning)

@@ -109,7 +109,7 @@ SICKNESSES = (
         course=unlabelled,
         late=True,
         named={
-            "RayCluster": "CacheDisagrees.*not in the watched selection",
+            "RayCluster": "CacheDisagrees.*not in the watched selection; put back the labels",
             "RollingUpdate": "",  # the pod is replaced like all others
         },
         only=frozenset({"RayCluster"}),  # other kinds have their pods through one

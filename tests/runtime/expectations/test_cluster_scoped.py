@@ -99,7 +99,10 @@ async def test_EXP43_admission_that_takes_the_label_away_blocks_the_scope():
     client: Any = RecordingClient(machine(""))
     expectations: Any = RecordingExpectations()
     await Writer(client, expectations).perform(OWNER, CREATE)
-    sentence = f"admission changed label {OWNER_UID} of machines.test.dev a"
+    sentence = (
+        f"admission changed label {OWNER_UID} of machines.test.dev a; exempt the operator's "
+        "objects from that webhook, then delete the object"
+    )
     assert expectations.told[-1] == ("admission_mismatch", CREATE, sentence, True)
 
 

@@ -220,8 +220,7 @@ def _changed_by_admission(seen: ClusterObservation) -> Iterator[Cause]:
     """Yield causes about objects that admission has changed, from the consistency warnings."""
     for sentence in seen.consistency_warnings:
         if sentence.startswith("admission changed "):
-            words = f"{sentence}; exempt Ray's pods from that webhook, then delete the object"
-            yield Cause(reasons.ADMISSION_CHANGED, "cluster", words, blocks_head=not seen.heads)
+            yield Cause(reasons.ADMISSION_CHANGED, "cluster", sentence, blocks_head=not seen.heads)
 
 
 def _suspension(seen: ClusterObservation, desired: DesiredCluster) -> Cause | None:

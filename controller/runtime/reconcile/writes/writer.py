@@ -371,7 +371,7 @@ def _metadata(write: Create) -> Mapping[str, Any]:
 
 
 def _admission_mismatch(write: Create, obj: KubeObject) -> str:
-    """Return a sentence if admission changed the requested labels or owner, else empty (EXP-43)."""
+    """Say if admission changed the requested labels or owner, and what to do (EXP-43)."""
     requested: Mapping[str, str] = _metadata(write).get("labels") or {}
     labels = obj.metadata.labels or {}
     changed = sorted(name for name, value in requested.items() if labels.get(name) != value)
@@ -383,4 +383,7 @@ def _admission_mismatch(write: Create, obj: KubeObject) -> str:
     if not what:
         return ""
     where = f"{write.target.resource} {write.target.key}"
-    return f"admission changed {' and '.join(what)} of {where}"
+    return (
+        f"admission changed {' and '.join(what)} of {where}; exempt the operator's objects from "
+        "that webhook, then delete the object"
+    )

@@ -123,7 +123,10 @@ async def test_EXP43_what_admission_changed_is_named_and_blocks_if_the_owner_is_
     obj, write = msgspec.structs.replace(OBJ, metadata=metadata), owned(**requested)
     desk = Desk(obj)
     assert (await desk.perform(write)).outcome is WriteOutcome.DONE
-    sentence = f"admission changed {mismatch} of configmaps default/a"
+    sentence = (
+        f"admission changed {mismatch} of configmaps default/a; exempt the operator's objects "
+        "from that webhook, then delete the object"
+    )
     assert desk.told(write) == [
         ("confirm", obj, True),
         ("admission_mismatch", sentence, blocking),
