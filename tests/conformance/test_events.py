@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import NODES, PODS
-from controller.runtime.events.object_events import TRIES
+from controller.runtime.events.object_turns import TRIES
 from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, clip, shorten
 from controller.runtime.events.series import REFRESH, SILENCE
 from controller.runtime.events.spam_filter import BURST, REFILL

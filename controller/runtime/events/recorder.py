@@ -1,11 +1,11 @@
-"""Events for people, as events.k8s.io/v1 (EVT-1 to EVT-6).
+"""Events for people, as events.k8s.io/v1 (EVT-1 to EVT-7).
 
 Recording is synchronous, never waits and never raises. Equal events become one object with a
 series; what makes two events equal includes the note, so that no note is ever hidden (EVT-6).
 
-A series is sent level-triggered: `record` only raises a count, and a work queue of objects sends
-what is due about each, one series after the other: at once for the first two occurrences, then
-every half hour, and at the end.
+A series is sent level-triggered: `record` only raises a count, and a work queue sends it to the
+server: at once for the first two occurrences, then every half hour, and at the end. The series of
+one object take turns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from controller.kube.errors import (
     TooManyRequests,
 )
 from controller.kube.resources import EVENTS
-from controller.runtime.events.object_events import ObjectEvents
+from controller.runtime.events.object_turns import ObjectTurns
 from controller.runtime.events.series import (
     LONGEST_FIELD,
     LONGEST_NOTE,
@@ -70,10 +70,10 @@ FLUSH = 2.0
 """Seconds that `flush` may take."""
 
 SENDERS = 4
-"""Objects about which events are sent at the same time, apart from those with slow requests."""
+"""Events sent at the same time, apart from those whose requests take long."""
 
 PATIENCE = 0.5
-"""Seconds for which a slow request delays the events of the next object."""
+"""Seconds for which a slow request delays the next event."""
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _log = structlog.stdlib.get_logger("manta.events")
@@ -120,9 +120,9 @@ class Recorder:
         self._wall = wall
         self._rng = rng
         self._fence: Fence = AlwaysLeader() if fence is None else fence
-        self._queue: WorkQueue[str] = WorkQueue(clock=clock, rng=rng)
+        self._queue: WorkQueue[SeriesKey] = WorkQueue(clock=clock, rng=rng)
         self._series: OrderedDict[SeriesKey, EventSeries] = OrderedDict()
-        self._objects: dict[str, ObjectEvents] = {}  # by what the events regard
+        self._turns: dict[str, ObjectTurns] = {}  # by what the events regard
         self._spam_filter = SpamFilter()
         self._stamp = 0
         self._flushing = False
@@ -157,7 +157,7 @@ class Recorder:
             return
         else:
             self._begin(key, resource, meta, event, note)
-        self._queue.add(regarding)
+        self._queue.add(key)
 
     async def run(self) -> None:
         """Send until closed."""
@@ -174,11 +174,11 @@ class Recorder:
     async def flush(self) -> None:
         """Send all unsent occurrences, for at most two seconds, and close."""
         self._flushing = True
-        for regarding in self._objects:
-            self._queue.add(regarding)
+        for key in self._series:
+            self._queue.add(key)
         await self._queue.drain(self._clock.time() + FLUSH)
         self._queue.close()
-        if left := sum(series.sent < series.count for series in self._series.values()):
+        if left := sum(each.sent < each.count for each in self._series.values()):
             _log.warning("events.unsent", count=left)
 
     def _begin(
@@ -196,12 +196,11 @@ class Recorder:
             reporter=key.reporter,
             instance=self._instance,
         )
-        series = EventSeries(meta.namespace or "default", name, body, self._clock.time(), now)
-        self._series[key] = series
-        self._objects.setdefault(key.regarding, ObjectEvents()).add(key, series)
+        namespace = meta.namespace or "default"
+        self._series[key] = EventSeries(namespace, name, body, self._clock.time(), now)
         self.statistics.unsent += 1
         while len(self._series) > MOST_REMEMBERED:
-            self._drop(next(iter(self._series)))
+            self._drop(*next(iter(self._series.items())))
 
     def _name(self, of: str) -> str:
         """Return `<object>.<hex nanoseconds>`, or a uuid if that is not a DNS subdomain (EVT-4)."""
@@ -212,53 +211,57 @@ class Recorder:
             return name
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
-    async def _process(self, regarding: str) -> None:
-        events = self._objects.get(regarding)
-        if events is None:
+    async def _process(self, key: SeriesKey) -> None:
+        series = self._series.get(key)
+        if series is None:
+            self._forget(key)
             return
-        wait = events.retry_at - self._clock.time()
-        if wait > 0 and not self._flushing:  # another event does not shorten the back-off
-            self._queue.add_after(regarding, wait)
+        due = series.is_due(self._clock.time()) or (self._flushing and series.sent < series.count)
+        if due and not await self._try_in_turn(key, series):
             return
-        if not await self._send_all(events):
-            self._queue.add_after(regarding, events.retry_at - self._clock.time())
+        over = series.expires_at - self._clock.time()
+        if over <= 0:
+            self._drop(key, series)
             return
-        for key in events.over(self._clock.time()):
-            self._drop(key)
-        if events.is_idle(self._clock.time()):
-            self._objects.pop(regarding, None)
-        else:
-            self._queue.add_after(regarding, events.next_at() - self._clock.time())
+        refresh = series.refresh_at - self._clock.time()
+        self._queue.add_after(key, min(over, refresh))
 
-    async def _send_all(self, events: ObjectEvents) -> bool:
-        """Send what is due; return whether nothing is left for a later attempt."""
-        while due := next(events.due(self._clock.time(), at_once=self._flushing), None):
-            key, series = due
-            try:
-                await self._try(key, series)
-            except KubeError as error:
-                if _is_final(error):
-                    events.succeeded()
-                    self._reject(key, series, error)
-                    continue
-                for each in events.failed(key, self._clock.time(), self._rng):
-                    self._reject(each, self._series[each], error)
-                return False
-            except Exception as error:  # noqa: BLE001  one event must not end the task
-                self.statistics.failed += 1
-                _log.error("event.dropped", regarding=key.regarding, exc_info=error)
-                self._drop(key)
+    async def _try_in_turn(self, key: SeriesKey, series: EventSeries) -> bool:
+        """Send if it is its turn; return whether the server is up to date. If not, it waits."""
+        turns = self._turns.setdefault(key.regarding, ObjectTurns())
+        now = self._clock.time()
+        if not self._flushing and not turns.is_turn_of(series, now):
+            turns.wait(key, series)
+            if not turns.busy:
+                self._queue.add_after(key, turns.retry_at - now)
+            return False
+        turns.busy = True
+        try:
+            await self._try(series, is_current=lambda: self._series.get(key) is series)
+        except KubeError as error:
+            turns.busy = False
+            if _is_final(error):
+                self._reject(key, series, error)
+                self._end_turns(key.regarding)
             else:
-                events.succeeded()
+                self._failed(key, series, turns, error)
+            return False
+        except Exception as error:  # noqa: BLE001  one event must not end the task
+            self.statistics.failed += 1
+            _log.error("event.dropped", regarding=key.regarding, exc_info=error)
+            self._drop(key, series)
+            self._end_turns(key.regarding)
+            return False
+        self._end_turns(key.regarding)
         return True
 
-    async def _try(self, key: SeriesKey, series: EventSeries) -> None:
+    async def _try(self, series: EventSeries, *, is_current: Callable[[], bool]) -> None:
         count = series.count
         async with while_leading(self._fence):
             await self._send(series, count)
         if series.sent == 0:
             self.statistics.sent += 1
-            self.statistics.unsent -= self._series.get(key) is series  # else it was discarded
+            self.statistics.unsent -= is_current()  # else it was discarded meanwhile
         series.sent, series.sent_at, series.tries = count, self._clock.time(), 0
 
     async def _send(self, series: EventSeries, count: int) -> None:
@@ -279,19 +282,49 @@ class Recorder:
         except AlreadyExists:
             return  # an earlier attempt, whose response was lost
 
+    def _failed(
+        self, key: SeriesKey, series: EventSeries, turns: ObjectTurns, error: KubeError
+    ) -> None:
+        """Let all series of the object wait, and drop those that have waited too long (EVT-1)."""
+        series.tries += 1
+        if self._series.get(key) is series:
+            turns.wait(key, series)
+        for each in turns.failed(self._clock.time(), self._rng):
+            self._reject(each, turns.waiting[each], error)
+        for each in turns.waiting:
+            self._queue.add_after(each, turns.retry_at - self._clock.time())
+
+    def _end_turns(self, regarding: str) -> None:
+        """The server has answered: all events about the object may be sent."""
+        for each in self._turns.pop(regarding, ObjectTurns()).waiting:
+            self._queue.add(each)
+
     def _reject(self, key: SeriesKey, series: EventSeries, error: KubeError) -> None:
         if not _namespace_terminating(error):
             self.statistics.failed += 1
             _log.warning("event.dropped", name=series.name, error=str(error))
-        self._drop(key)
+        self._drop(key, series)
 
-    def _drop(self, key: SeriesKey) -> None:
-        series = self._series.pop(key, None)
-        if series is None:
+    def _drop(self, key: SeriesKey, series: EventSeries) -> None:
+        if self._series.get(key) is not series:
             return
-        self._objects[key.regarding].remove(key)
+        del self._series[key]
         if series.sent == 0:
             self.statistics.unsent -= 1
+        if turns := self._turns.get(key.regarding):
+            turns.waiting.pop(key, None)
+            self._queue.add_after(key, turns.forgotten_at - self._clock.time())
+
+    def _forget(self, key: SeriesKey) -> None:
+        """Forget the failures of an object of which no event is left."""
+        turns = self._turns.get(key.regarding)
+        if turns is None or turns.busy:
+            return
+        left = turns.forgotten_at - self._clock.time()
+        if left > 0:
+            self._queue.add_after(key, left)
+        else:
+            del self._turns[key.regarding]
 
 
 def _most_unsent(event: Event) -> int:

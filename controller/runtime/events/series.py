@@ -49,7 +49,8 @@ class EventSeries:
         count: occurrences.
         sent: occurrences that the server has received.
         sent_at: monotonic seconds of the last successful request.
-        tries: failed attempts to send about its object since then, of this series or another.
+        tries: failed attempts since then.
+        waits_since: how many attempts about its object had failed when it began to wait.
     """
 
     namespace: str
@@ -61,6 +62,7 @@ class EventSeries:
     sent: int = 0
     sent_at: float = 0.0
     tries: int = 0
+    waits_since: int = 0
 
     @property
     def expires_at(self) -> float:

@@ -52,6 +52,10 @@ class ResolverTurns:
         """Return whether it is this object's turn, or it waits for one."""
         return reference in self._owner_of
 
+    def holds(self, owner: str, reference: ObjectReference) -> bool:
+        """Return whether it is this object's turn among this owner's, or it waits for one."""
+        return self._owner_of.get(reference) == owner
+
     def begin(self, owner: str, reference: ObjectReference) -> bool:
         """Return whether it is this object's turn; otherwise `end` returns it later."""
         turns = self._owners.setdefault(owner, _Turns())

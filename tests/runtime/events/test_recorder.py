@@ -17,7 +17,7 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, PODS
 from controller.runtime.events import recorder as module
-from controller.runtime.events.object_events import TRIES
+from controller.runtime.events.object_turns import TRIES
 from controller.runtime.events.recorder import (
     MOST_UNSENT,
     MOST_UNSENT_WITH_WARNINGS,
@@ -266,22 +266,183 @@ async def test_EVT7_the_back_off_outlives_the_events_that_were_dropped():
             await asyncio.sleep(400)
         assert not recorder._series
         sink.calls.clear()
+        await asyncio.sleep(200)
         for number in range(5):
             recorder.record(PODS, META, event(f"the {number}th"))
-            await asyncio.sleep(10)
-        assert len(sink.calls) <= 1
+            await asyncio.sleep(20)
+        assert len(sink.calls) == 1
         with capture_logs():
             await asyncio.sleep(2000)
-        assert not recorder._objects, "nothing is remembered for ever"
+        assert not recorder._turns, "nothing is remembered for ever"
 
 
-async def test_an_object_is_forgotten_with_its_last_event():
-    async with recording() as (recorder, _):
-        recorder.record(PODS, META, event())
-        await asyncio.sleep(SILENCE - 1)
-        assert recorder._objects
-        await asyncio.sleep(2)
-        assert not recorder._objects
+async def test_EVT7_an_event_that_was_recorded_late_has_as_many_attempts_as_the_first():
+    sink = Sink(lost, seconds=0.0)
+    async with recording(sink) as (recorder, _):
+        recorder.record(PODS, META, event("first"))
+        await asyncio.sleep(250)
+        recorder.record(PODS, META, event("late"))
+        with capture_logs():
+            await asyncio.sleep(650)
+        sink.script = lambda _verb, _name: None
+        await asyncio.sleep(200)
+        assert sink.notes == ["late"]
+
+
+async def test_EVT7_what_was_discarded_while_it_failed_takes_no_more_turns(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
+    sink = Sink(lost, seconds=1.0)
+    async with recording(sink) as (recorder, _):
+        recorder.record(PODS, META, event("discarded"))
+        await asyncio.sleep(0.5)
+        recorder.record(PODS, META, event("stays"))
+        await asyncio.sleep(120)
+        sink.script = lambda _verb, _name: None
+        await asyncio.sleep(120)
+        assert sink.notes == ["stays"]
+
+
+async def test_EVT7_the_failures_of_what_was_discarded_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
+
+    def fail(_verb: str, name: str) -> None:
+        if name.startswith("a."):
+            raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail, seconds=1.0)) as (recorder, _):
+        recorder.record(PODS, about("a"), event())
+        await asyncio.sleep(0.5)
+        recorder.record(PODS, about("b"), event())
+        await asyncio.sleep(2000)
+        assert not recorder._turns
+
+
+async def test_EVT7_an_event_that_is_discarded_while_another_is_tried_shortens_no_back_off(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+    sink = Sink(lost, seconds=0.5)
+    async with recording(sink) as (recorder, _):
+        recorder.record(PODS, META, event("waits"))
+        await asyncio.sleep(0.1)
+        for note in ("discarded", "stays"):
+            recorder.record(PODS, META, event(note))
+        recorder.record(PODS, about("other"), event())
+        recorder._drop(*next(iter(recorder._series.items())))
+        await asyncio.sleep(200)
+        assert len([name for _, name, _ in sink.calls if name.startswith("p.")]) <= 5
+
+
+async def test_EVT7_a_server_that_fails_now_and_then_loses_no_event():
+    chance = random.Random(3)
+
+    def fail(_verb: str, _name: str) -> None:
+        if chance.random() < 0.2:
+            raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        for number in range(20):
+            recorder.record(PODS, META, event(f"the {number}th"))
+            await asyncio.sleep(chance.uniform(0, 60))
+        await asyncio.sleep(2000)
+        assert len(sink.events) == 20
+        assert not recorder._turns
+
+
+async def test_EVT7_what_failed_least_often_is_tried_first():
+    def fail(_verb: str, name: str) -> None:
+        if name == f"p.{STAMP:x}":
+            raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        recorder.record(PODS, META, event("never"))
+        await asyncio.sleep(100)
+        tried = len(sink.calls)
+        recorder.record(PODS, META, event("good"))
+        await asyncio.sleep(100)
+        assert sink.notes == ["good"]
+        assert sink.calls[tried][2]["note"] == "good"
+        with capture_logs():
+            await asyncio.sleep(500)
+
+
+async def test_EVT7_at_the_end_all_events_about_an_object_are_sent_at_once():
+    def fail(verb: str, name: str) -> None:
+        if verb == "patch" or name == f"p.{STAMP + 2 * 10**9:x}":
+            raise OutcomeUnknown("reset")
+
+    with capture_logs() as logs:
+        async with recording(Sink(fail, seconds=1.9)) as (recorder, sink):
+            recorder.record(PODS, META, event("repeated"))
+            await asyncio.sleep(2)
+            for number in range(SENDERS - 1):
+                recorder.record(PODS, META, event(f"the {number}th"))
+            recorder.record(PODS, META, event("repeated"))
+            await asyncio.sleep(2)
+            assert sink.notes == ["repeated"]
+    assert len(sink.events) == SENDERS - 1
+    assert logs == [{"event": "events.unsent", "count": 2, "log_level": "warning"}]
+
+
+async def test_an_answer_about_what_was_discarded_concerns_nothing_that_was_recorded_since(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
+    answers = iter([status_error(422, "Invalid"), None, None])
+
+    def answer(_verb: str, _name: str) -> None:
+        if error := next(answers, None):
+            raise error
+
+    async with recording(Sink(answer, seconds=1.0)) as (recorder, sink):
+        recorder.record(PODS, META, event("again"))
+        await asyncio.sleep(0.5)
+        recorder.record(PODS, about("other"), event())
+        recorder.record(PODS, META, event("again"))
+        with capture_logs():
+            await asyncio.sleep(10)
+        assert "again" in sink.notes
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown("reset"), status_error(422, "Invalid"), None])
+async def test_EVT7_what_was_discarded_while_it_was_tried_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 3)
+    answers = iter([error])
+
+    def answer(_verb: str, _name: str) -> None:
+        if failure := next(answers, None):
+            raise failure
+
+    async with recording(Sink(answer, seconds=1.0)) as (recorder, sink):
+        for number in range(4):
+            recorder.record(PODS, META, event(f"the {number}th"))
+            await asyncio.sleep(0.1)
+        with capture_logs():
+            await asyncio.sleep(30)
+        assert {"the 1th", "the 2th", "the 3th"} <= set(sink.notes)
+        assert recorder.statistics.unsent == 0
+        assert not recorder._turns
+
+
+async def test_EVT7_an_unexpected_error_ends_the_turn_of_its_event():
+    errors = iter([RecursionError("deep")])
+
+    def fail(_verb: str, _name: str) -> None:
+        if error := next(errors, None):
+            raise error
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        for note in ("odd", "good"):
+            recorder.record(PODS, META, event(note))
+        with capture_logs():
+            await asyncio.sleep(1)
+        assert sink.notes == ["good"]
 
 
 async def test_an_event_that_waits_for_its_next_attempt_is_sent_when_the_recorder_is_closed():

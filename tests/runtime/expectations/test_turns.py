@@ -58,8 +58,10 @@ def test_a_read_that_succeeds_ends_no_back_off_of_writes():
     assert end(turns, E, repeated=False) == ([A], 0.0), "it has waited for its turn"
     assert end(turns, A, resolved=False) == ([B], pytest.approx(9, abs=1.7))
     assert end(turns, B) == ([C, D], 0.0), "now a write has succeeded"
-    end(turns, C, resolved=False)
-    assert end(turns, D, resolved=False)[1] < 2
+    end(turns, C, resolved=False, repeated=False)
+    end(turns, D, resolved=False, repeated=False)
+    assert end(turns, A, repeated=False) == ([C, D], 0.0)
+    assert end(turns, C, resolved=False)[1] < 0.7, "and reads count again"
 
 
 def test_a_read_that_succeeds_ends_the_back_off_of_reads():

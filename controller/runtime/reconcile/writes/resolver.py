@@ -98,7 +98,10 @@ class ExpectationResolver:
 
         Nor if its owner's turns decide: a write that fails again does not shorten their back-off.
         """
-        if reference not in self._in_progress and reference not in self._turns:
+        if reference in self._in_progress:
+            return
+        unknown = self._unknown(reference)
+        if unknown is None or not self._turns.holds(unknown.writer, reference):
             self._queue.add_after(reference, delay)
 
     def _withdraw(self, reference: ObjectReference) -> None:
@@ -117,9 +120,9 @@ class ExpectationResolver:
             self._queue.add_after(each, 0.0)
         if owner and not self._turns.begin(owner, reference):
             return
+        repeated = expectation is not None and self._is_to_be_repeated(expectation)
         resolved = await self._try(reference)
-        if expectation:
-            repeated = isinstance(expectation.write, Create | Delete)
+        if owner:
             following, delay = self._turns.end(
                 owner, reference, resolved=resolved, repeated=repeated
             )
@@ -155,7 +158,7 @@ class ExpectationResolver:
             return True
         owner = self._expectations.writer_of(expectation)
         write = expectation.write
-        if write is not None and owner is not None and _is_to_be_repeated(expectation, owner):
+        if write is not None and owner is not None and self._is_to_be_repeated(expectation):
             return await self._repeat(owner, write, expectation)
         if self._expectations.next_live_read(expectation) > 0:
             return True
@@ -197,6 +200,21 @@ class ExpectationResolver:
             self._expectations.record_live_read(expectation, obj)
         return True
 
+    def _is_to_be_repeated(self, expectation: Expectation[Any]) -> bool:
+        """Return whether repeating the write shows its outcome and is safe.
+
+        Nothing is created for a terminating owner (EXP-12). A deleted object that the store no
+        longer shows is read live, like any object that has left the store (EXP-24).
+        """
+        owner = self._expectations.writer_of(expectation)
+        match expectation.write:
+            case Create():
+                return owner is not None and not owner.terminating
+            case Delete():
+                return owner is not None and not expectation.needs_live_read
+            case _:
+                return False
+
     def _requeue(self, reference: ObjectReference, *, resolved: bool) -> None:
         """Schedule the next check if anything is still expected."""
         if not resolved:
@@ -210,18 +228,3 @@ class ExpectationResolver:
             self._enqueue(reference, IN_FLIGHT_INTERVAL)
         else:
             self._enqueue(reference, max(0.0, self._expectations.next_live_read(expectation)))
-
-
-def _is_to_be_repeated(expectation: Expectation[Any], owner: Owner) -> bool:
-    """Return whether repeating the write shows its outcome and is safe.
-
-    Nothing is created for a terminating owner (EXP-12). A deleted object that the store no longer
-    shows is read live, like any object that has left the store (EXP-24).
-    """
-    match expectation.write:
-        case Create():
-            return not owner.terminating
-        case Delete():
-            return not expectation.needs_live_read
-        case _:
-            return False

@@ -541,6 +541,65 @@ async def test_a_change_that_fails_again_while_nothing_can_be_read_shortens_no_b
     assert reads <= 20
 
 
+async def test_a_create_that_succeeds_ends_the_back_off_that_an_outage_has_left():
+    async with settling() as book:
+        book.client.script = unreachable
+        for number in range(8):
+            book.expectations.mark_unknown(OWNER, create(f"c-{number}"))
+        await asyncio.sleep(600)
+        answers = iter([False, True])
+
+        def lose_the_second(call: Call) -> Any:
+            return unreachable(call) if next(answers, False) else book.client.serve(call)
+
+        book.client.script = lose_the_second
+        await asyncio.sleep(60)
+        assert pending_scopes(book) == frozenset()
+
+
+async def test_reads_that_succeed_end_no_back_off_of_creates():
+    async with settling() as book:
+        book.client.script = lambda call: unreachable(call) if call.verb == "create" else None
+        book.expectations.mark_unknown(OWNER, create("c"))
+        for number in range(20):
+            await asyncio.sleep(15)
+            book.expectations.mark_unknown(OWNER, patch(f"p-{number}"))
+        assert len(book.client.verbs("get")) > 5
+        assert len(book.client.verbs("create")) <= 20
+
+
+async def test_a_read_in_place_of_a_create_counts_as_a_read():
+    async with settling() as book:
+        book.expectations.add_owner(dataclasses.replace(OWNER, terminating=True))
+        book.client.script = unreachable
+        for number in range(2):
+            book.expectations.mark_unknown(OWNER, create(f"c-{number}"))
+        await asyncio.sleep(100)
+        turns = book.resolver._turns._owners[OWNER.uid]
+        assert turns.failures > 5
+        assert not turns.writes_fail
+
+
+async def test_another_owners_write_of_an_object_that_waits_for_its_turn_is_resolved_at_once():
+    def fail_creates(call: Call) -> Any:
+        return unreachable(call) if call.verb == "create" else book.client.serve(call)
+
+    async with settling() as book:
+        other = Owner("uid-other", "default/other", OWNER.controller)
+        book.expectations.add_owner(other)
+        book.client.objects["p"] = child("p", 10)
+        book.show(child("p", 10))
+        book.client.script = fail_creates
+        for number in range(20):
+            book.expectations.mark_unknown(OWNER, create(f"c-{number}"))
+        book.expectations.mark_unknown(OWNER, patch("p"))
+        await asyncio.sleep(300)
+        book.expectations.expect(other, patch("p"))
+        book.expectations.mark_unknown(other, patch("p"))
+        await asyncio.sleep(1)
+        assert book.expectations.reader.pending_scopes(other.uid) == frozenset()
+
+
 async def test_after_a_success_the_back_off_begins_anew():
     async with settling() as book:
         times: list[float] = []
