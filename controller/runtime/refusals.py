@@ -1,4 +1,4 @@
-"""What the API server's refusal of a write means, and what a user can do about it.
+"""Reasons for which the API server refuses a write, and the remedies of a user.
 
 Only `reason` and `message` of the response distinguish quota, admission, missing permissions and
 invalid objects; the patterns match Kubernetes' own messages.
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Failure
 
 
-class Refusal(StrEnum):
-    """Why a write failed; the values are reasons of conditions."""
+class RefusalReason(StrEnum):
+    """A kind of refused write; the values are reasons of conditions."""
 
     QUOTA_EXCEEDED = "QuotaExceeded"
     QUOTA_NEEDS_RESOURCES = "QuotaNeedsResources"
@@ -55,78 +55,78 @@ _NO_ANSWER: Final = frozenset({
 """Reasons of failures that do not depend on the request."""
 
 _BY_REASON: Final = {
-    "NamespaceTerminating": Refusal.NAMESPACE_TERMINATING,
-    "Invalid": Refusal.OBJECT_INVALID,
-    "RequestEntityTooLarge": Refusal.OBJECT_TOO_LARGE,
-    "Forbidden": Refusal.ADMISSION_DENIED,
-    DELETED_AGAIN: Refusal.REPEATEDLY_DELETED,
+    "NamespaceTerminating": RefusalReason.NAMESPACE_TERMINATING,
+    "Invalid": RefusalReason.OBJECT_INVALID,
+    "RequestEntityTooLarge": RefusalReason.OBJECT_TOO_LARGE,
+    "Forbidden": RefusalReason.ADMISSION_DENIED,
+    DELETED_AGAIN: RefusalReason.REPEATEDLY_DELETED,
 }
 
-_BY_MESSAGE: Final[tuple[tuple[re.Pattern[str], Refusal], ...]] = tuple(
+_BY_MESSAGE: Final[tuple[tuple[re.Pattern[str], RefusalReason], ...]] = tuple(
     (re.compile(pattern), refusal)
     for pattern, refusal in (
-        (r"exceeded quota: ", Refusal.QUOTA_EXCEEDED),
-        (r"failed quota: .*must specify ", Refusal.QUOTA_NEEDS_RESOURCES),
-        (r"failed calling webhook ", Refusal.ADMISSION_UNAVAILABLE),
-        (r"admission webhook .* denied the request", Refusal.ADMISSION_DENIED),
+        (r"exceeded quota: ", RefusalReason.QUOTA_EXCEEDED),
+        (r"failed quota: .*must specify ", RefusalReason.QUOTA_NEEDS_RESOURCES),
+        (r"failed calling webhook ", RefusalReason.ADMISSION_UNAVAILABLE),
+        (r"admission webhook .* denied the request", RefusalReason.ADMISSION_DENIED),
         (
             r"ValidatingAdmissionPolicy '.*' with binding '.*' denied request",
-            Refusal.ADMISSION_DENIED,
+            RefusalReason.ADMISSION_DENIED,
         ),
-        (r"violates PodSecurity ", Refusal.POD_SECURITY_VIOLATED),
-        (r"error looking up service account ", Refusal.SERVICE_ACCOUNT_MISSING),
+        (r"violates PodSecurity ", RefusalReason.POD_SECURITY_VIOLATED),
+        (r"error looking up service account ", RefusalReason.SERVICE_ACCOUNT_MISSING),
         (
             r"(minimum|maximum) \S+ usage per (Container|Pod) |\S+ max limit to request ratio per ",
-            Refusal.LIMIT_RANGE_VIOLATED,
+            RefusalReason.LIMIT_RANGE_VIOLATED,
         ),
-        (r"is being terminated", Refusal.NAMESPACE_TERMINATING),
-        (r"User .* cannot \S+ resource ", Refusal.FORBIDDEN),
+        (r"is being terminated", RefusalReason.NAMESPACE_TERMINATING),
+        (r"User .* cannot \S+ resource ", RefusalReason.FORBIDDEN),
     )
 )
 
 _TRIES_AGAIN: Final = "the operator tries again"
 _REMEDIES: Final = {
-    Refusal.QUOTA_EXCEEDED: "ask for a larger quota",
-    Refusal.QUOTA_NEEDS_RESOURCES: "set them in the pod template",
-    Refusal.LIMIT_RANGE_VIOLATED: (
+    RefusalReason.QUOTA_EXCEEDED: "ask for a larger quota",
+    RefusalReason.QUOTA_NEEDS_RESOURCES: "set them in the pod template",
+    RefusalReason.LIMIT_RANGE_VIOLATED: (
         "change the resources in the pod template, or ask for another LimitRange"
     ),
-    Refusal.POD_SECURITY_VIOLATED: "set the securityContext of the pod template accordingly",
-    Refusal.ADMISSION_DENIED: "change the template accordingly, or ask for another policy",
-    Refusal.ADMISSION_UNAVAILABLE: (
+    RefusalReason.POD_SECURITY_VIOLATED: "set the securityContext of the pod template accordingly",
+    RefusalReason.ADMISSION_DENIED: "change the template accordingly, or ask for another policy",
+    RefusalReason.ADMISSION_UNAVAILABLE: (
         "repair the service of the webhook, or delete the webhook's configuration"
     ),
-    Refusal.OBJECT_INVALID: "correct this field of the template",
-    Refusal.OBJECT_TOO_LARGE: (
+    RefusalReason.OBJECT_INVALID: "correct this field of the template",
+    RefusalReason.OBJECT_TOO_LARGE: (
         "make the template smaller: put large values into ConfigMaps or into files of the image"
     ),
-    Refusal.NAMESPACE_TERMINATING: "create it in another namespace",
-    Refusal.WRITE_REFUSED: _TRIES_AGAIN,
-    Refusal.WRITE_UNCONFIRMED: _TRIES_AGAIN,
-    Refusal.API_SERVER_UNAVAILABLE: _TRIES_AGAIN,
+    RefusalReason.NAMESPACE_TERMINATING: "create it in another namespace",
+    RefusalReason.WRITE_REFUSED: _TRIES_AGAIN,
+    RefusalReason.WRITE_UNCONFIRMED: _TRIES_AGAIN,
+    RefusalReason.API_SERVER_UNAVAILABLE: _TRIES_AGAIN,
 }
 
 _REQUEST: Final = re.compile(
     r'User "([^"]*)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"'
 )
 _SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+)")
-_NO_WORDS: Final[Mapping[Refusal, str]] = MappingProxyType({})
+_NO_WORDS: Final[Mapping[RefusalReason, str]] = MappingProxyType({})
 
 
-def refusal_of(failure: Failure) -> Refusal:
+def refusal_of(failure: Failure) -> RefusalReason:
     """Return why a write failed."""
     if failure.reason != "Paused":  # which quotes what the server said about another request
         for pattern, refusal in _BY_MESSAGE:
             if pattern.search(failure.message):
                 return refusal
     if failure.overdue:
-        return Refusal.WRITE_UNCONFIRMED
+        return RefusalReason.WRITE_UNCONFIRMED
     if failure.unknown or failure.reason in _NO_ANSWER:
-        return Refusal.API_SERVER_UNAVAILABLE
-    return _BY_REASON.get(failure.reason, Refusal.WRITE_REFUSED)
+        return RefusalReason.API_SERVER_UNAVAILABLE
+    return _BY_REASON.get(failure.reason, RefusalReason.WRITE_REFUSED)
 
 
-def remedy_of(failure: Failure, words: Mapping[Refusal, str] = _NO_WORDS) -> str:
+def remedy_of(failure: Failure, words: Mapping[RefusalReason, str] = _NO_WORDS) -> str:
     """Return the user's next step, empty if the server's message has it.
 
     Args:
@@ -134,9 +134,9 @@ def remedy_of(failure: Failure, words: Mapping[Refusal, str] = _NO_WORDS) -> str
         words: what the kind says otherwise, because it knows the field.
     """
     refusal = refusal_of(failure)
-    if refusal is Refusal.FORBIDDEN:
+    if refusal is RefusalReason.FORBIDDEN:
         return _grant(failure)
-    if refusal is Refusal.SERVICE_ACCOUNT_MISSING:
+    if refusal is RefusalReason.SERVICE_ACCOUNT_MISSING:
         found = _SERVICE_ACCOUNT.search(failure.message)
         name = found[1] if found else "that is named"
         return f"create the service account {name}, or correct serviceAccountName"

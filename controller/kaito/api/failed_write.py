@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.runtime.plan import verb_of
-from controller.runtime.refusals import Refusal, refusal_of, remedy_of, with_remedy
+from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
 
 if TYPE_CHECKING:
     from controller.runtime.plan import Failure
 
 
 _REMEDIES: Final = {
-    Refusal.ADMISSION_DENIED: "change the object accordingly, or ask for another policy",
-    Refusal.OBJECT_INVALID: "correct the field that leads to this",
+    RefusalReason.ADMISSION_DENIED: "change the object accordingly, or ask for another policy",
+    RefusalReason.OBJECT_INVALID: "correct the field that leads to this",
 }
 
 
 def failure_reason(failure: Failure) -> str:
     """Return the server's reason, or that of the Ray kinds for a webhook that does not answer."""
     refusal = refusal_of(failure)
-    return refusal.value if refusal is Refusal.ADMISSION_UNAVAILABLE else failure.reason
+    return refusal.value if refusal is RefusalReason.ADMISSION_UNAVAILABLE else failure.reason
 
 
 def failure_event(failure: Failure) -> str:

@@ -11,7 +11,7 @@ from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Create, verb_of
-from controller.runtime.refusals import Refusal, refusal_of, remedy_of, with_remedy
+from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
 
 if TYPE_CHECKING:
     from controller.ray.api.event_nouns import EventNouns
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Failure, Target, Write
 
 _REASONS: Final = {each.name: each for each in reasons.REASONS}
-_REMEDIES: Final = {Refusal.QUOTA_EXCEEDED: "ask for a larger quota or lower replicas"}
+_REMEDIES: Final = {RefusalReason.QUOTA_EXCEEDED: "ask for a larger quota or lower replicas"}
 
 
 def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBERAY_NOUNS) -> Cause:

@@ -1,4 +1,4 @@
-"""Whose turn it is among the events about one object."""
+"""Turns of the events about one object."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ class Recorder:
             self._queue.add_after(each, turns.retry_at - self._clock.time())
 
     def _end_turns(self, regarding: str) -> None:
-        """The server has answered: all events about the object may be sent."""
+        """Let all events about an object be sent, because the server has answered."""
         for each in self._turns.pop(regarding, ObjectTurns()).waiting:
             self._queue.add(each)
 
