@@ -1,0 +1,178 @@
+"""The API server's refusals, in its words, and what a user can do about each."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.plan import DELETED_AGAIN, Create, Failure, Target
+from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
+
+FORBIDDEN = 'configmaps "a" is forbidden: '
+WEBHOOK = 'Internal error occurred: failed calling webhook "a.example.com": connection refused'
+DENIED = 'admission webhook "a.example.com" denied the request: no team'
+POLICY = "ValidatingAdmissionPolicy 'latest' with binding 'all' denied request: needs a tag"
+RIGHT = 'User "operator" cannot create resource "{plural}" in API group "{group}" in the namespace'
+ACCOUNT = "error looking up service account default/ray: not found"
+TRIES_AGAIN = "the operator tries again"
+NO_ANSWERS = (
+    "NotSent",
+    "Paused",
+    "OutcomeUnknown",
+    "WriteUnconfirmed",
+    "UnexpectedResponse",
+    "TooManyRequests",
+    "ServerTimeout",
+    "Timeout",
+    "ServiceUnavailable",
+    "InternalError",
+    "ServerError",
+)
+
+
+def failure(
+    reason: str, message: str = "no", *, unknown: bool = False, overdue: bool = False
+) -> Failure:
+    write = Create(Target(CONFIG_MAPS, "default", "a"), {})
+    return Failure(write, reason, message, unknown=unknown, overdue=overdue)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "name", "remedy"),
+    [
+        (
+            "Forbidden",
+            f"{FORBIDDEN}exceeded quota: team, requested: configmaps=1",
+            "QuotaExceeded",
+            "ask for a larger quota",
+        ),
+        (
+            "Forbidden",
+            f"{FORBIDDEN}failed quota: team: must specify limits.memory for: a",
+            "QuotaNeedsResources",
+            "set them in the pod template",
+        ),
+        (
+            "Forbidden",
+            f"{FORBIDDEN}minimum cpu usage per Pod is 1",
+            "LimitRangeViolated",
+            "change the resources in the pod template, or ask for another LimitRange",
+        ),
+        (
+            "Forbidden",
+            f"{FORBIDDEN}maximum memory usage per Container is 1Gi",
+            "LimitRangeViolated",
+            "change the resources in the pod template, or ask for another LimitRange",
+        ),
+        (
+            "Forbidden",
+            f"{FORBIDDEN}cpu max limit to request ratio per Container is 2",
+            "LimitRangeViolated",
+            "change the resources in the pod template, or ask for another LimitRange",
+        ),
+        (
+            "Forbidden",
+            f'{FORBIDDEN}violates PodSecurity "restricted:latest": no',
+            "PodSecurityViolated",
+            "set the securityContext of the pod template accordingly",
+        ),
+        (
+            "Forbidden",
+            f"{FORBIDDEN}{ACCOUNT}",
+            "ServiceAccountNotFound",
+            "create the service account default/ray, or correct serviceAccountName",
+        ),
+        (
+            "Forbidden",
+            f"{FORBIDDEN}error looking up service account : it has no name",
+            "ServiceAccountNotFound",
+            "create the service account that is named, or correct serviceAccountName",
+        ),
+        (
+            "BadRequest",
+            DENIED,
+            "AdmissionDenied",
+            "change the template accordingly, or ask for another policy",
+        ),
+        (
+            "Invalid",
+            POLICY,
+            "AdmissionDenied",
+            "change the template accordingly, or ask for another policy",
+        ),
+        (
+            "Forbidden",
+            f"{FORBIDDEN}no PriorityClass with name high was found",
+            "AdmissionDenied",
+            "change the template accordingly, or ask for another policy",
+        ),
+        (
+            "InternalError",
+            WEBHOOK,
+            "AdmissionUnavailable",
+            "repair the service of the webhook, or delete the webhook's configuration",
+        ),
+        (
+            "Forbidden",
+            FORBIDDEN + RIGHT.format(plural="configmaps", group=""),
+            "Forbidden",
+            "allow operator the verb create on configmaps by a Role and its binding",
+        ),
+        (
+            "Forbidden",
+            FORBIDDEN + RIGHT.format(plural="rayclusters", group="ray.io"),
+            "Forbidden",
+            "allow operator the verb create on rayclusters.ray.io by a Role and its binding",
+        ),
+        ("Forbidden", 'User "operator" cannot escalate resource by hand', "Forbidden", ""),
+        ("Invalid", "spec: Required value", "ObjectInvalid", "correct this field of the template"),
+        (
+            "RequestEntityTooLarge",
+            "limit is 3145728",
+            "ObjectTooLarge",
+            (
+                "make the template smaller: put large values into ConfigMaps or into files of the "
+                "image"
+            ),
+        ),
+        (
+            "Forbidden",
+            f"{FORBIDDEN}the namespace is being terminated",
+            "NamespaceTerminating",
+            "create it in another namespace",
+        ),
+        ("NamespaceTerminating", "no", "NamespaceTerminating", "create it in another namespace"),
+        (DELETED_AGAIN, "somebody deletes it", "RepeatedlyDeleted", ""),
+        ("NotFound", 'namespaces "x" not found', "WriteRefused", TRIES_AGAIN),
+        *((reason, "no", "ApiServerUnavailable", TRIES_AGAIN) for reason in NO_ANSWERS),
+    ],
+)
+def test_each_refusal_has_a_reason_and_a_remedy(reason: str, message: str, name: str, remedy: str):
+    refused = failure(reason, message)
+    assert refusal_of(refused) == name
+    assert remedy_of(refused) == remedy
+
+
+def test_what_a_pause_quotes_was_said_about_another_request():
+    assert refusal_of(failure("Paused", WEBHOOK)) is RefusalReason.API_SERVER_UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("overdue", "name"), [(False, "ApiServerUnavailable"), (True, "WriteUnconfirmed")]
+)
+def test_an_unknown_outcome_is_a_reason_of_its_own_after_a_while(*, overdue: bool, name: str):
+    refused = failure("Odd", unknown=True, overdue=overdue)
+    assert refusal_of(refused) == name
+    assert remedy_of(refused) == TRIES_AGAIN
+
+
+def test_a_kind_may_name_the_field_instead():
+    words = {RefusalReason.QUOTA_EXCEEDED: "lower replicas"}
+    quota, invalid = failure("Forbidden", "exceeded quota: team"), failure("Invalid")
+    assert remedy_of(quota, words) == "lower replicas"
+    assert remedy_of(invalid, words) == "correct this field of the template"
+
+
+def test_a_sentence_without_a_remedy_stays_as_it_is():
+    assert with_remedy("cannot be created: no", "") == "cannot be created: no"
+    assert with_remedy("cannot be created: no", "ask") == "cannot be created: no; ask"
