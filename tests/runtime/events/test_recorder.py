@@ -24,6 +24,7 @@ from controller.runtime.events.recorder import (
     PATIENCE,
     SENDERS,
     Recorder,
+    shorten,
 )
 from controller.runtime.events.series import REFRESH, SILENCE
 from controller.runtime.events.spam_filter import BURST, RESERVED
@@ -304,6 +305,21 @@ async def test_EVT7_what_was_discarded_while_it_failed_takes_no_more_turns(
         assert sink.notes == ["stays"]
 
 
+async def test_EVT7_what_is_discarded_while_it_waits_takes_no_more_turns(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+    sink = Sink(lost)
+    async with recording(sink) as (recorder, _):
+        for note in ("discarded", "first", "second"):
+            recorder.record(PODS, META, event(note))
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(400)
+        sink.script = lambda _verb, _name: None
+        await asyncio.sleep(200)
+        assert sorted(sink.notes) == ["first", "second"]
+
+
 async def test_EVT7_the_failures_of_what_was_discarded_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -485,6 +501,21 @@ async def test_each_dropped_event_is_counted_and_logged_with_the_error():
         (f"b.{STAMP + 1:x}", "event.dropped", "warning"),
     ]
     assert "no such field" in logs[0]["error"]
+
+
+async def test_an_event_that_is_dropped_after_many_attempts_is_logged_with_the_last_error():
+    with capture_logs() as logs:
+        async with recording(Sink(lost)) as (recorder, _):
+            for note in ("one", "two"):
+                recorder.record(PODS, META, event(note))
+            await asyncio.sleep(1000)
+    assert [(line["event"], line["error"]) for line in logs] == [("event.dropped", "reset")] * 2
+
+
+def test_a_note_keeps_its_end_a_quarter_of_what_is_allowed():
+    assert shorten("x" * 40, 40) == "x" * 40
+    assert shorten("a" * 60 + "z" * 40, 40) == "a" * 25 + " ... " + "z" * 10
+    assert shorten("ä" * 60, 42) == "ä" * 13 + " ... " + "ä" * 5
 
 
 async def test_an_unexpected_error_is_logged_with_the_object():
