@@ -11,12 +11,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from controller.runtime.plan import DELETED_AGAIN
+from controller.runtime.plan import DELETED_AGAIN, Create, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.runtime.plan import Failure
+    from controller.runtime.kind import CreateError
+    from controller.runtime.plan import Target
 
 
 class RefusalReason(StrEnum):
@@ -80,6 +81,7 @@ _BY_MESSAGE: Final[tuple[tuple[re.Pattern[str], RefusalReason], ...]] = tuple(
             RefusalReason.LIMIT_RANGE_VIOLATED,
         ),
         (r"is being terminated", RefusalReason.NAMESPACE_TERMINATING),
+        (r"cannot set blockOwnerDeletion ", RefusalReason.FORBIDDEN),
         (r"User .* cannot \S+ resource ", RefusalReason.FORBIDDEN),
     )
 )
@@ -111,6 +113,11 @@ _REQUEST: Final = re.compile(
 )
 _SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+)")
 _NO_WORDS: Final[Mapping[RefusalReason, str]] = MappingProxyType({})
+
+
+def refused_create(target: Target, error: CreateError) -> Failure:
+    """Return the failure of an earlier create, to be told in the same words as a new one."""
+    return Failure(Create(target, {}), error.reason, error.message)
 
 
 def refusal_of(failure: Failure) -> RefusalReason:
@@ -149,9 +156,12 @@ def with_remedy(words: str, remedy: str) -> str:
 
 
 def _grant(failure: Failure) -> str:
+    if "blockOwnerDeletion" in failure.message:
+        return "allow the operator the verb update on the finalizers of its kinds by a Role"
     found = _REQUEST.search(failure.message)
     if found is None:
         return ""
     user, verb, resource, group = found.groups()
     qualified = f"{resource}.{group}" if group else resource
-    return f"allow {user} the verb {verb} on {qualified} by a Role and its binding"
+    role = "Role" if failure.write.target.resource.namespaced else "ClusterRole"
+    return f"allow {user} the verb {verb} on {qualified} by a {role} and its binding"

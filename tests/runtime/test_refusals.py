@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from controller.kube.resources import CONFIG_MAPS
+from controller.kube.resources import CONFIG_MAPS, NODES
+from controller.runtime.kind import CreateError
 from controller.runtime.plan import DELETED_AGAIN, Create, Failure, Target
-from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
+from controller.runtime.refusals import (
+    RefusalReason,
+    refusal_of,
+    refused_create,
+    remedy_of,
+    with_remedy,
+)
 
 FORBIDDEN = 'configmaps "a" is forbidden: '
 WEBHOOK = 'Internal error occurred: failed calling webhook "a.example.com": connection refused'
@@ -125,6 +132,15 @@ def failure(
             "allow operator the verb create on rayclusters.ray.io by a Role and its binding",
         ),
         ("Forbidden", 'User "operator" cannot escalate resource by hand', "Forbidden", ""),
+        (
+            "Forbidden",
+            (
+                f"{FORBIDDEN}cannot set blockOwnerDeletion if an ownerReference refers to a "
+                "resource you can't set finalizers on"
+            ),
+            "Forbidden",
+            "allow the operator the verb update on the finalizers of its kinds by a Role",
+        ),
         ("Invalid", "spec: Required value", "ObjectInvalid", "correct this field of the template"),
         (
             "RequestEntityTooLarge",
@@ -151,6 +167,20 @@ def test_each_refusal_has_a_reason_and_a_remedy(reason: str, message: str, name:
     refused = failure(reason, message)
     assert refusal_of(refused) == name
     assert remedy_of(refused) == remedy
+
+
+def test_what_has_no_namespace_needs_a_cluster_role():
+    write = Create(Target(NODES, "", "a"), {})
+    refused = Failure(write, "Forbidden", RIGHT.format(plural="nodes", group=""))
+    remedy = "allow operator the verb create on nodes by a ClusterRole and its binding"
+    assert remedy_of(refused) == remedy
+
+
+def test_the_error_of_an_earlier_create_is_told_as_a_new_one():
+    target = Target(CONFIG_MAPS, "default", "a")
+    assert refused_create(target, CreateError("Invalid", "no")) == Failure(
+        Create(target, {}), "Invalid", "no"
+    )
 
 
 def test_what_a_pause_quotes_was_said_about_another_request():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _REMEDIES: Final = {
     RefusalReason.ADMISSION_DENIED: "change the object accordingly, or ask for another policy",
     RefusalReason.OBJECT_INVALID: "correct the field that leads to this",
+    RefusalReason.OBJECT_TOO_LARGE: "make what it is made from smaller",
 }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.inferenceset.replicas import Replica
+    from controller.runtime.kind import CreateError
 
 SCOPE: Final = "workspaces"
 """Scope of writes to Workspaces. They are counted together, so while the outcome of one write is
@@ -35,7 +36,7 @@ class MissingReplicas:
 
     free: tuple[str, ...] = ()
     taken: Mapping[str, str] = field(default_factory=dict[str, str])
-    refused: Mapping[str, str] = field(default_factory=dict[str, str])
+    refused: Mapping[str, CreateError] = field(default_factory=dict[str, "CreateError"])
 
 
 @dataclass(frozen=True, slots=True)

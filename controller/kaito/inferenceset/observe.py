@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controller.kaito.inferenceset.replicas import Replica
     from controller.kaito.inferenceset.settings import InferenceSetSettings
     from controller.kube.objects import ObjectMeta
-    from controller.runtime.kind import CacheReader
+    from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.definitions.installed_definition import DefinitionsReader
     from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
 
@@ -123,7 +123,7 @@ def _missing(
     present = {each.metadata.name for each in workspaces}
     free: list[str] = []
     taken: dict[str, str] = {}
-    refused: dict[str, str] = {}
+    refused: dict[str, CreateError] = {}
     for name in islice(replica_names(meta), wanted):
         if len(free) == room:
             break
@@ -136,7 +136,7 @@ def _missing(
         free.append(name)
         error = reads.create_error(WORKSPACES, f"{meta.namespace}/{name}")
         if error is not None:
-            refused[name] = error.message
+            refused[name] = error
     return MissingReplicas(tuple(free), taken, refused)
 
 

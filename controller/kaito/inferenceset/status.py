@@ -9,12 +9,14 @@ from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.patches.merge_patch import difference
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.failed_write import what_failed
+from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.report import AGGREGATED_METRIC, BENCHMARK, SET_READY, report
-from controller.runtime.plan import Event, StatusPatch
+from controller.runtime.plan import Event, StatusPatch, Target
 from controller.runtime.reconcile.definitions.unknown_fields import (
     set_fields_known,
     unknown_field_events,
 )
+from controller.runtime.refusals import refused_create
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -99,8 +101,9 @@ def _cause(seen: InferenceSetObservation, failures: tuple[Failure, ...]) -> str:
     for failure in failures:
         if not failure.may_resolve:
             return what_failed(failure)
-    for name, message in seen.missing.refused.items():
-        return f"cannot create Workspace {name}: {message}"
+    for name, error in seen.missing.refused.items():
+        target = Target(WORKSPACES, seen.inference_set.metadata.namespace, name)
+        return what_failed(refused_create(target, error))
     for name, conflict in seen.missing.taken.items():
         return (
             f"cannot create Workspace {name}: there is one of this name that {conflict}; delete it"

@@ -219,6 +219,8 @@ class Recorder:
         due = series.is_due(self._clock.time()) or (self._flushing and series.sent < series.count)
         if due and not await self._try_in_turn(key, series):
             return
+        if turns := self._turns.get(key.regarding):  # it has occurred again: it may wait now
+            turns.waiting.pop(key, None)
         over = series.expires_at - self._clock.time()
         if over <= 0:
             self._drop(key, series)

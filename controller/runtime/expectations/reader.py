@@ -169,10 +169,10 @@ class OverlayReader:
         sentences: list[str] = []
         for expectation in self._of_owner(owner_uid):
             if expectation.live_only:
-                sentences.append(
-                    f"{expectation.reference} exists but is not in the watched selection; put back "
-                    "the labels that the operator gave it, or delete it"
-                )
+                words = f"{expectation.reference} exists but is not in the watched selection"
+                if not (expectation.name_conflict or expectation.warning):
+                    words += "; put back the labels that the operator gave it, or delete it"
+                sentences.append(words)
             if expectation.warning:
                 sentences.append(expectation.warning)
         return tuple(sorted(sentences))

@@ -170,7 +170,13 @@ def test_what_the_server_refuses_is_told_as_long_as_it_does():
     _, reason, message = given.condition()
     assert reason == "inferencesetFailed"
     assert message.startswith("inferenceset is not ready, 0/1 replicas are ready; cannot create")
-    assert message.endswith(f"Workspace {given.names[0]}: exceeded quota")
+    assert f"Workspace {given.names[0]}: exceeded quota; change the object accord" in message
+    plan = given.plan()
+    (create,) = writes(plan)
+    failure = Failure(create, "Forbidden", "exceeded quota")
+    status = given.kind.status_after(given.observe(), plan, (failure,), NOW)
+    assert status is not None
+    assert message in [each["message"] for each in status.wanted["conditions"]]
 
 
 @pytest.mark.parametrize(("unknown", "is_told"), [(False, True), (True, False)])

@@ -222,6 +222,7 @@ SICKNESSES = (
     Sickness(
         name="a webhook renames the ports of services",
         course=webhook(rename_ports, "services"),
+        spares=UPGRADES,  # their services are there already, and stay
     ),
     Sickness(
         name="another controller takes all labels off what is created",

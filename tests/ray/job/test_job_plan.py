@@ -234,7 +234,12 @@ def test_a_refused_cluster_is_said_with_the_words_of_the_server():
     scene.reads.refused[f"RayCluster/default/{CLUSTER}"] = CreateError(
         "Forbidden", "exceeded quota"
     )
-    assert "exceeded quota" in ready(reported(scene.plan()))["message"]
+    said = ready(reported(scene.plan()))
+    assert said["reason"] == "AdmissionDenied"
+    assert said["message"] == (
+        f"RayCluster {CLUSTER}: cannot be created: exceeded quota; change the template "
+        "accordingly, or ask for another policy"
+    )
 
 
 def test_a_deadline_wakes_a_job_that_waits_and_nothing_else_does():

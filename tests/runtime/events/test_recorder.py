@@ -26,7 +26,7 @@ from controller.runtime.events.recorder import (
     Recorder,
     shorten,
 )
-from controller.runtime.events.series import REFRESH, SILENCE
+from controller.runtime.events.series import REFRESH, SILENCE, SeriesKey
 from controller.runtime.events.spam_filter import BURST, RESERVED
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
@@ -303,6 +303,32 @@ async def test_EVT7_what_was_discarded_while_it_failed_takes_no_more_turns(
         sink.script = lambda _verb, _name: None
         await asyncio.sleep(120)
         assert sink.notes == ["stays"]
+
+
+async def test_EVT7_an_event_that_occurs_again_instead_of_ending_waits_for_no_turn(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    runs, process = itertools.count(), Recorder._process
+
+    async def counted(recorder: Recorder, key: SeriesKey) -> None:
+        assert next(runs) < 100, "the queue spins"
+        await process(recorder, key)
+
+    monkeypatch.setattr(Recorder, "_process", counted)
+    sink = Sink()
+    async with recording(sink) as (recorder, _):
+        for _ in range(3):
+            recorder.record(PODS, META, event("again"))
+            await asyncio.sleep(1)
+        await asyncio.sleep(330 - now())
+        sink.script = lost
+        recorder.record(PODS, META, event("fails"))
+        await asyncio.sleep(SILENCE + 3 - now())
+        recorder.record(PODS, META, event("again"))
+        await asyncio.sleep(200)
+        sink.script = lambda _verb, _name: None
+        await asyncio.sleep(200)
+        assert sink.notes == ["again", "fails"]
 
 
 async def test_EVT7_what_is_discarded_while_it_waits_takes_no_more_turns(

@@ -159,6 +159,8 @@ def test_EXP24_a_cache_of_one_namespace_that_has_passed_an_object_does_not_selec
     book = Book()
     namespaced(book)
     assert found_outside(book)
+    (said,) = book.expectations.reader.consistency_warnings(OWNER.uid)
+    assert said == "pods default/a exists but is not in the watched selection", "it is another's"
 
 
 def test_EXP24_without_a_cache_or_before_it_is_filled_nothing_is_outside_of_it():

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.problem import Problem
+from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.diagnosis.writes import failure_cause
+from controller.runtime.plan import Target
+from controller.runtime.refusals import refused_create
 
 if TYPE_CHECKING:
     from controller.ray.fleet.observation import FleetObservation
@@ -34,14 +37,22 @@ def first_cause(seen: FleetObservation, failures: tuple[Failure, ...]) -> FirstC
     """Return the first cause: a problem of the fleet, then of a write, then of a copy."""
     if isinstance(seen.goal, Problem):
         return FirstCause(str(seen.goal), seen.goal.reason, seen.goal.reason)
+    failure = _first_failure(seen, failures)
+    if failure is not None:
+        found = failure_cause(failure, has_head=True)
+        return FirstCause(found.message, found.reason.name, found.event)
+    return _of_names(seen) or _of_copies(seen)
+
+
+def _first_failure(seen: FleetObservation, failures: tuple[Failure, ...]) -> Failure | None:
+    """Return a write that has failed just now, or else a copy that was refused earlier."""
     for failure in failures:
         if not failure.may_resolve:
-            found = failure_cause(failure, has_head=True)
-            return FirstCause(found.message, found.reason.name, found.event)
+            return failure
+    namespace = seen.fleet.metadata.namespace
     for name, error in seen.create_errors:
-        message = f"RayCluster {name} cannot be created: {error.message}"
-        return FirstCause(message, event="FailedToCreateRayCluster")
-    return _of_names(seen) or _of_copies(seen)
+        return refused_create(Target(RAYCLUSTERS, namespace, name), error)
+    return None
 
 
 def _of_names(seen: FleetObservation) -> FirstCause | None:

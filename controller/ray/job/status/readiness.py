@@ -17,6 +17,7 @@ from controller.apimachinery.redaction import redact
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS
 from controller.ray.api.event_nouns import KUBERAY_NOUNS
+from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
 from controller.ray.diagnosis.pod import diagnose_pod
 from controller.ray.diagnosis.writes import failure_cause
@@ -26,9 +27,12 @@ from controller.ray.job.collect_facts import (
     is_unsubmitted,
     result_of,
 )
+from controller.ray.job.names import submitter_name
 from controller.ray.job.observation import CLUSTER_SCOPE
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.states import State
+from controller.runtime.plan import Target
+from controller.runtime.refusals import refused_create
 
 if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation
@@ -109,8 +113,8 @@ def _no_cluster(seen: JobObservation) -> JobReadiness:
     spec, name = seen.spec, seen.cluster_name
     for scope, refusal in seen.create_errors:
         if scope == CLUSTER_SCOPE:
-            message = f"cluster {name} cannot be created: {refusal.message}"
-            return JobReadiness(refusal.reason, message, event="FailedToCreateRayCluster")
+            target = Target(RAYCLUSTERS, seen.job.metadata.namespace, name, scope)
+            return _failed_write(refused_create(target, refusal))
     if seen.foreign_cluster:
         message = f"cluster {name} exists and {ownership_text(None)}; delete it"
         return JobReadiness("RayClusterTaken", message, event="FailedToCreateRayCluster")
@@ -173,14 +177,15 @@ def _unreachable(seen: JobObservation, settings: JobSettings, deadlines: Deadlin
 
 
 def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
+    meta = seen.job.metadata
     if seen.foreign_submitter:
         name = seen.job.metadata.name
         message = f"Job {name} exists and {ownership_text(None)}; delete it"
         return JobReadiness("SubmitterTaken", message, event="FailedToCreateRayJobSubmitter")
     for scope, refusal in seen.create_errors:
         if scope != CLUSTER_SCOPE:
-            message = f"the submitter cannot be created: {refusal.message}"
-            return JobReadiness(refusal.reason, message, event="FailedToCreateRayJobSubmitter")
+            target = Target(JOBS, meta.namespace, submitter_name(meta), scope)
+            return _failed_write(refused_create(target, refusal))
     for pod in seen.submitter_pods:
         found = diagnose_pod(pod, deadlines.now, head_ready=True)
         if found is not None and seen.submitter.fact is SubmitterFact.ACTIVE:

@@ -11,6 +11,7 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
+from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.children.drift import ChildState
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.service.cluster.writes import needs_identity
@@ -21,6 +22,8 @@ from controller.ray.service.serving.proxies import accepts_requests, failure_of
 from controller.ray.service.status.facts import collect_facts, readiness_of
 from controller.ray.service.stored_config import ConfigTooLarge, store
 from controller.ray.service.traffic.routing import routing_problem, state_text
+from controller.runtime.plan import Target
+from controller.runtime.refusals import refused_create
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -80,9 +83,9 @@ def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> Service
         if observed.state is ChildState.OWNER_CONFLICT:
             return ServiceCause(f"{child} {state_text(observed)}", "FailedToCreateService")
     for name, error in seen.create_errors:
-        return ServiceCause(
-            f"cluster {name} cannot be created: {error.message}", "FailedToCreateRayCluster"
-        )
+        target = Target(RAYCLUSTERS, seen.service.metadata.namespace, name)
+        found = failure_cause(refused_create(target, error), has_head=True)
+        return ServiceCause(found.message, found.event)
     return None
 
 

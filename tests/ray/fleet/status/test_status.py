@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from controller.ray.fleet import FleetCollector, RayClusterFleetKind
+from controller.runtime.kind import CreateError
 from controller.runtime.plan import Failure
 from tests.ray.fleet.support import (
     LONG_AGO,
@@ -228,6 +229,13 @@ def test_a_refused_write_is_the_first_cause():
     assert (ready["status"], ready["reason"]) == ("False", "QuotaExceeded")
     assert "ask for a larger quota" in ready["message"]
     assert [event.reason for event in patch.events] == ["FailedToCreateRayCluster"]
+    kept = reads(fleet())
+    kept.refused[f"RayCluster/{create.target.key}"] = CreateError(failure.reason, failure.message)
+    assert condition(kind.plan(kind.observe("default/fleet", kept), NOW), "Ready") == (
+        "False",
+        ready["reason"],
+        ready["message"],
+    ), "it is told in the same words as long as it lasts"
 
 
 def test_a_refusal_that_is_longer_than_a_message_is_reported_once():

@@ -75,7 +75,9 @@ def test_what_hinders_the_cleaning_up_is_said_beside_the_result():
 def test_a_submitters_refusal_is_said_as_long_as_it_lasts():
     scene = running(submissionMode="K8sJobMode").knows_nothing()
     scene.reads.refused["Job/default/example"] = CreateError("Forbidden", "no pods here")
-    assert "no pods here" in condition(report(scene))["message"]
+    said = condition(report(scene))
+    assert said["message"].startswith("Job example: cannot be created: no pods here; change")
+    assert said["reason"] == "AdmissionDenied"
 
 
 def test_a_submitters_pod_says_why_it_does_not_start():

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import READY, find_condition
-from controller.ray.api import labels
+from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.dashboard import (
     CommandRefused,
     ProbeObservation,
@@ -28,7 +28,8 @@ from controller.ray.service.status.current_status import RECORDED_WITHIN, curren
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.readiness import first_cause
 from controller.ray.service.status.transition import transition_patch
-from controller.runtime.plan import MergePatch
+from controller.runtime.kind import CreateError
+from controller.runtime.plan import Create, Failure, MergePatch, Target
 from tests.integration.rayservices import condition
 from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, reported, scene
 
@@ -46,6 +47,16 @@ def cause(seen: ServiceObservation) -> str:
 
 def test_a_service_that_serves_has_no_cause():
     assert not cause(scene(HEAD))
+
+
+def test_a_refused_cluster_is_named_in_the_same_words_as_long_as_it_lasts():
+    error = CreateError("Forbidden", "exceeded quota: team")
+    kept = replace(scene(HEAD), create_errors=(("svc-b", error),))
+    create = Create(Target(RAYCLUSTERS, "default", "svc-b"), {})
+    failure = Failure(create, error.reason, error.message)
+    said = first_cause(scene(HEAD), SETTINGS, (failure,), NOW)
+    assert said.message.endswith("ask for a larger quota or lower replicas")
+    assert said == first_cause(kept, SETTINGS, (), NOW)
 
 
 def without_record(seen: ServiceObservation) -> ServiceObservation:
