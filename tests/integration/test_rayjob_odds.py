@@ -98,7 +98,7 @@ async def test_a_submitter_that_the_server_refuses_is_named_and_given_up_in_time
     assert "cannot be created" in ready(await rays.status())["message"]
     status = await rays.reaches("Failed", seconds=130)
     assert status["reason"] == "PreRunningDeadlineExceeded"
-    assert "submitter cannot be created" in status["message"]
+    assert "Job job: cannot be created" in status["message"]
 
 
 async def test_a_job_on_a_head_that_keeps_its_state_is_stopped_on_the_next_head(rays: Rays):
