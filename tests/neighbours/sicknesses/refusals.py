@@ -187,7 +187,7 @@ SICKNESSES = (
     Sickness(
         name="what the kind creates is too large",
         course=children_refused(ErrorResponse(413, "RequestEntityTooLarge", "limit is 3145728")),
-        named="limit is 3145728; make the template smaller",
+        named="limit is 3145728; make .* smaller",
     ),
     Sickness(
         name="a webhook is down for deletions",
