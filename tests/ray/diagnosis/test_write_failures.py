@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.kube.resources import PODS, ROLES, SERVICES
+from controller.ray.diagnosis.reasons import REASONS
 from controller.ray.diagnosis.writes import (
     failure_cause,
     failure_message,
@@ -14,6 +15,7 @@ from controller.ray.diagnosis.writes import (
     is_inconclusive,
 )
 from controller.runtime.plan import Create, Delete, Failure, MergePatch, Target
+from controller.runtime.refusals import RefusalReason
 
 if TYPE_CHECKING:
     from controller.ray.diagnosis.reasons import Cause
@@ -132,6 +134,11 @@ def test_a_refusal_is_told_in_the_servers_words(reason: str, said: str, name: st
     assert words in cause.detail
     assert cause.component == "group workers"
     assert cause.event == "FailedToCreateWorkerPod"
+
+
+@pytest.mark.parametrize("refusal", RefusalReason)
+def test_each_refusal_is_a_reason_of_the_table(refusal: RefusalReason):
+    assert [each.name for each in REASONS].count(refusal.value) == 1
 
 
 @pytest.mark.parametrize(
