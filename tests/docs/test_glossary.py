@@ -24,7 +24,8 @@ def symbols() -> frozenset[str]:
 
 def test_every_word_names_something():
     rows = re.findall(r"^\| (?!Word |---)", PAGE, re.MULTILINE)
-    assert len(rows) == len(NAMED.findall(PAGE)) > 50
+    assert rows
+    assert len(rows) == len(NAMED.findall(PAGE))
 
 
 @pytest.mark.parametrize("name", NAMES)

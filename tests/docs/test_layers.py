@@ -6,17 +6,9 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
-from graphlib import CycleError, TopologicalSorter
-from typing import TYPE_CHECKING, Any
-
-import grimp
-import pytest
+from typing import Any
 
 from tests.docs.tree import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _NO_ROOMS = {"__init__", "__pycache__", "ray", "kaito"}
 """Beside the rooms: the packages that only hold them."""
@@ -69,30 +61,3 @@ def _rooms_of(folder: str) -> set[str]:
 def _contract(name: str) -> dict[str, Any]:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     return next(each for each in settings["contracts"] if each["name"] == name)
-
-
-def test_no_modules_import_each_other_in_a_circle():
-    graph = grimp.build_graph("workqueue", "informers", "controller", cache_dir=None)
-    imports = {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
-    TopologicalSorter(imports).prepare()  # names a circle, and counts imports for types too
-    for siblings in _imports_between_siblings(imports).values():
-        TopologicalSorter(siblings).prepare()
-
-
-def test_a_circle_between_sibling_packages_is_found():
-    imports = {"a.b.read": {"a.c.value"}, "a.c.write": {"a.b.draft"}}  # no circle of modules
-    with pytest.raises(CycleError):
-        TopologicalSorter(_imports_between_siblings(imports)["a"]).prepare()
-
-
-def _imports_between_siblings(
-    imports: Mapping[str, Iterable[str]],
-) -> Mapping[str, Mapping[str, set[str]]]:
-    """The imports of modules as imports between packages and modules of the same parent package."""
-    found: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for importer, imported in ((each, other) for each in imports for other in imports[each]):
-        one, two = importer.split("."), imported.split(".")
-        depth = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), None)
-        if depth:
-            found[".".join(one[:depth])][one[depth]].add(two[depth])
-    return found
