@@ -1,15 +1,22 @@
 """Parses YAML that users put into a field as text, as operators in Go do.
 
-User input must neither crash nor block the operator. Deeply nested YAML overflows libyaml's stack,
-and anchors and merged mappings (`<<`) expand a few lines to any amount of data, so size, depth and
-values are limited, before and after the expansion.
+KubeRay reads such text with `sigs.k8s.io/yaml`, whose rules decide here: which words are numbers,
+booleans or null, how keys become text, and what a merged mapping (`<<`) overrides. That library's
+answers are recorded in `tests/apimachinery/yaml_reference`.
+
+User input must neither crash nor block the operator. Anchors and merged mappings expand a few lines
+to any amount of data, so size, depth and values are limited while the text is read.
 """
 
 from __future__ import annotations
 
+import base64
 import math
 import re
+import struct
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
@@ -20,16 +27,37 @@ if TYPE_CHECKING:
 MOST_VALUES: Final = 20_000
 MOST_LEVELS: Final = 64
 
-_MERGE: Final = "tag:yaml.org,2002:merge"
-_ANYTHING_WRONG: Final = (
-    yaml.YAMLError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
+_WORDS: Final[dict[str, bool | float | None]] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"), True),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+"""Plain words that are not text. Other spellings of them, such as `tRue`, are."""
+_INTEGER: Final = re.compile(
+    r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|(?P<octal>0[0-7]+)|0|[1-9][0-9]*)"
 )
-"""Exceptions of the YAML library for a value that does not fit its tag."""
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_SEPARATOR: Final = re.compile(r"(?<=[0-9])_(?=[0-9])")
+_CLOCK: Final = r"([01]?[0-9]|2[0-3]):[0-5]?[0-9]:[0-5]?[0-9]([.,][0-9]+)?"
+_TIMESTAMP: Final = re.compile(
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+    rf"([Tt]{_CLOCK}(Z|[-+][0-9]{{2}}:[0-9]{{2}})| {_CLOCK})?"
+)
+_FIRST_WITH_EXPONENT: Final = 1e21
+_LONGEST_INTEGER: Final = 70
+"""More digits than any number of 64 bits has in any base."""
+_NO_BYTE: Final = re.compile("[\udc80-\udcff]")
+
+_TAGS: Final = {
+    f"tag:yaml.org,2002:{name}": name
+    for name in ("str", "bool", "int", "float", "null", "timestamp", "binary", "merge")
+}
+_MERGE: Final = "<<"
 
 
 class InvalidYaml(ValueError):  # noqa: N818
@@ -42,7 +70,7 @@ class YamlLimits:
 
     Attributes:
         bytes: length of the text in UTF-8, and of all values together after anchors are expanded.
-        values: number of values, and of tokens in the text.
+        values: number of values, after anchors are expanded.
         levels: depth of nesting.
         remedy: advice in the message about a text that is too long.
     """
@@ -65,20 +93,21 @@ class YamlLimits:
             raise InvalidYaml(f"has more than {self.bytes} bytes{self.remedy}")
 
 
-def read_yaml_mapping(text: str, limits: YamlLimits) -> dict[str, Any]:
-    """Parse a mapping; text without a value means an empty one.
+def read_yaml_mapping(
+    text: str, limits: YamlLimits, *, scalars_as_text: bool = False
+) -> dict[str, Any]:
+    """Parse the mapping of the first document; text without a value means an empty one.
 
     Args:
         text: YAML 1.1 with the types of Go's library.
         limits: maximum sizes.
+        scalars_as_text: whether numbers and booleans stay as they are written, as where the
+            reference reads into a map of strings.
 
     Raises:
         InvalidYaml: the text is not valid; the message is a predicate without a subject.
     """
-    documents = read_yaml_documents(text, limits)
-    if len(documents) > 1:
-        raise InvalidYaml("is not YAML: expected a single document in the stream")
-    value = documents[0] if documents else None
+    value = next(_documents(text, limits, scalars_as_text=scalars_as_text), None)
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -96,141 +125,257 @@ def read_yaml_documents(text: str | bytes, limits: YamlLimits) -> list[Any]:
     Raises:
         InvalidYaml: the text is not valid; the message is a predicate without a subject.
     """
+    return list(_documents(text, limits))
+
+
+def _documents(
+    text: str | bytes, limits: YamlLimits, *, scalars_as_text: bool = False
+) -> Iterator[Any]:
+    """Yield one document after the other; what follows the last one asked for is not read."""
     try:
-        _look_over(text, limits)
-        loader = _Loader(text, limits)
-        try:
-            return loader.documents()
-        finally:
-            loader.dispose()
-    except InvalidYaml:
-        raise
+        content = text.encode() if isinstance(text, str) else text
+        limits.check_length(len(content))
+        yield from _Reader(content, limits, scalars_as_text=scalars_as_text).documents()
     except yaml.MarkedYAMLError as error:
         where = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise InvalidYaml(f"is not YAML: {error.problem}{where}") from error
     except yaml.reader.ReaderError as error:
-        raise InvalidYaml("is not YAML: it is not text in UTF-8 or UTF-16") from error
-    except _ANYTHING_WRONG as error:
-        raise InvalidYaml(
-            "is not YAML: a value does not have the type that its form suggests"
-        ) from error
+        raise InvalidYaml(f"is not YAML: {error.reason} at byte {error.position}") from error
+    except UnicodeEncodeError as error:
+        raise InvalidYaml(f"is not YAML: half a character at position {error.start}") from error
 
 
-def _look_over(text: str | bytes, limits: YamlLimits) -> None:
-    """Reject text that is too large to load, event by event."""
-    limits.check_length(len(text.encode() if isinstance(text, str) else text))
-    depth = 0
-    for count, event in enumerate(_events(text), 1):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        limits.check(count, depth)
+class _Reader:
+    """Builds JSON from the events of a parser and counts values, because anchors repeat them."""
 
-
-def _events(text: str | bytes) -> Iterator[yaml.Event]:
-    """Yield the YAML events of the text, without loading values."""
-    return cast("Iterator[yaml.Event]", yaml.parse(text, yaml.CSafeLoader))  # pyright: ignore[reportUnknownMemberType]
-
-
-class _Loader(yaml.CSafeLoader):
-    """Resolves the same types as Go's YAML: no dates, sexagesimal numbers or default values."""
-
-    def __init__(self, text: str | bytes, limits: YamlLimits) -> None:
-        super().__init__(text)
+    def __init__(self, content: bytes, limits: YamlLimits, *, scalars_as_text: bool) -> None:
+        self._events = cast("Iterator[Any]", yaml.parse(content, yaml.CSafeLoader))  # pyright: ignore[reportUnknownMemberType]
         self._limits = limits
-        self._merged = 0
-
-    def documents(self) -> list[Any]:
-        """Return all documents in the types of JSON."""
-        loader, found = cast("Any", self), list[Any]()
-        plain = _Plain(self._limits)
-        while loader.check_data():
-            found.append(plain.value(loader.get_data(), 0))
-        return found
-
-    def flatten_mapping(self, node: Any) -> None:
-        """Replace each key `<<` by the pairs of its mapping, before the mapping's own pairs.
-
-        If a list has several mappings, the first one with a key counts. Pairs are counted before
-        they are copied, because each mapping may itself merge others.
-        """
-        sources = [value for key, value in node.value if key.tag == _MERGE]
-        node.value = [pair for pair in node.value if pair[0].tag != _MERGE]
-        merged: list[Any] = []
-        for source in sources:
-            for each in reversed(source.value) if _is_list(source) else [source]:
-                if not isinstance(each, yaml.MappingNode):
-                    raise InvalidYaml("is not YAML: only mappings can be merged by <<")
-                self.flatten_mapping(each)
-                self._merged += len(each.value)
-                self._limits.check(self._merged)
-                merged += each.value
-        node.value = merged + node.value
-
-
-def _set_resolvers() -> None:
-    gone = {f"tag:yaml.org,2002:{name}" for name in ("bool", "float", "int", "timestamp", "value")}
-    _Loader.yaml_implicit_resolvers = {
-        first: [each for each in resolvers if each[0] not in gone]
-        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-    }
-    for name, pattern, first in (
-        ("bool", r"y|n|yes|no|true|false|on|off", "yYnNtTfFoO"),
-        ("int", r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]+|0|[1-9][0-9_]*)", "-+0123456789"),
-        ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+0123456789."),
-        ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+."),
-    ):
-        flags = re.IGNORECASE if name == "bool" else re.NOFLAG
-        expression = re.compile(f"(?:{pattern})$", flags)
-        for character in first:
-            of_it = _Loader.yaml_implicit_resolvers.setdefault(character, [])
-            of_it.append((f"tag:yaml.org,2002:{name}", expression))
-    _Loader.bool_values = yaml.CSafeLoader.bool_values | {"y": True, "n": False}
-
-
-_set_resolvers()
-
-
-def _is_list(node: Any) -> bool:
-    return isinstance(node, yaml.SequenceNode)
-
-
-class _Plain:
-    """Converts loaded YAML to JSON types and counts values, because anchors repeat them."""
-
-    def __init__(self, limits: YamlLimits) -> None:
-        self._limits = limits
+        self._scalars_as_text = scalars_as_text
+        self._anchors: dict[str, _Anchored] = {}
         self._count = 0
         self._length = 0
 
-    def value(self, value: Any, depth: int) -> Any:
+    def documents(self) -> Iterator[Any]:
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if event.version not in {None, (1, 1)}:
+                    raise _invalid("only YAML 1.1 is read; leave out the line %YAML", event)
+                self._anchors = {}
+                value = self._value(next(self._events), 0)
+                next(self._events)  # The end, which shows whether something else follows.
+                yield value
+
+    def _value(self, event: Any, depth: int) -> Any:
+        value = self._node(event, depth)
+        return _json_number(value) if isinstance(value, float) else value
+
+    def _node(self, event: Any, depth: int) -> Any:
+        """Return a value of JSON, or a number that JSON may write otherwise or not have."""
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event, depth)
+        if not event.anchor:
+            return self._new(event, depth)
+        before = self._count
+        self._anchors[event.anchor] = anchored = _Anchored()
+        anchored.value = self._new(event, depth)
+        anchored.weight = self._count - before
+        return anchored.value
+
+    def _new(self, event: Any, depth: int) -> Any:
+        if isinstance(event, yaml.ScalarEvent):
+            return self._measured(self._scalar(event), depth)
+        self._counted(depth)
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
+        return self._mapping(depth + 1) if is_mapping else self._sequence(depth + 1)
+
+    def _sequence(self, depth: int) -> list[Any]:
+        found: list[Any] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            found.append(self._value(event, depth))
+        return found
+
+    def _mapping(self, depth: int) -> dict[str, Any]:
+        """Return the pairs; what stands later counts, be it a pair or a merged mapping."""
+        found: dict[str, Any] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            if _is_merge(event):
+                found |= self._merged(next(self._events), depth)
+            else:
+                key = self._key(event, depth)
+                found[key] = self._value(next(self._events), depth)
+        return found
+
+    def _merged(self, event: Any, depth: int) -> dict[str, Any]:
+        """Return the pairs of one mapping, or of a list, the first of which counts."""
+        value = self._node(event, depth)
+        sources = value if isinstance(event, yaml.SequenceStartEvent) else [value]
+        found: dict[str, Any] = {}
+        for source in reversed(sources):
+            if not isinstance(source, dict):
+                raise _invalid("only mappings can be merged by <<", event)
+            found |= source
+        return found
+
+    def _key(self, event: Any, depth: int) -> str:
+        if isinstance(event, yaml.CollectionStartEvent):
+            raise _invalid("a key is a list or a mapping; keys must be text", event)
+        value = self._node(event, depth)
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, int) and value >= 1 << 63:
+            raise _invalid("a key is a number of more than 63 bits; put it in quotes", event)
+        if isinstance(value, float):
+            return _float_key(value)
+        if not isinstance(value, str | int):
+            raise _invalid("a key is null, a list or a mapping; keys must be text", event)
+        return str(value)
+
+    def _alias(self, event: Any, depth: int) -> Any:
+        anchored = self._anchors.get(event.anchor)
+        if anchored is None:
+            raise _invalid(f"the anchor {event.anchor!r} is not defined before its use", event)
+        if not anchored.weight:
+            raise _invalid(f"what the anchor {event.anchor!r} names contains itself", event)
+        before = self._count
+        value = self._copy(anchored.value, depth)
+        # Pairs that merges have overridden count too, or merges of merges could go on for ever.
+        self._count = before + anchored.weight
+        self._limits.check(self._count)
+        return value
+
+    def _scalar(self, event: Any) -> bool | float | str | None:
+        text, tag = event.value, event.tag
+        if tag is None and not event.implicit[0]:
+            return text
+        value = _resolved(event)
+        return text if self._scalars_as_text and isinstance(value, bool | int | float) else value
+
+    def _copy(self, value: Any, depth: int) -> Any:
+        """Return a copy of a value, all of which counts once more."""
+        if isinstance(value, dict):
+            self._counted(depth)
+            items = cast("dict[str, Any]", value).items()
+            return {self._measured(key, depth): self._copy(item, depth + 1) for key, item in items}
+        if isinstance(value, list):
+            self._counted(depth)
+            return [self._copy(item, depth + 1) for item in cast("list[Any]", value)]
+        return self._measured(value, depth)
+
+    def _counted(self, depth: int) -> None:
         self._count += 1
         self._limits.check(self._count, depth)
-        if isinstance(value, dict):
-            items = cast("dict[Any, Any]", value).items()
-            return {self._key(key): self.value(item, depth + 1) for key, item in items}
-        if isinstance(value, list):
-            return [self.value(item, depth + 1) for item in cast("list[Any]", value)]
-        if isinstance(value, float):
-            return self._number(value)
-        if value is None or isinstance(value, str | int):
-            return self._measured(value)
-        raise InvalidYaml(f"has a value of type {type(value).__name__}; JSON has none")
 
-    def _number(self, value: float) -> float | int:
-        if not math.isfinite(value):
-            raise InvalidYaml(f"has the number {value}; JSON has none")
-        return int(value) if value.is_integer() else value
-
-    def _key(self, key: Any) -> str:
-        if isinstance(key, bool):
-            return str(key).lower()
-        if isinstance(key, str | int):
-            return str(self._measured(key))
-        raise InvalidYaml(f"has a key of type {type(key).__name__}; keys must be text")
-
-    def _measured(self, value: str | int | None) -> str | int | None:
-        self._length += len(str(value))
+    def _measured(self, value: Any, depth: int) -> Any:
+        self._counted(depth)
+        self._length += len(value) if isinstance(value, str) else 1
         self._limits.check_length(self._length)
         return value
+
+
+@dataclass(slots=True)
+class _Anchored:
+    """A value with an anchor, and how many values it counts for; none until its end is read."""
+
+    value: Any = None
+    weight: int = 0
+
+
+def _is_merge(event: Any) -> bool:
+    if not isinstance(event, yaml.ScalarEvent) or event.value != _MERGE:
+        return False
+    return event.implicit[0] or _TAGS.get(cast("str", event.tag)) == "merge"
+
+
+def _resolved(event: Any) -> bool | float | str | None:
+    """Return the value of a scalar that is plain or has a tag. Tags of others mean text."""
+    text, tag = cast("str", event.value), _TAGS.get(event.tag)
+    if event.tag is not None and tag in {None, "str", "merge"}:
+        return text
+    if tag == "binary":
+        return _decoded(event)
+    if tag == "timestamp":
+        if not _is_timestamp(text):
+            raise _misfit(tag, event)
+        return text
+    value = _WORDS[text] if text in _WORDS else _number(text)
+    kind = "null" if value is None else type(value).__name__
+    if tag == "float" and kind == "int" and _is_signed(value):
+        return float(cast("int", value))
+    if tag not in {None, kind}:
+        raise _misfit(tag, event)
+    return value
+
+
+def _number(text: str) -> float | str:
+    """Return the number that a word is, else the word."""
+    if text[0] not in "+-.0123456789":
+        return text
+    plain = _SEPARATOR.sub("", text) if text[0] == "." else text.replace("_", "")
+    integer = _INTEGER.fullmatch(plain) if len(plain) < _LONGEST_INTEGER else None
+    if integer:
+        value = int(plain, 8 if integer["octal"] else 0)
+        if _is_signed(value) or (value < 1 << 64 and plain[0] not in "+-"):
+            return value
+    if _FLOAT.fullmatch(plain) and math.isfinite(value := float(plain)):
+        return value
+    return text
+
+
+def _is_signed(value: Any) -> bool:
+    """Return whether an integer has 64 bits with its sign."""
+    return -1 << 63 <= value < 1 << 63
+
+
+def _is_timestamp(text: str) -> bool:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return False
+    try:
+        date(int(match[1]), int(match[2]), int(match[3]))
+    except ValueError:
+        return False
+    return True
+
+
+def _decoded(event: Any) -> str:
+    """Return what base64 says, as JSON has it: a byte that is not of UTF-8 becomes U+FFFD."""
+    try:
+        content = base64.b64decode(event.value.replace("\r", "").replace("\n", ""), validate=True)
+    except ValueError as error:
+        raise _misfit("binary", event) from error
+    return _NO_BYTE.sub("\ufffd", content.decode(errors="surrogateescape"))
+
+
+def _json_number(value: float) -> float | int:
+    """Return a number as it comes back from the JSON that Go writes: 1.0 is 1."""
+    if not math.isfinite(value):
+        raise InvalidYaml(f"has the number {value}; JSON has none")
+    whole = value.is_integer() and abs(value) < _FIRST_WITH_EXPONENT
+    return int(Decimal(repr(value))) if whole else value
+
+
+def _float_key(value: float) -> str:
+    """Return a key as `strconv.FormatFloat(value, 'g', -1, 32)` writes it."""
+    try:
+        single: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        single = math.copysign(math.inf, value)
+    if not math.isfinite(single):
+        return ".nan" if math.isnan(single) else ".inf" if single > 0 else "-.inf"
+    digits = next(n for n in range(9) if n == 8 or _rounds_to(f"{single:.{n}e}", single))
+    text = f"{single:.{digits}e}"
+    exponent = int(text.partition("e")[2])
+    return f"{Decimal(text):f}" if -4 <= exponent < 6 else text
+
+
+def _rounds_to(text: str, single: float) -> bool:
+    return struct.unpack("f", struct.pack("f", float(text)))[0] == single
+
+
+def _misfit(tag: str | None, event: Any) -> InvalidYaml:
+    return _invalid(f"a value with the tag !!{tag} is not of that type", event)
+
+
+def _invalid(problem: str, event: Any) -> InvalidYaml:
+    return InvalidYaml(f"is not YAML: {problem} in line {event.start_mark.line + 1}")

@@ -45,12 +45,12 @@ def test_of_a_folder_all_bad_files_are_named(tmp_path: Path):
     (tmp_path / "text.yaml").write_text("just words")
     (tmp_path / "deep.yaml").write_text("[" * 3_000_000)
     (tmp_path / "circle.yaml").write_text("kind: A\nmetadata: &a {annotations: *a}")
-    (tmp_path / "set.yaml").write_text("kind: A\nmetadata: {annotations: !!set {a}}")
+    (tmp_path / "key.yaml").write_text("kind: A\nmetadata: {annotations: {null: a}}")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "folder.yaml").mkdir()
     with pytest.raises(ConfigurationError) as raised:
         load(tmp_path)
-    for name in ("bad", "text", "deep", "circle", "set", "binary", "folder"):
+    for name in ("bad", "text", "deep", "circle", "key", "binary", "folder"):
         assert f"{name}.yaml" in str(raised.value)
     assert "good.yaml" not in str(raised.value)
 

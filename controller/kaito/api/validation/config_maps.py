@@ -34,6 +34,13 @@ _LIMITS: Final = YamlLimits(64 * 1024, values=5000, remedy="; shorten it")
 _MOST_DIGITS: Final = 18
 """Maximum digits of a number of tokens to read."""
 
+_GO_TYPES: Final[dict[type, str]] = {
+    str: "string",
+    int: "int",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[interface {}]interface {}",
+}
 _BITS: Final = ("load_in_4bit", "load_in_8bit")
 
 
@@ -45,8 +52,8 @@ def missing_config_error(name: str, namespace: str) -> FieldError:
     )
 
 
-def read_options(text: str) -> dict[str, Any]:
-    """Return the options in a text, as JSON has them.
+def read_training_options(text: str) -> dict[str, Any]:
+    """Return the options of a tuning, as JSON has them.
 
     Raises:
         InvalidYaml: they cannot be read, or are too many; the message is a predicate.
@@ -54,10 +61,19 @@ def read_options(text: str) -> dict[str, Any]:
     return read_yaml_mapping(text, _LIMITS)
 
 
+def read_server_options(text: str) -> dict[str, Any]:
+    """Return the options of a model server, numbers as they are written, because Kaito has words.
+
+    Raises:
+        InvalidYaml: they cannot be read, or are too many; the message is a predicate.
+    """
+    return read_yaml_mapping(text, _LIMITS, scalars_as_text=True)
+
+
 def longest_context(data: Mapping[str, str]) -> int | None:
     """Return the `max-model-len` that the options set, None if they set none that can be."""
     try:
-        options = read_options(data.get(INFERENCE_KEY, ""))
+        options = read_server_options(data.get(INFERENCE_KEY, ""))
     except InvalidYaml:
         return None
     text = _max_model_len(options.get("vllm"))
@@ -71,7 +87,7 @@ def inference_config_errors(data: Mapping[str, str], model: Model | None) -> Ite
         data: data of the ConfigMap.
         model: None if it is not known.
     """
-    vllm = _section_of(data, INFERENCE_KEY, "vllm", _unparsable)
+    vllm = _section_of(data, INFERENCE_KEY, "vllm", read_server_options, _unparsable)
     if isinstance(vllm, FieldError):
         yield vllm
         return
@@ -94,7 +110,7 @@ def training_config_errors(
         data: data of the ConfigMap.
         method: `lora` or `qlora`, in any case.
     """
-    sections = _section_of(data, TRAINING_KEY, "training_config", _invalid)
+    sections = _section_of(data, TRAINING_KEY, "training_config", read_training_options, _invalid)
     if isinstance(sections, FieldError):
         yield sections
         return
@@ -110,14 +126,18 @@ def training_config_errors(
 
 
 def _section_of(
-    data: Mapping[str, str], key: str, section: str, refuse: Callable[[str], FieldError]
+    data: Mapping[str, str],
+    key: str,
+    section: str,
+    read: Callable[[str], dict[str, Any]],
+    refuse: Callable[[str], FieldError],
 ) -> Any:
     """Return one section of the options under a key, or the error why there is none."""
     text = data.get(key)
     if text is None:
         return missing_field(f"{key} in ConfigMap")
     try:
-        return read_options(text).get(section)
+        return read(text).get(section)
     except InvalidYaml as error:
         return refuse(f"it {error}")
 
@@ -134,7 +154,7 @@ def _quantization_errors(
     bits = {bit: section.get(bit) for bit in _BITS}
     wrong = [bit for bit, value in bits.items() if not isinstance(value, bool | None)]
     for bit in wrong:
-        kind = type(bits[bit]).__name__
+        kind = _GO_TYPES[type(bits[bit])]
         yield invalid_value(f"value must be either nil or a boolean, got type {kind}", bit)
     if wrong:
         return
@@ -187,7 +207,7 @@ def _length_errors(length: str, limit: int) -> Iterator[FieldError]:
 
 
 def _max_model_len(vllm: Any) -> str:
-    return str(mapping(vllm).get("max-model-len", "")).strip()
+    return str(mapping(vllm).get("max-model-len") or "").strip()
 
 
 def _is_number(text: str) -> bool:

@@ -9,7 +9,7 @@ import yaml
 
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.user_yaml import InvalidYaml
-from controller.kaito.api.validation.config_maps import TRAINING_KEY, read_options
+from controller.kaito.api.validation.config_maps import TRAINING_KEY, read_training_options
 from controller.kube.resources import CONFIG_MAPS
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def results_folder(data: Mapping[str, str] | None) -> str:
     It is below `/mnt` always; what is not, or cannot be read, becomes the default.
     """
     try:
-        options = read_options((data or {}).get(TRAINING_KEY, ""))
+        options = read_training_options((data or {}).get(TRAINING_KEY, ""))
     except InvalidYaml:
         return _RESULTS
     folder = dig(options, "training_config", "TrainingArguments", "output_dir")

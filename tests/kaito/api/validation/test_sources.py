@@ -97,6 +97,13 @@ def test_images_are_references_as_docker_reads_them(image: str, problem: str):
                 "invalid syntax: max-model-len"
             ),
         ),
+        (
+            "vllm: {max-model-len: 4_096}",
+            (
+                'invalid value: max-model-len must be an integer: strconv.Atoi: parsing "4_096": '
+                "invalid syntax: max-model-len"
+            ),
+        ),
     ],
 )
 def test_the_options_of_a_model_server(text: str | None, words: str):
@@ -113,6 +120,10 @@ def test_the_options_of_a_model_server(text: str | None, words: str):
         ('vllm: {max-model-len: "4096 "}', 4096),
         ("vllm: {max-model-len: auto}", None),
         ("vllm: {max-model-len: 0}", None),
+        ("vllm: {max-model-len: 0x800}", None),
+        ("vllm: {max-model-len: 4_096}", None),
+        ("vllm: {max-model-len: ~}", None),
+        ("vllm: {max-model-len: 4096}\n---\nvllm: {max-model-len: 8192}", 4096),
         ("vllm: {}", None),
         ("max-model-len: 4096", None),
         ("[", None),
@@ -205,6 +216,11 @@ def options(sections: str) -> dict[str, str]:
             options("{QuantizationConfig: {load_in_8bit: 1}}"),
             "lora",
             "invalid value: value must be either nil or a boolean, got type int: load_in_8bit",
+        ),
+        (
+            options("{QuantizationConfig: {load_in_4bit: 'true'}}"),
+            "lora",
+            "invalid value: value must be either nil or a boolean, got type string: load_in_4bit",
         ),
         (options("{TrainingArguments: {output_dir: results}}"), "lora", ""),
         (options("{TrainingArguments: {output_dir: /mnt/results}}"), "lora", ""),

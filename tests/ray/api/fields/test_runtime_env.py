@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -26,49 +25,21 @@ WIDE = f"a: &a {{{', '.join(f'k{n}: 1' for n in range(3000))}}}\nb:\n" + "- {<<:
 LONG = f"a: &a {'x' * 60_000}\nb: [{', '.join(['*a'] * 9000)}]\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("2026-08-20", "2026-08-20"),
-        ("2026-08-20T10:00:00Z", "2026-08-20T10:00:00Z"),
-        ("1:30", "1:30"),
-        ("1e3", 1000),
-        ("1.0", 1),
-        ("1.5", 1.5),
-        (".5", 0.5),
-        ("010", 8),
-        ("0o10", 8),
-        ("08", 8),
-        ("0x1F", 31),
-        ("1_000", 1000),
-        ("yes", True),
-        ("n", False),
-        ("Off", False),
-        ("~", None),
-        ("", None),
-        ("2.52.0", "2.52.0"),
-        ("'1'", "1"),
-        ("=", "="),
-        ("|\n  x\n  y\n", "x\ny\n"),
-    ],
-)
-def test_values_are_read_as_kuberay_reads_them(text: str, value: Any):
-    read = read_runtime_env(f"key: {text}")["key"]
-    assert (read, type(read)) == (value, type(value))
-
-
-def test_keys_become_text():
-    assert read_runtime_env("2: a\ntrue: b\n") == {"2": "a", "true": "b"}
-
-
-def test_of_a_key_that_stands_twice_the_last_one_counts():
-    assert read_runtime_env("a: 1\na: 2\n") == {"a": 2}
-
-
-def test_merged_mappings_yield_to_own_keys_and_the_first_of_a_list_counts():
-    text = "a: &a {x: 1, u: 1}\nb: &b {u: 2, z: 2}\nc: {z: 3, <<: [*a, *b]}\nd: &d {<<: *d}"
-    read = read_runtime_env(text)
-    assert (read["c"], read["d"]) == ({"x": 1, "u": 1, "z": 3}, {})
+def test_the_text_of_a_field_report_is_read_as_kuberay_reads_it():
+    text = (
+        "env_vars: {LR: 1E-5, SHARD: 007, FLAG: true, RUN_DATE: 2026-01-15, WINDOW: 12:30:00, "
+        'ODD: yEs, 8080: open, MOTD: "first line\\nsecond line"}\n---\nenv_vars: {ANOTHER: 1}\n'
+    )
+    assert read_runtime_env(text)["env_vars"] == {
+        "LR": 1e-5,
+        "SHARD": 7,
+        "FLAG": True,
+        "RUN_DATE": "2026-01-15",
+        "WINDOW": "12:30:00",
+        "ODD": "yEs",
+        "8080": "open",
+        "MOTD": "first line\nsecond line",
+    }
 
 
 @pytest.mark.parametrize("text", ["", "# nothing", "null", "---\n"])
@@ -82,34 +53,28 @@ def test_text_without_a_value_is_an_empty_environment(text: str):
         ("[a]", "must be a mapping"),
         ("text", "must be a mapping"),
         ("a: b: c", "is not YAML: mapping values are not allowed in this context in line 1"),
-        ("a: 1\n--- \nb: 2\n", "is not YAML"),
         ("a: .inf", "the number inf"),
-        ("a: 1e400", "the number inf"),
         ("a: .nan", "the number nan"),
-        ("a: !!set {b}", "of type set"),
-        ("a: !!binary YQ==", "of type bytes"),
         ("a: !!int ''", "is not YAML"),
         ("a: !!timestamp x", "is not YAML"),
-        ("!!python/object:os.system {}", "is not YAML"),
         ("? [a]\n: b", "is not YAML"),
-        ("1.5: a", "a key of type float"),
+        ("null: a", "a key is null"),
         ("a: *b", "is not YAML"),
-        ("a: " + "9" * 5000, "is not YAML"),
         ("\x00", "is not YAML"),
         ("a: \ud800", "is not YAML"),
         ("[" * 60_000, "levels deep"),
         ("{a: " * 30_000, "levels deep"),
         ("- " * 60_000 + "a", "levels deep"),
-        ("? " * 60_000, "levels deep"),
-        ("a: &a [*a]", "levels deep"),
-        ("a: &a {b: *a}", "levels deep"),
+        ("? " * 60_000, "a key is a list or a mapping"),
+        ("a: &a [*a]", "contains itself"),
+        ("a: &a {b: *a}", "contains itself"),
         (BOMB, "more than 20000 values"),
         (MERGES, "more than 20000 values"),
         (WIDE, "more than 20000 values"),
         (LONG, "bytes"),
         (f"a: &a {'9' * 4000}\nb: [{', '.join(['*a'] * 9000)}]", "bytes"),
         (f"a: [{', '.join(['&a {? ' + 'x' * 60_000 + ' : 1}'] + ['*a'] * 9000)}]", "bytes"),
-        ("a: &a {<<: *a}\nb: {<<: 7}", "only mappings can be merged"),
+        ("a: {<<: 7}", "only mappings can be merged"),
         ("a: [" + "1," * 30_000 + "]", "more than 20000 values"),
         ("a: " + "x" * MOST_BYTES, "bytes"),
     ],
