@@ -73,8 +73,12 @@ def gpus_of_node(name: str, labels: Mapping[str, str]) -> NodeGPUs:
     Raises:
         UnknownGPUs: a label is missing or no number.
     """
-    if not all(label in labels for label in (_PRODUCT, _COUNT, _MEMORY)):
-        raise UnknownGPUs(f"missing required nvidia.com labels on node {name}")
+    missing = [label for label in (_PRODUCT, _COUNT, _MEMORY) if label not in labels]
+    if missing:
+        raise UnknownGPUs(
+            f"missing required nvidia.com labels on node {name}: {', '.join(missing)}; run "
+            "NVIDIA's GPU feature discovery on it, which sets them"
+        )
     count = _number(name, labels, _COUNT)
     mebibytes = _number(name, labels, _MEMORY)
     if count < 1:
@@ -93,11 +97,11 @@ def check_alike(nodes: Iterable[tuple[str, Mapping[str, str]]]) -> None:
     Raises:
         UnknownGPUs: one differs from the first, or a label of one is missing or no number.
     """
-    first: NodeGPUs | None = None
+    first: tuple[str, NodeGPUs] | None = None
     for name, labels in nodes:
         gpus = gpus_of_node(name, labels)
-        first = first or gpus
-        difference = _difference(name, gpus, first)
+        first = first or (name, gpus)
+        difference = _difference(name, gpus, *first)
         if difference:
             raise UnknownGPUs(difference)
 
@@ -133,25 +137,20 @@ def slice_profiles() -> tuple[str, ...]:
     return tuple(sorted({profile for profiles in by_gpu.values() for profile in profiles}))
 
 
-def _difference(name: str, gpus: NodeGPUs, first: NodeGPUs) -> str:
+def _difference(name: str, gpus: NodeGPUs, first_name: str, first: NodeGPUs) -> str:
     """Return how the GPUs of a node differ from those of the first; empty if they do not."""
     if gpus.product != first.product:
-        return (
-            f"Non-uniform GPU product: node {name} has {gpus.product} GPUs, but previous node has "
-            f"{first.product} GPUs, all nodes must have the same GPU product for homogeneous "
-            "placement"
-        )
-    if gpus.count != first.count:
-        return (
-            f"Non-uniform GPU count: node {name} has {gpus.count} GPUs, but previous node has "
-            f"{first.count} GPUs"
-        )
-    if gpus.memory != first.memory:
-        return (
-            f"Non-uniform GPU memory: node {name} has {gpus.memory // GIB}Gi memory, but previous "
-            f"node has {first.memory // GIB}Gi memory"
-        )
-    return ""
+        kind, has, had = "product", f"{gpus.product} GPUs", f"{first.product} GPUs"
+    elif gpus.count != first.count:
+        kind, has, had = "count", f"{gpus.count} GPUs", f"{first.count} GPUs"
+    elif gpus.memory != first.memory:
+        kind, has, had = "memory", *(f"{each.memory // GIB}Gi memory" for each in (gpus, first))
+    else:
+        return ""
+    return (
+        f"Non-uniform GPU {kind}: node {name} has {has}, but previous node {first_name} has {had}; "
+        "select nodes with the same GPUs by resource.labelSelector"
+    )
 
 
 def _number(node: str, labels: Mapping[str, str], label: str) -> int:

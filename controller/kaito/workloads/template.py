@@ -6,8 +6,10 @@ import copy
 from typing import TYPE_CHECKING, Any, cast
 
 from controller.apimachinery.custom_object import mapping
+from controller.kaito.api.options import Provisioner
 from controller.kaito.workloads.identity import child, pod_labels
 from controller.kaito.workloads.pods.scheduling import (
+    asks_for_gpus,
     default_tolerations,
     node_affinity,
     node_terms,
@@ -33,8 +35,9 @@ def template_stateful_set(
 ) -> Body:
     """Return the body that is created for a Workspace with a template.
 
-    The user's affinity is replaced and the tolerations are added to, as in Kaito. Kaito writes no
-    revision here, because it never applies an edit.
+    The user's affinity is replaced and the tolerations are added to, as in Kaito, but not those of
+    GPUs and spot machines on own nodes if no container asks for a GPU: such pods would take
+    the places of those that do. Kaito writes no revision here, because it never applies an edit.
     """
     assert spec.inference is not None
     selected = pod_labels(workspace)
@@ -73,8 +76,11 @@ def _pod_spec(given: Body, terms: list[list[Body]], options: KaitoOptions) -> Bo
     rest = {key: value for key, value in given.items() if key != "affinity"}
     tolerations = given.get("tolerations")
     own = cast("list[Any]", tolerations) if isinstance(tolerations, list) else []
+    # Nodes that are provisioned for the Workspace are tainted, and its pods run nowhere else.
+    on_tainted_nodes = options.provisioner is not Provisioner.OWN_NODES
+    added = default_tolerations(options) if on_tainted_nodes or asks_for_gpus(given) else []
     return {
         **rest,
         **node_affinity(terms),
-        "tolerations": [*own, *default_tolerations(options)],
+        **({"tolerations": [*own, *added]} if own or added else {}),
     }

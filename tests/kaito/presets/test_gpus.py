@@ -93,7 +93,13 @@ def test_a_node_is_sliced_once_its_layout_is_applied(labels: dict[str, str], sli
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ({}, "missing required nvidia.com labels on node n"),
+        (
+            {"nvidia.com/gpu.product": "A100"},
+            (
+                "missing required nvidia.com labels on node n: nvidia.com/gpu.count, "
+                "nvidia.com/gpu.memory; run"
+            ),
+        ),
         (LABELS | {"nvidia.com/gpu.count": "x"}, "invalid nvidia.com/gpu.count value on node n: x"),
         (LABELS | {"nvidia.com/gpu.count": "0"}, "invalid nvidia.com/gpu.count value on node n: 0"),
         (LABELS | {"nvidia.com/gpu.memory": "8G"}, "invalid nvidia.com/gpu.memory value on node n"),
@@ -142,15 +148,15 @@ def test_nodes_that_are_alike_pass():
     [
         (
             {"nvidia.com/gpu.product": "H100"},
-            "Non-uniform GPU product: node b has H100 GPUs, but previous node has Tesla-A100",
+            "Non-uniform GPU product: node b has H100 GPUs, but previous node a has Tesla-A100",
         ),
         (
             {"nvidia.com/gpu.count": "2"},
-            "Non-uniform GPU count: node b has 2 GPUs, but previous node has 4 GPUs",
+            "Non-uniform GPU count: node b has 2 GPUs, but previous node a has 4 GPUs",
         ),
         (
             {"nvidia.com/gpu.memory": "40960"},
-            "Non-uniform GPU memory: node b has 160Gi memory, but previous node has 320Gi memory",
+            "Non-uniform GPU memory: node b has 160Gi memory, but previous node a has 320Gi memory",
         ),
         ({"nvidia.com/gpu.count": "many"}, "invalid nvidia.com/gpu.count value on node b: many"),
     ],

@@ -55,6 +55,40 @@ def test_a_body_shares_nothing_with_the_specification():
     assert given.inference == before
 
 
+@pytest.mark.parametrize(
+    ("asked", "tolerated"),
+    [
+        ({"containers": [{"name": "a"}]}, False),
+        ({"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]}, False),
+        ({"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}, True),
+        ({"containers": [{"name": "a", "resources": {"requests": {"amd.com/gpu": 1}}}]}, True),
+        (
+            {
+                "containers": [{"name": "a"}],
+                "initContainers": [
+                    {"name": "b", "resources": {"limits": {"nvidia.com/mig-1g.10gb": 1}}}
+                ],
+            },
+            True,
+        ),
+        ({"containers": [{"name": "a"}], "resourceClaims": [{"name": "gpu"}]}, True),
+    ],
+)
+def test_on_own_nodes_only_pods_that_ask_for_gpus_tolerate_the_taints_of_gpus(
+    asked: dict[str, Any], tolerated: bool
+):
+    own = {"key": "team", "operator": "Exists"}
+    template = {"spec": {**asked, "tolerations": [own]}}
+    resource = {"labelSelector": {"matchLabels": {"apps": "own"}}}
+    given = Given("own", resource, inference={"template": template}, options={"provisioner": "byo"})
+    found = given.stateful_set()["spec"]["template"]["spec"]["tolerations"]
+    assert [each["key"] for each in found] == ["team"] + tolerated * [
+        "nvidia.com/gpu",
+        "sku",
+        "kubernetes.azure.com/scalesetpriority",
+    ]
+
+
 RESOURCE: dict[str, Any] = {"instanceType": "Standard_NC24ads_A100_v4", "labelSelector": {}}
 PHI = {"name": "phi-4"}
 ODD_INFERENCE: list[dict[str, Any]] = [

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.custom_object import mapping, mappings
 from controller.kaito.api import labels
 from controller.kaito.api.options import Provisioner
 from controller.kaito.presets import Cloud, find_instance_type
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import ResourceSpec
     from controller.kaito.workloads.pods.pod_parts import Body
     from controller.kube.objects import ObjectMeta
 
 GPU: Final = "nvidia.com/gpu"
-_SLICE: Final = "nvidia.com/mig-"
+_NVIDIA: Final = "nvidia.com/"
+_SLICE: Final = f"{_NVIDIA}mig-"
 _EFFECT: Final = "NoSchedule"
 _SPOT: Final = "kubernetes.azure.com/scalesetpriority"
 
@@ -32,6 +36,20 @@ def gpu_request(resource: str, count: int) -> Body:
     """Return `resources` of a container that gets so many of them for itself."""
     amount = {resource: str(count)}
     return {"requests": amount, "limits": dict(amount)}
+
+
+def asks_for_gpus(pod: Mapping[str, Any]) -> bool:
+    """Return whether a container of a pod asks for GPUs, for slices of them, or for a claim."""
+    if pod.get("resourceClaims"):
+        return True
+    asked = [
+        name
+        for field in ("initContainers", "containers")
+        for container in mappings(pod.get(field))
+        for kind in ("requests", "limits")
+        for name in mapping(mapping(container.get("resources")).get(kind))
+    ]
+    return any(name.startswith(_NVIDIA) or name.endswith("/gpu") for name in asked)
 
 
 def default_tolerations(options: KaitoOptions) -> list[Body]:
