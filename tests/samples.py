@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import pytest
+import yaml
 
 SHARED: Final = Path(__file__).parents[2] / "shared"
 THEIR_CRDS: Final = SHARED / "crds"
@@ -22,3 +25,14 @@ def _samples() -> Path:
 
 SAMPLES: Final = _samples()
 """The manifests; the folder may be missing unless it is named."""
+
+CASES: Final = SHARED / "cases"
+"""Manifests of field reports."""
+
+
+def case(name: str) -> list[dict[str, Any]]:
+    """The documents of a field report; the test is skipped where it is missing."""
+    file = CASES / name
+    if not file.exists():
+        pytest.skip(f"{file} is missing: the manifests of field reports are not part of Manta")
+    return list(yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader))

@@ -86,9 +86,10 @@ async def _wait(client: Client, name: str, options: ChangeOptions) -> None:
         if state != told:
             sys.stdout.write(f"   pod {name}: {state}\n")
             told = state
-        if pod.status.phase == "Succeeded":
+        code = _exit_code(pod)
+        if code == 0 or pod.status.phase == "Succeeded":
             return
-        if pod.status.phase == "Failed":
+        if code is not None or pod.status.phase == "Failed":
             log = await _log(client, name, options)
             raise ChangeFailed(f"image {options.image} does not start: {state}{log}")
         if reason in _HOPELESS:
@@ -102,6 +103,13 @@ async def _wait(client: Client, name: str, options: ChangeOptions) -> None:
                 "a longer --timeout helps if it only takes long"
             )
         await asyncio.sleep(_PAUSE)
+
+
+def _exit_code(pod: Pod) -> int | None:
+    """Return the exit code of our container; None before its end. A mesh's proxy may go on."""
+    ours = next((each for each in pod.status.container_statuses if each.name == CONTAINER), None)
+    end = ours.state.terminated if ours is not None else None
+    return end.exit_code if end is not None else None
 
 
 def describe(pod: Pod) -> str:

@@ -23,11 +23,18 @@ class ContainerResources(View, frozen=True):
     limits: dict[str, Any] | None = None
 
 
+class ContainerVariable(View, frozen=True):
+    """`spec.containers[].env[]` without its value, which may be a secret."""
+
+    name: str = ""
+
+
 class Container(View, frozen=True):
     """`spec.containers[]`: what probes, services, upgrades and the kubelet need."""
 
     name: str = ""
     image: str = ""
+    env: tuple[ContainerVariable, ...] = ()
     ports: tuple[ContainerPort, ...] = ()
     resources: ContainerResources = ContainerResources()
 

@@ -1,4 +1,8 @@
-"""Reads role, group and state of a Ray pod."""
+"""Reads role, group and state of a Ray pod, and which of its containers is Ray's.
+
+Admission webhooks insert containers at any position of a live pod, and a kubelet sorts their
+statuses by name. Only in a template is Ray's container always the first.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,38 @@ from typing import TYPE_CHECKING, Final
 from controller.ray.api import labels
 
 if TYPE_CHECKING:
-    from controller.kube.objects import Condition, Pod
+    from collections.abc import Sequence
+
+    from controller.kube.objects import Condition, Container, ContainerStatus, Pod
 
 _HEAD_NAME: Final = re.compile(r"-head(-[a-z0-9]+)?$")
 """The end of a head's name; a worker's name has `-worker-` instead of `-head-`."""
+
+START_COMMAND: Final = "KUBERAY_GEN_RAY_START_CMD"
+"""A variable of Ray's container in each pod that KubeRay or Manta has created, and of no other."""
+
+SUBMISSION_ID: Final = "RAY_JOB_SUBMISSION_ID"
+"""The same of the container that submits a job."""
+
+
+def ray_container(pod: Pod) -> Container | None:
+    """Return Ray's container of a live pod."""
+    return container_with(pod.spec.containers, START_COMMAND)
+
+
+def ray_status(pod: Pod) -> ContainerStatus | None:
+    """Return the status of Ray's container; None if the kubelet has not reported it."""
+    container = ray_container(pod)
+    name = container.name if container is not None else ""
+    return next((each for each in pod.status.container_statuses if each.name == name), None)
+
+
+def container_with(containers: Sequence[Container], variable: str) -> Container | None:
+    """Return the container with a variable; the first one if none has it."""
+    for container in containers:
+        if any(entry.name == variable for entry in container.env):
+            return container
+    return containers[0] if containers else None
 
 
 def condition(pod: Pod, kind: str) -> Condition | None:

@@ -10,7 +10,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.timestamps import rfc3339, time_of
-from controller.ray.api.pod_state import condition, group_of, is_head, is_on_lost_node, is_ready
+from controller.ray.api.pod_state import (
+    condition,
+    group_of,
+    is_head,
+    is_on_lost_node,
+    is_ready,
+    ray_status,
+)
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.container import (
     crashing,
@@ -187,15 +194,18 @@ def _unready(diagnosis: PodDiagnosis) -> Finding | None:
     if diagnosis.pod.status.phase != "Running" or ready is None:
         return None
     since = time_of(ready.last_transition_time)
+    ray = ray_status(diagnosis.pod)
     running = [
-        container.name
+        container
         for container in diagnosis.pod.status.container_statuses
         if container.state.running is not None and not container.ready
     ]
     if running and diagnosis.is_late(since):
-        purpose = ", which checks dashboard and GCS," if is_head(diagnosis.pod) else ""
+        failing = ray if ray in running else running[0]
+        is_rays = failing is ray and is_head(diagnosis.pod)
+        purpose = ", which checks dashboard and GCS," if is_rays else ""
         message = (
-            f"is running, but the readiness probe of container {running[0]}{purpose} fails; see "
+            f"is running, but the readiness probe of container {failing.name}{purpose} fails; see "
             f"`kubectl describe pod {diagnosis.pod.metadata.name}` and its log"
         )
         return Finding(reasons.PROBE_FAILING, message, since)

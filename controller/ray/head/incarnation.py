@@ -15,7 +15,7 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import read_template, service_problem
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
-from controller.ray.api.pod_state import is_on_lost_node
+from controller.ray.api.pod_state import is_on_lost_node, ray_status
 from controller.ray.api.ports import DASHBOARD_PORT
 from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.token import token_secret_name
@@ -26,7 +26,7 @@ from controller.ray.head.watches import HEAD_INDEX
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controller.kube.objects import ContainerStatus, Pod, Service
+    from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.runtime.kind import CacheReader
 
@@ -115,7 +115,7 @@ def _live(pods: Iterable[Pod]) -> Pod | None:
 
 def _has_ended(pod: Pod) -> bool:
     """Return whether the Ray container has ended and has not been restarted yet."""
-    status = _ray_container(pod)
+    status = ray_status(pod)
     if status is None:
         return False
     has_run = status.last_state.terminated is not None
@@ -123,17 +123,8 @@ def _has_ended(pod: Pod) -> bool:
 
 
 def _restarts(pod: Pod) -> int:
-    status = _ray_container(pod)
+    status = ray_status(pod)
     return status.restart_count if status is not None else 0
-
-
-def _ray_container(pod: Pod) -> ContainerStatus | None:
-    """Return the status of the Ray container, which is always the first."""
-    name = pod.spec.containers[0].name if pod.spec.containers else ""
-    for status in pod.status.container_statuses:
-        if status.name == name:
-            return status
-    return None
 
 
 def _dashboard_port(service: Service | None) -> int:

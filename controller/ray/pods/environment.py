@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import labels
+from controller.ray.api.pod_state import START_COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,7 +77,7 @@ def add_ray_environment(
     env.append_field("RAY_CLUSTER_NAMESPACE", "metadata.namespace")
     env.append_field("RAY_CLOUD_INSTANCE_ID", "metadata.name")
     env.append_field("RAY_NODE_TYPE_NAME", f"metadata.labels['{labels.GROUP}']")
-    env.append("KUBERAY_GEN_RAY_START_CMD", start)
+    env.append(START_COMMAND, start)
     env.default("RAY_PORT", port)
     if origin == "RayService":
         env.default("RAY_timeout_ms_task_wait_for_death_info", "0")

@@ -427,8 +427,25 @@ def test_the_heads_causes_name_the_heads_template():
     assert found.component == "head"
     assert found.blocks_head
     assert "in spec.headGroupSpec.template" in found.detail
-    unready = cause_of("headgroup", CASES["never passes its probe"][0])
-    assert "which checks dashboard and GCS, fails" in unready.detail
+
+
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [
+        (("ray-head",), "ray-head, which checks dashboard and GCS, fails"),
+        (("istio-proxy",), "istio-proxy fails"),
+        (("istio-proxy", "ray-head"), "ray-head, which checks dashboard and GCS, fails"),
+    ],
+)
+def test_only_the_probe_of_rays_container_checks_dashboard_and_gcs(
+    failing: tuple[str, ...], said: str
+):
+    state = on_node(
+        *(container(name, **RUNNING) for name in failing),
+        phase="Running",
+        conditions=not_ready(since=LONG_AGO),
+    )
+    assert f"probe of container {said}" in cause_of("headgroup", state).detail
 
 
 def test_what_a_node_wrote_in_an_unknown_way_costs_only_the_time():

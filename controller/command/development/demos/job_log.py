@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from controller.command.development.demos.pod_log import follow_log
+from controller.ray.api.pod_state import SUBMISSION_ID, container_with
 
 if TYPE_CHECKING:
     import asyncio
@@ -64,10 +65,10 @@ class JobLog:
 
     def _submitter(self, pod: Pod) -> str:
         """Name of the container whose output is the job's; empty if this pod has none."""
-        names = [container.name for container in pod.spec.containers]
-        if (pod.metadata.labels or {}).get("job-name") == self._name:
-            return names[0]
-        return _SIDECAR if _SIDECAR in names else ""
+        found = container_with(pod.spec.containers, SUBMISSION_ID)
+        name = found.name if found is not None else ""
+        is_jobs = (pod.metadata.labels or {}).get("job-name") == self._name
+        return name if is_jobs or name == _SIDECAR else ""
 
     async def _follow(self, pod: Pod, container: str) -> None:
         async for line in follow_log(self._server, pod, container):

@@ -26,8 +26,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from controller.ray.api.pod_state import ray_status
+
 if TYPE_CHECKING:
-    from controller.kube.objects import ContainerStateTerminated, Pod
+    from controller.kube.objects import Pod
 
 
 class Healer(Enum):
@@ -47,9 +49,11 @@ def healer(pod: Pod) -> Healer:
         return Healer.OPERATOR
     if pod.status.phase != "Running":
         return Healer.KUBELET
-    ended = _ended(pod)
+    status = ray_status(pod)
+    ended = status.state.terminated if status is not None else None
     if ended is None:
-        return Healer.KUBELET if _waits(pod) else Healer.NOBODY
+        waits = status is not None and status.state.waiting is not None
+        return Healer.KUBELET if waits else Healer.NOBODY
     policy = pod.spec.restart_policy
     stays_down = policy == "Never" or (policy == "OnFailure" and ended.exit_code == 0)
     return Healer.OPERATOR if stays_down else Healer.KUBELET
@@ -64,20 +68,8 @@ def unhealthy_reason(pod: Pod) -> str | None:
     if status.phase in {"Failed", "Succeeded"}:
         detail = f" ({status.reason})" if status.reason else ""
         return f"its phase is {status.phase}{detail}"
-    ended = _ended(pod)
+    ray = ray_status(pod)
+    ended = ray.state.terminated if ray is not None else None
     if ended is None or healer(pod) is not Healer.OPERATOR:
         return None
     return f"its Ray container ended with exit code {ended.exit_code} ({ended.reason})"
-
-
-def _ended(pod: Pod) -> ContainerStateTerminated | None:
-    """Return the end of the Ray container, which is the first one."""
-    name = pod.spec.containers[0].name if pod.spec.containers else ""
-    for status in pod.status.container_statuses:
-        if status.name == name:
-            return status.state.terminated
-    return None
-
-
-def _waits(pod: Pod) -> bool:
-    return any(status.state.waiting is not None for status in pod.status.container_statuses)

@@ -29,7 +29,7 @@ from controller.ray.api.cluster_condition_types import (
     SUSPENDED,
     SUSPENDING,
 )
-from controller.ray.api.pod_state import condition, is_ready
+from controller.ray.api.pod_state import condition, is_ready, ray_status
 from controller.ray.diagnosis.writes import failure_message, failure_reason
 
 if TYPE_CHECKING:
@@ -157,8 +157,12 @@ class ClusterConditions(ConditionSet):
 
 
 def _container_reason(head: Pod, message: str) -> tuple[str, str]:
-    """Return KubeRay's wording, followed by how the container last ended (bug 66)."""
-    for container in head.status.container_statuses:
+    """Return KubeRay's wording, followed by how the container last ended (bug 66).
+
+    Ray's own container comes first: an injected one often waits for the same cause.
+    """
+    ray = ray_status(head)
+    for container in sorted(head.status.container_statuses, key=lambda each: each is not ray):
         state = container.state.waiting or container.state.terminated
         if state is None:
             continue

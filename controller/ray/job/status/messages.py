@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.redaction import excerpt
 from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api.pod_state import ray_status
 from controller.ray.dashboard import CommandExpired, CommandRefused, JobStatus
 from controller.ray.job.collect_facts import (
     SUBMITTER_GRACE,
@@ -94,8 +95,8 @@ def _head_lost(seen: JobObservation) -> str:
         which = f" (pod uid {pod})" if pod else ""
         return f"{lost}: the head of cluster {seen.cluster_name}{which} is gone"
     if seen.head.dashboard.pod_uid == pod:
-        ended = seen.head.pod.status.container_statuses
-        last = ended[0].last_state.terminated if ended else None
+        ray = ray_status(seen.head.pod)
+        last = ray.last_state.terminated if ray is not None else None
         how = f", last with exit code {last.exit_code} ({last.reason})" if last else ""
         return f"{lost}: Ray in pod {seen.head.pod.metadata.name} restarted{how}"
     return f"{lost}: it was replaced by pod {seen.head.pod.metadata.name}"

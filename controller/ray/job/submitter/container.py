@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import dig
+from controller.ray.api.pod_state import SUBMISSION_ID
 
 if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec
@@ -42,7 +43,7 @@ def add_variables(container: Body, *, address: str, job_id: str) -> None:
     added = {
         "PYTHONUNBUFFERED": "1",
         "RAY_DASHBOARD_ADDRESS": address,
-        "RAY_JOB_SUBMISSION_ID": job_id,
+        SUBMISSION_ID: job_id,
     }
     entries = [{"name": name, "value": value} for name, value in added.items()]
     container["env"] = [*container.get("env", ()), *entries]

@@ -6,13 +6,17 @@ The submitter submits the job and prints its log. Its exit code is not the job's
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.custom_object import mapping
+import msgspec
+
+from controller.apimachinery.custom_object import dig
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import time_of
+from controller.kube.objects import Container
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
+from controller.ray.api.pod_state import SUBMISSION_ID, container_with
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.submitter.container import SUBMITTER
@@ -83,11 +87,10 @@ def _job(job: Job) -> SubmitterState:
 
 
 def _container_name(job: Job) -> str:
-    """Return the name of the first container, which is the one that submits."""
-    containers = mapping(mapping(job.spec.template).get("spec")).get("containers")
-    if not isinstance(containers, list) or not containers:
-        return SUBMITTER
-    return str(mapping(cast("list[Any]", containers)[0]).get("name") or SUBMITTER)
+    """Return the name of the container that submits."""
+    containers = dig(job.spec.template, "spec", "containers") or ()
+    found = container_with(msgspec.convert(containers, tuple[Container, ...]), SUBMISSION_ID)
+    return found.name if found is not None else SUBMITTER
 
 
 def _container(head: HeadIncarnation | None, *, restarts: bool) -> SubmitterState:

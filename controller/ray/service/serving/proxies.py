@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.ray.api import labels
-from controller.ray.api.pod_state import group_of, is_head, is_ready
+from controller.ray.api.pod_state import group_of, is_head, is_ready, ray_container, ray_status
 from controller.ray.dashboard import ProxyHealth, ServeApplication, ServeProxy, ServeState
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ def proxy_on(cluster: ServingCluster, pod: Pod) -> ServeProxy | None:
     listed = _listed(cluster)
     if not (is_admitted(pod) if listed is None else listed):
         return None
-    head = cluster.head.dashboard
+    head, ray = cluster.head.dashboard, ray_status(pod)
     return ServeProxy(
         head.cluster_uid,
         pod.metadata.uid,
-        sum(each.restart_count for each in pod.status.container_statuses),
+        ray.restart_count if ray is not None else 0,
         head.namespace,
         head.service,
         _serve_port(pod),
@@ -166,6 +166,7 @@ def _unprobed_groups(spec: ClusterSpec, settings: ServiceSettings) -> frozenset[
 
 
 def _serve_port(pod: Pod) -> int:
-    ports = pod.spec.containers[0].ports if pod.spec.containers else ()
+    container = ray_container(pod)
+    ports = container.ports if container is not None else ()
     named = (each.container_port for each in ports if each.name == _PORT_NAME)
     return next(named, _DEFAULT_PORT)

@@ -12,7 +12,7 @@ from controller.apimachinery.conditions import find_condition, is_true
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import SUSPENDED, SUSPENDING, UPGRADING
 from controller.ray.api.fields.upgrade_strategy import RollingUpdate
-from controller.ray.api.pod_state import is_ready
+from controller.ray.api.pod_state import is_ready, ray_status
 from controller.ray.cluster.doubts.confirmation import confirming_command
 from controller.ray.cluster.doubts.doubt import doubts_groups
 from controller.ray.cluster.heads import live_head
@@ -45,10 +45,9 @@ from controller.ray.pods.hashes.template_hash import is_outdated
 from controller.ray.rolling import Permission, next_moves, take_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
-    from controller.kube.objects import ContainerStatus, Pod
+    from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 
 _REMEDY: Final = (
@@ -345,9 +344,5 @@ def _surplus(units: PodUnits, permission: Permission) -> tuple[str, ...]:
 
 def _has_ended(pod: Pod) -> bool:
     """Return whether its Ray container has ended, for good or to be restarted."""
-    return any(status.restart_count or status.state.terminated for status in _ray_status(pod))
-
-
-def _ray_status(pod: Pod) -> Iterator[ContainerStatus]:
-    names = {each.name for each in pod.spec.containers[:1]}
-    return (each for each in pod.status.container_statuses if each.name in names)
+    status = ray_status(pod)
+    return status is not None and bool(status.restart_count or status.state.terminated)

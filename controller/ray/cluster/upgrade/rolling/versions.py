@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import dig
+from controller.ray.api.pod_state import ray_container
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,4 +99,5 @@ def image_of_template(template: Mapping[str, Any]) -> str:
 
 def image_of_pod(pod: Pod) -> str:
     """Return the image of the pod's Ray container."""
-    return pod.spec.containers[0].image if pod.spec.containers else ""
+    container = ray_container(pod)
+    return container.image if container is not None else ""
