@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from asyncio import sslproto
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -22,11 +23,15 @@ from yarl import URL
 
 from controller.kube.clean_up import ends_within
 from controller.kube.errors import NotSent, OutcomeUnknown
+from controller.kube.metrics import NO_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aiohttp.abc import ResolveResult
+
     from controller.kube.authentication.credentials import Credentials
+    from controller.kube.metrics import ClientMetrics
     from controller.kube.transport import RawResponse, Request
 
 _PATH_SAFE = "/:~!$&'()*+,;=@"
@@ -88,6 +93,7 @@ class HttpTransport:
         credentials: closed together with the transport.
         user_agent: header for requests without one.
         timeouts: limits of all waits.
+        metrics: records how long names take to be resolved.
     """
 
     def __init__(
@@ -96,13 +102,14 @@ class HttpTransport:
         *,
         user_agent: str = "manta-operator",
         timeouts: Timeouts | None = None,
+        metrics: ClientMetrics = NO_METRICS,
     ) -> None:
         self._user_agent = user_agent
         self._credentials = credentials
         self._timeouts = timeouts or Timeouts()
         self._sockets: WeakSet[socket.socket] = WeakSet()
-        self._requests = _session(self._open)
-        self._watches = _session(self._open)
+        self._requests = _session(self._open, metrics)
+        self._watches = _session(self._open, metrics)
         self._refreshing = asyncio.Lock()
 
     async def request(self, request: Request) -> RawResponse:
@@ -210,12 +217,32 @@ class _Body(AsyncGenerator[bytes, None]):
         self._answer.close()
 
 
+class _TimedResolver(aiohttp.ThreadedResolver):
+    """Records how long each name took; tracing would cost every request something."""
+
+    def __init__(self, metrics: ClientMetrics) -> None:
+        super().__init__()
+        self._metrics = metrics
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        started = time.monotonic()
+        try:
+            return await super().resolve(host, port, family)
+        finally:
+            self._metrics.record_resolution(time.monotonic() - started)
+
+
 def _session(
-    open_socket: Callable[[tuple[Any, ...]], socket.socket],
+    open_socket: Callable[[tuple[Any, ...]], socket.socket], metrics: ClientMetrics
 ) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=KEPT_IDLE, socket_factory=open_socket
+            limit=0,
+            keepalive_timeout=KEPT_IDLE,
+            resolver=_TimedResolver(metrics),
+            socket_factory=open_socket,
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"accept-encoding": "identity"},

@@ -27,6 +27,10 @@ class ClientMetrics(Protocol):
         """Record the sizes of both bodies of a complete exchange, in bytes."""
         ...
 
+    def record_resolution(self, seconds: float) -> None:
+        """Record how long the resolution of a name took, of the server or of its proxy."""
+        ...
+
 
 class _NoMetrics:
     """Discards everything."""
@@ -41,6 +45,9 @@ class _NoMetrics:
         pass
 
     def record_transfer(self, method: str, sent: int, received: int) -> None:
+        pass
+
+    def record_resolution(self, seconds: float) -> None:
         pass
 
 

@@ -34,8 +34,9 @@ class RestClientMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labels, registry=registry)
 
-        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-            return Histogram(name, text, ("verb", "host"), buckets=buckets, registry=registry)
+        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            wanted = labels or ("verb", "host")
+            return Histogram(name, text, wanted, buckets=buckets, registry=registry)
 
         self.requests = counter(
             "rest_client_requests_total",
@@ -56,6 +57,12 @@ class RestClientMetrics:
             "rest_client_rate_limiter_duration_seconds",
             "Seconds that requests waited in the client, by verb and host.",
             DURATIONS,
+        )
+        self.resolution = histogram(
+            "rest_client_dns_resolution_duration_seconds",
+            "DNS resolver latency in seconds, by host.",
+            DURATIONS[:-1],
+            "host",
         )
         self.request_size = histogram(
             "rest_client_request_size_bytes", "Request size in bytes, by verb and host.", SIZES
@@ -90,3 +97,6 @@ class _HostMetrics:
     def record_transfer(self, method: str, sent: int, received: int) -> None:
         self._metrics.request_size.labels(method, self._host).observe(sent)
         self._metrics.response_size.labels(method, self._host).observe(received)
+
+    def record_resolution(self, seconds: float) -> None:
+        self._metrics.resolution.labels(self._host).observe(seconds)

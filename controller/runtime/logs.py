@@ -7,10 +7,13 @@ what looks like one in a text, a traceback included.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
+import time
 from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
 
 import msgspec
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 _FILE_BYTES = 500 * 1024 * 1024
 _FILES_KEPT = 10
+_SECONDS_KEPT = 30 * 24 * 3600
 _LEVELS: Final[tuple[LogLevel, ...]] = ("debug", "info", "warning", "error")
 _NUMBERS: Final[dict[LogLevel, int]] = {
     each: logging.getLevelNamesMapping()[each.upper()] for each in _LEVELS
@@ -78,7 +82,8 @@ def configure_logging(
     colours = out.isatty() and not os.environ.get("NO_COLOR")
     handlers[0].setFormatter(_formatter(shared, _is_console(format, out), colours=colours))
     if file:
-        rotated = RotatingFileHandler(file, maxBytes=_FILE_BYTES, backupCount=_FILES_KEPT)
+        rotated = _LogFile(file, maxBytes=_FILE_BYTES, backupCount=_FILES_KEPT)
+        rotated.delete_old_files()
         rotated.setFormatter(_formatter(shared, file_format == "console", colours=False))
         handlers.append(rotated)
     root = logging.getLogger()
@@ -109,6 +114,23 @@ def shift_level(steps: int) -> None:
     root.setLevel(louder)
     _log.log(max(logging.INFO, louder), "log.level", before=before, after=after)
     root.setLevel(_NUMBERS[after])
+
+
+class _LogFile(RotatingFileHandler):
+    """Rotates the log by size, and deletes rotated files that are too old."""
+
+    def doRollover(self) -> None:  # noqa: N802  the base class's name
+        super().doRollover()
+        self.delete_old_files()
+
+    def delete_old_files(self) -> None:
+        """Delete rotated files to which nothing has been written for 30 days."""
+        oldest = time.time() - _SECONDS_KEPT
+        for number in range(1, self.backupCount + 1):
+            rotated = Path(f"{self.baseFilename}.{number}")
+            with contextlib.suppress(FileNotFoundError):
+                if rotated.stat().st_mtime < oldest:
+                    rotated.unlink()
 
 
 def _formatter(shared: list[Processor], console: bool, *, colours: bool) -> logging.Formatter:

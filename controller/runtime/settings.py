@@ -64,12 +64,12 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Maximum requests a second to the API server, except watches and leases; None for no limit:
     the server's own flow control is fairer (THR-2)."""
 
-    burst: int = 10
-    """Requests that may be sent at once, if `qps` is given; client-go's default."""
+    burst: int = 200
+    """Requests that may be sent at once, if `qps` is given; KubeRay's default."""
 
     log_file: str = ""
-    """A file that the log is written to as well; empty for none. It is rotated at 500 MB, and ten
-    old ones are kept, as KubeRay does."""
+    """A file that the log is written to as well; empty for none. It is rotated at 500 MB, and of
+    the old ones ten are kept, for 30 days at most, as KubeRay does."""
 
     log_file_format: Literal["console", "json"] = "json"
     """Format of the lines in `log_file`."""

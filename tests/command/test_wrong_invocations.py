@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from controller.__main__ import main
+from controller.command.manager.start import main as manager
 from controller.command.remedies import with_remedy
 from controller.kube.errors import (
     Forbidden,
@@ -102,7 +103,7 @@ def free_port() -> int:
         ("plan -f https://a.b/c.yaml", "-f/--file: https://a.b/c.yaml is an address; download"),
         ("demo -f https://a.b/c.yaml", "-f/--file: https://a.b/c.yaml is an address; download"),
         ("plan -f brackets.yaml", "brackets.yaml is not YAML"),
-        ("plan -f binary.yaml", "binary.yaml is not YAML: it is not text"),
+        ("plan -f binary.yaml", "binary.yaml is not YAML: incomplete UTF-16 character"),
         ("plan -f text.yaml", "text.yaml holds a document that is no object: 'hello'"),
         ("plan -f folder", "folder holds no .yaml, .yml or .json file"),
         ("plan -f empty.yaml", "empty.yaml holds none of the kinds that can be planned: RayClust"),
@@ -182,6 +183,18 @@ def test_a_cluster_that_does_not_answer_is_a_failure_with_a_remedy(
     told = capsys.readouterr().err
     assert words in told
     assert "check that the cluster runs, and that --kubeconfig and --context choose it" in told
+
+
+@pytest.mark.real_time
+@pytest.mark.usefixtures("folder", "restored_logging")
+@pytest.mark.parametrize(("start", "command"), [(main, ["run"]), (manager, [])])
+def test_a_gate_that_needs_a_later_kubernetes_lets_nothing_start_without_an_answer(
+    start: Callable[[list[str]], int], command: list[str], capsys: pytest.CaptureFixture[str]
+):
+    gate = "--feature-gates=SidecarSubmitterRestart=true"
+    assert start([*command, gate, "--kubeconfig=dead.config"]) == 2
+    told = capsys.readouterr().err
+    assert "needs Kubernetes 1.35, and the version of the server cannot be read: GET /vers" in told
 
 
 def status_of(line: str) -> int:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import trustme
+from prometheus_client import CollectorRegistry
 
 from controller.kube import errors, http
 from controller.kube.authentication.credentials import ServerEndpoint, StaticCredentials
@@ -27,6 +28,7 @@ from controller.kube.http import (
     _socket,
     limit_read_buffers,
 )
+from controller.kube.prometheus import RestClientMetrics
 from controller.kube.resources import PODS
 from controller.kube.responses import MAX_BODY
 from controller.kube.source import ResourceSource
@@ -84,6 +86,21 @@ async def test_closing_ends_even_in_a_task_that_has_been_cancelled(
     with socket.socket() as lasting:
         transport._sockets.add(lasting)
         assert await ends_in_a_cancelled_task(transport.aclose())
+
+
+async def test_the_resolution_of_a_name_is_timed_and_an_address_needs_none():
+    registry = CollectorRegistry()
+    metrics = RestClientMetrics(registry)
+    count = "rest_client_dns_resolution_duration_seconds_count"
+    async with RawServer(answer_pod) as server:
+        address, port, *_ = server._server.sockets[0].getsockname()
+        for host in ("localhost", f"[{address}]" if ":" in address else address):
+            credentials = StaticCredentials(f"http://{host}:{port}")
+            transport = HttpTransport(credentials, metrics=metrics.for_host(host))
+            await client(transport).get(PODS, "default", "web-1")
+            await transport.aclose()
+            resolved = registry.get_sample_value(count, {"host": host})
+            assert resolved == (1 if host == "localhost" else None)
 
 
 async def answer_pod(method, target, fields, writer) -> None:

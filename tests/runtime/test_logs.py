@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import sys
+import time
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -267,6 +269,22 @@ def test_a_file_is_rotated_and_has_a_format_of_its_own(
     rotated: Any = logging.getLogger().handlers[1]
     assert (rotated.maxBytes, rotated.backupCount) == (500 * 1024 * 1024, 10)
     rotated.close()
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_a_rotated_file_is_deleted_after_thirty_days(tmp_path: Path):
+    path, days = tmp_path / "log", 24 * 3600
+    for number, age in ((1, 29 * days), (2, 31 * days), (4, 300 * days)):
+        rotated = path.with_name(f"log.{number}")
+        rotated.touch()
+        os.utime(rotated, times=2 * (time.time() - age,))
+    configure_logging(stream=io.StringIO(), file=str(path))
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "log.1"]
+    os.utime(path.with_name("log.1"), times=2 * (time.time() - 31 * days,))
+    handler: Any = logging.getLogger().handlers[1]
+    handler.doRollover()
+    handler.close()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["log", "log.1"]
 
 
 @pytest.mark.usefixtures("restored_logging")

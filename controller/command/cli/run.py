@@ -161,7 +161,8 @@ def _start(options: argparse.Namespace) -> int:
     if options.check:
         from controller.command.run.check import check  # noqa: PLC0415
 
-        return asyncio.run(check(kubeconfig=options.kubeconfig, context=options.context))
+        gates = feature_gates(options)
+        return asyncio.run(check(gates, kubeconfig=options.kubeconfig, context=options.context))
     try:
         settings = settings_of(options)
     except ValueError as error:

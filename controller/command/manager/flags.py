@@ -68,7 +68,7 @@ _FLAGS: Final[Mapping[str, _Flag]] = {
     ),
     "enable-metrics": _Flag(truth, "enable_metrics", "without effect: /metrics has all of them"),
     "qps": _Flag(float, "qps", "requests a second to the API server; no limit if not given"),
-    "burst": _Flag(int, "burst", "requests to the API server at once"),
+    "burst": _Flag(int, "burst", "requests to the API server at once; 200 if only qps is given"),
 }
 _OTHERS: Final[Mapping[str, Callable[[str], object]]] = {
     "config": Path,

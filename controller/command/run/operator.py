@@ -82,7 +82,8 @@ async def operator_for(
     settings = replace(settings, identity=settings.identity or identity())
     disable_created_metrics()  # series that upstream does not have
     registry = registry or CollectorRegistry()
-    transport = HttpTransport(credentials, user_agent=user_agent)
+    metrics = RestClientMetrics(registry).for_host(credentials.endpoint.host)
+    transport = HttpTransport(credentials, user_agent=user_agent, metrics=metrics)
     election = elect(registry) if elect is not None else AlwaysLeader()
     client = Client(
         FencedTransport(transport, election),
@@ -91,7 +92,7 @@ async def operator_for(
         concurrency=settings.client_concurrency,
         qps=settings.qps,
         burst=settings.burst,
-        metrics=RestClientMetrics(registry).for_host(credentials.endpoint.host),
+        metrics=metrics,
     )
     decided = kind_settings or KindSettings.from_environment()
     report_gates(decided.cluster.feature_gates, registry)

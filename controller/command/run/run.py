@@ -10,6 +10,7 @@ import structlog
 
 import controller
 from controller.command.kinds import kinds_of
+from controller.command.run.check import require_version
 from controller.command.run.election import elected, lease_namespace
 from controller.command.run.operator import operator_for
 from controller.command.signals import shift_level_on_signals, stop_on_signals
@@ -49,7 +50,8 @@ async def run(
         context: kubeconfig context, None for the current one.
 
     Raises:
-        ConfigurationError: no usable credentials, or the log file cannot be written.
+        ConfigurationError: no usable credentials, the log file cannot be written, or the API server
+            is too old for a feature gate.
     """
     log_as(settings)
     limit_read_buffers()
@@ -57,6 +59,8 @@ async def run(
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
     announce(credentials, settings, kind_settings)
+    gates = kind_settings.cluster.feature_gates
+    await require_version(gates, kubeconfig=kubeconfig, context=context)
     outside = is_outside(credentials)
     elect, lease_in = None, ""
     if settings.leader_election:

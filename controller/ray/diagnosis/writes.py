@@ -9,7 +9,7 @@ from controller.ray.api.event_nouns import KUBERAY_NOUNS, event_noun
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
-from controller.ray.head.identity import HEAD_SCOPE, worker_scope
+from controller.ray.head.identity import HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
 from controller.runtime.plan import Create, verb_of
 from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
 
@@ -102,4 +102,6 @@ def _what_failed(write: Write) -> str:
 def _noun(target: Target, nouns: EventNouns) -> str:
     if target.resource is not PODS:
         return event_noun(target.resource, nouns)
+    if target.scope.endswith(SERVE_LABEL_SCOPE):
+        return target.scope
     return "HeadPod" if target.scope == HEAD_SCOPE else "WorkerPod"

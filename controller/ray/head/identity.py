@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
 
 HEAD_SCOPE = "head"
+SERVE_LABEL_SCOPE = "PodServeLabel"
+"""End of the scope of a write to the label of a head or a worker; KubeRay's noun for it."""
 _WORKERS = "worker/"
 _FIXED_LABELS = (labels.CLUSTER, labels.NODE_TYPE, labels.GROUP)
 

@@ -94,6 +94,11 @@ def test_a_negative_number_of_requests_a_second_is_no_limit():
     assert settings_of(read_options(["-qps=-1"])).qps is None
 
 
+def test_a_rate_without_a_burst_has_kuberays(tmp_path: Path):
+    assert settings_of(read_options(["-qps=20"])).burst == 200
+    assert settings_of(read_options([written(tmp_path, HEAD + "qps: 20\n")])).burst == 200
+
+
 def test_go_spellings_and_levels_of_zap():
     options = read_options(["-enable-leader-election=f", "-zap-log-level", "warn", "-zap-devel"])
     assert not settings_of(options).leader_election

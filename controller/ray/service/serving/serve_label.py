@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head
+from controller.ray.head.identity import SERVE_LABEL_SCOPE
 from controller.ray.service.serving.proxies import gated_pods, last_resorts, takes_requests
 from controller.runtime.plan import Event, MergePatch, Target
 
@@ -41,7 +42,8 @@ def _labelled(pod: Pod, *, serves: bool | None) -> Iterator[Write]:
         return
     role = "Head" if is_head(pod) else "Worker"
     note = f"{role} pod {meta.name} serves: {wanted}"
-    updated = Event("Normal", f"Updated{role}PodServeLabel", "Update", note)
-    target = Target(PODS, meta.namespace, meta.name, "serve label")
+    scope = f"{role}{SERVE_LABEL_SCOPE}"
+    updated = Event("Normal", f"Updated{scope}", "Update", note)
+    target = Target(PODS, meta.namespace, meta.name, scope)
     patch = {"metadata": {"labels": {labels.SERVE: wanted}}}
     yield MergePatch(target, meta.uid, patch, on_success=updated)

@@ -24,6 +24,7 @@ from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation
 from controller.ray.service.plan import plan_service
 from controller.ray.service.rollout.steps import Change, SetActiveCapacity, SetPendingCapacity
+from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.status.current_status import RECORDED_WITHIN, current_status
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.readiness import first_cause
@@ -47,6 +48,15 @@ def cause(seen: ServiceObservation) -> str:
 
 def test_a_service_that_serves_has_no_cause():
     assert not cause(scene(HEAD))
+
+
+@pytest.mark.parametrize(("stale", "role"), [("head", "Head"), ("worker-1", "Worker")])
+def test_a_refused_label_is_an_event_about_a_head_or_a_worker(stale: str, role: str):
+    pods = [pod(each, serve=str(each != stale).lower()) for each in ("head", "worker-1")]
+    (write,) = label_pods(scene(*pods, own_readiness=True), SETTINGS)
+    found = first_cause(scene(HEAD), SETTINGS, (Failure(write, "Forbidden", "no"),), NOW)
+    assert found.event == f"FailedToUpdate{role}PodServeLabel"
+    assert found.message.startswith(f"Pod {stale}: cannot update pod {stale}: no")
 
 
 def test_a_refused_cluster_is_named_in_the_same_words_as_long_as_it_lasts():
