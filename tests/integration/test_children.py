@@ -24,7 +24,7 @@ from controller.kube.resources import (
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.permissions import ADDITIONS, PERMISSIONS
 from tests.faults.faulty_transport import LostRequest, LostResponse, on_write
-from tests.integration.harness import OPERATOR, example_cluster
+from tests.integration.harness import OPERATOR, example_cluster, role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -334,6 +334,10 @@ async def test_a_port_that_the_head_no_longer_has_goes_and_others_keep_their_num
     ports[:] = [port for port in ports if port["name"] != "client"]
     await patch_cluster(world, {"spec": {"headGroupSpec": head}})
     wanted = [port for port in before["spec"]["ports"] if port["name"] != "client"]
+    await world.settle(30)
+    assert (await raw(world, SERVICES, "example-head-svc"))["spec"] == before["spec"]
+    (head_pod,) = (pod for pod in world.journal.created.values() if role(pod) == "head")
+    await world.user.delete(PODS, world.namespace, head_pod.metadata.name)
 
     async def is_right() -> bool:
         return (await raw(world, SERVICES, "example-head-svc"))["spec"]["ports"] == wanted

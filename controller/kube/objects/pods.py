@@ -43,6 +43,7 @@ class PodSpec(View, frozen=True):
     """`spec` of a Pod."""
 
     node_name: str = ""
+    service_account_name: str = ""
     restart_policy: str = "Always"
     init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()

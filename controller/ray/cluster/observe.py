@@ -86,7 +86,7 @@ def observe_cluster(
         return ClusterObservation(cluster, desired, heads, workers=workers, cleanup=cleanup)
     replicas = _multi_host_replicas(desired, workers, settings)
     revisions = observe_history(cluster, desired, reads)
-    children = observe_children(cluster, desired, reads, settings, has_head=bool(heads))
+    children = observe_children(cluster, desired, reads, settings, heads)
     relabelled = (Note("PodRelabelled", sentence) for sentence in pods.relabelled)
     notes = (*children.notes, *relabelled, *(revisions.notes if revisions is not None else ()))
     return ClusterObservation(

@@ -363,6 +363,13 @@ POD_SUCCEEDED: Final = Reason(
     "A pod has ended without an error, although Ray never ends by itself.",
     "Correct command and args if the template overrides them; the operator replaces the pod.",
 )
+HEAD_NOT_SELECTED: Final = Reason(
+    "HeadNotSelected",
+    _HELP,
+    "The head is ready, and its service selects other labels than the head has, so that workers, "
+    "clients and the dashboard find nothing behind the service.",
+    "Put the label back with the command in the message, or stop what changes the service.",
+)
 HEAD_UNREACHABLE: Final = Reason(
     "HeadUnreachable",
     _PASS,

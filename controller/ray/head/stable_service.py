@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.ownership import owner_reference
 from controller.ray.api import labels
 from controller.ray.api.names import checked_label
+from controller.ray.head.endpoint import head_endpoint
 from controller.ray.head.identity import Identity
 from controller.ray.head.service import head_service
 
 if TYPE_CHECKING:
-    from controller.kube.objects import ObjectMeta
+    from collections.abc import Iterable
+
+    from controller.kube.objects import ObjectMeta, Pod
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
 
@@ -35,6 +38,7 @@ def stable_head_service(
     owner: ObjectMeta,
     cluster: RayCluster,
     spec: ClusterSpec,
+    heads: Iterable[Pod],
     *,
     domain: str,
     cluster_ip: bool,
@@ -46,12 +50,13 @@ def stable_head_service(
         owner: metadata of the owner.
         cluster: the cluster that the owner uses now.
         spec: the specification of `cluster`.
+        heads: its heads.
         domain: DNS domain of the Kubernetes cluster.
         cluster_ip: whether a generated service gets a cluster IP.
     """
     identity = Identity.of(cluster, spec, domain=domain)
-    head_labels = identity.labels_of(labels.HEAD, labels.HEAD_GROUP, spec.head_group_spec)
-    body = head_service(spec, identity, head_labels, cluster_ip=cluster_ip)
+    endpoint = head_endpoint(spec, identity, heads)
+    body = head_service(spec, identity, endpoint, cluster_ip=cluster_ip)
     own = {
         labels.NODE_TYPE: labels.HEAD,
         labels.IDENTIFIER: checked_label(f"{owner.name}-{labels.HEAD}"),

@@ -118,10 +118,6 @@ class PodBuilder:
             )
         return self._options[role]
 
-    def head_labels(self) -> dict[str, str]:
-        """Return the labels of the head pod, for the selector of the head service."""
-        return self._labels("head", labels.HEAD_GROUP, self._spec.head_group_spec)
-
     def _hash(self, key: str, raw: dict[str, Any]) -> str:
         if key not in self._hashes:
             self._hashes[key] = template_hash.template_digest(raw)

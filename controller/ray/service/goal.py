@@ -10,7 +10,7 @@ from controller.ray.api import labels
 from controller.ray.api.fields.serve_config import read_serve_config
 from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.api.validation.service import INVALID_SPEC_REASON, validate_service
-from controller.ray.head.service import serve_ports
+from controller.ray.head.endpoint import serve_ports, template_ports
 from controller.ray.head.stable_service import stable_head_service_name
 from controller.ray.service.cluster_identity import Origin, SpecIdentity
 from controller.ray.service.observation import ServiceGoal
@@ -59,5 +59,4 @@ def _has_port(spec: RayServiceSpec) -> bool:
     """Return whether the stable service of the applications has a port."""
     if dig(spec.serve_service, "spec", "ports"):
         return True
-    ports = serve_ports(parse(spec.ray_cluster_config, ClusterSpec))
-    return bool(ports)
+    return bool(serve_ports(template_ports(parse(spec.ray_cluster_config, ClusterSpec))))

@@ -99,6 +99,11 @@ class ServingCluster:
         return self.cluster is not None and not self.cluster.metadata.terminating
 
     @property
+    def heads(self) -> tuple[Pod, ...]:
+        """Its head pods."""
+        return tuple(pod for pod in self.pods if is_head(pod))
+
+    @property
     def workers(self) -> tuple[Pod, ...]:
         """Its worker pods."""
         return tuple(pod for pod in self.pods if not is_head(pod))

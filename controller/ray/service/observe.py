@@ -240,6 +240,8 @@ def _stable(
     if cluster is None or cluster.cluster is None or cluster.spec is None:
         return
     spec, meta = seen.valid_goal.spec, seen.service.metadata
-    wanted = stable_services(seen.service, spec, cluster.cluster, cluster.spec, settings)
+    wanted = stable_services(
+        seen.service, spec, cluster.cluster, cluster.spec, cluster.heads, settings=settings
+    )
     for child in (*wanted, *former_services(seen.services, wanted, cluster.name)):
         yield child, observe_child(child, meta.namespace, meta.uid, reads)

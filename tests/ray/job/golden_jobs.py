@@ -45,6 +45,7 @@ def made_for(raw: dict[str, Any], existing: dict[str, Any] | None = None) -> Ite
             job.metadata,
             cluster,
             parse_spec(cluster),
+            (),
             domain=SETTINGS.cluster_domain,
             cluster_ip=SETTINGS.head_cluster_ip_service,
         )

@@ -45,7 +45,9 @@ def created_for(raw: dict[str, Any], *, second: bool = False) -> Iterator[dict[s
     body = cluster_body(service, goal, service.metadata.name + SUFFIX, from_least=second)
     yield _masked(body)
     cluster = msgspec.convert(body, RayCluster)
-    for child in stable_services(service, goal.spec, cluster, parse_spec(cluster), SETTINGS):
+    for child in stable_services(
+        service, goal.spec, cluster, parse_spec(cluster), (), settings=SETTINGS
+    ):
         yield _unrecorded(child.body)
     yield from map(_unrecorded, _routing(service, body, second=second))
     yield from built_pods(body)

@@ -9,6 +9,8 @@ from controller.ray.api import labels
 from controller.ray.api.names import checked_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from controller.ray.children.child import Body
     from controller.ray.head.identity import Identity
 
@@ -39,19 +41,18 @@ def role(identity: Identity) -> Body:
     }
 
 
-def role_binding(identity: Identity) -> Body:
-    """Return the RoleBinding of the role to the service account."""
+def role_binding(identity: Identity, accounts: Iterable[str]) -> Body:
+    """Return the RoleBinding of the role to the service accounts of the head."""
     name = checked_name(identity.name)
-    account = {
-        "kind": "ServiceAccount",
-        "name": identity.service_account,
-        "namespace": identity.namespace,
-    }
+    subjects = [
+        {"kind": "ServiceAccount", "name": account, "namespace": identity.namespace}
+        for account in accounts
+    ]
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
         "metadata": _metadata(identity, name),
-        "subjects": [account],
+        "subjects": subjects,
         "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
     }
 

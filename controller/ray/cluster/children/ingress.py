@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from controller.ray.api import labels
 from controller.ray.api.names import checked_name, checked_route_name
-from controller.ray.api.ports import DASHBOARD_PORT
 from controller.ray.children.inheritance import inherited_annotations
-from controller.ray.head.service import head_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.children.child import Body
+    from controller.ray.head.endpoint import HeadEndpoint
     from controller.ray.head.identity import Identity
 
 
-def ingress(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str]) -> Body:
+def ingress(
+    spec: ClusterSpec, identity: Identity, endpoint: HeadEndpoint, annotations: Mapping[str, str]
+) -> Body:
     """Return the Ingress; the cluster's `annotations` give its class and settings."""
     options: Mapping[str, Any] = spec.head_group_spec.ingress_options or {}
-    backend = {"name": identity.head_service, "port": {"number": _dashboard_port(spec)}}
+    backend = {"name": identity.head_service, "port": {"number": endpoint.dashboard_port}}
     path = {
         "path": options.get("path", "/"),
         "pathType": options.get("pathType", "Prefix"),
@@ -46,7 +47,7 @@ def ingress(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str
     }
 
 
-def route(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str]) -> Body:
+def route(identity: Identity, endpoint: HeadEndpoint, annotations: Mapping[str, str]) -> Body:
     """Return the Route; the server chooses its host."""
     name = checked_route_name(f"{identity.name}-head-route", identity.namespace)
     return {
@@ -55,14 +56,10 @@ def route(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str])
         "metadata": _metadata(identity, name, annotations),
         "spec": {
             "to": {"kind": "Service", "name": identity.head_service, "weight": 100},
-            "port": {"targetPort": _dashboard_port(spec)},
+            "port": {"targetPort": endpoint.dashboard_port},
             "wildcardPolicy": "None",
         },
     }
-
-
-def _dashboard_port(spec: ClusterSpec) -> int:
-    return head_ports(spec).get("dashboard", DASHBOARD_PORT)
 
 
 def _metadata(identity: Identity, name: str, annotations: Mapping[str, str]) -> Body:

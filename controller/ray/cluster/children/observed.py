@@ -19,12 +19,13 @@ from controller.ray.cluster.children.table import (
     wants_serve_service,
 )
 from controller.ray.cluster.observed.children import Note, ObservedChildren
+from controller.ray.head.endpoint import head_endpoint
 from controller.runtime.kind import owned_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from controller.kube.objects import KubeObject, Service
+    from controller.kube.objects import KubeObject, Pod, Service
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.children.drift import ObservedChild
@@ -51,17 +52,17 @@ def observe_children(
     desired: DesiredCluster,
     reads: CacheReader,
     settings: ClusterSettings,
-    *,
-    has_head: bool,
+    heads: Sequence[Pod],
 ) -> ObservedChildren:
     """Observe all children. If there is a head, what only a new head needs blocks nothing."""
-    identity, routes = desired.identity, reads.serves(ROUTES)
-    children = tuple(desired_children(cluster, desired, settings, routes=routes))
+    identity, routes, has_head = desired.identity, reads.serves(ROUTES), bool(heads)
+    endpoint = head_endpoint(desired.spec, identity, heads)
+    children = tuple(desired_children(cluster, desired, endpoint, settings, routes=routes))
     collected = _Collected()
     for child in children:
         observed = observe_child(child, identity.namespace, identity.uid, reads)
         _collect(child, observed, collected, has_head=has_head)
-    if enables_serve_service(cluster) and not wants_serve_service(cluster, desired.spec):
+    if enables_serve_service(cluster) and not wants_serve_service(cluster, endpoint):
         message = (
             f"annotation {labels.ENABLE_SERVE_SERVICE} asks for a service, but the Ray container "
             "of the head has no port named `serve` or `serve-...`"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
-from controller.ray.head.service import serve_ports
 
 if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.children.child import Body
+    from controller.ray.head.endpoint import HeadEndpoint
     from controller.ray.head.identity import Identity
 
 
@@ -55,9 +55,9 @@ def is_serve_service(identity: Identity, meta: ObjectMeta) -> bool:
     return is_ours and meta.name == serve_service_name(identity)
 
 
-def serve_service(spec: ClusterSpec, identity: Identity) -> Body:
+def serve_service(spec: ClusterSpec, identity: Identity, endpoint: HeadEndpoint) -> Body:
     """Return the service for Ray Serve of a cluster without a RayService."""
-    ports = sorted(serve_ports(spec).items())
+    ports = sorted(endpoint.serve_ports.items())
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -28,7 +28,7 @@ from controller.ray.children.service_fields import desired_service_fields
 from controller.ray.cluster.children import access, ingress, services
 from controller.ray.cluster.children.storage_claim import desired_claim_fields, storage_claim
 from controller.ray.cluster.children.token_secret import token_data, token_secret
-from controller.ray.head.service import head_service, serve_ports
+from controller.ray.head.service import head_service
 from controller.ray.pods.features.fault_tolerance import EmbeddedStorage, state_storage
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.cluster.observation import DesiredCluster
+    from controller.ray.head.endpoint import HeadEndpoint
     from controller.ray.settings import ClusterSettings
 
 
@@ -64,20 +65,32 @@ class RequiredObject:
 
 
 def desired_children(
-    cluster: RayCluster, desired: DesiredCluster, settings: ClusterSettings, *, routes: bool
+    cluster: RayCluster,
+    desired: DesiredCluster,
+    endpoint: HeadEndpoint,
+    settings: ClusterSettings,
+    *,
+    routes: bool,
 ) -> Iterator[Child]:
-    """Yield all children of the cluster; `routes` is whether the API server serves routes."""
+    """Yield all children of the cluster.
+
+    Args:
+        cluster: the object.
+        desired: its desired state.
+        endpoint: the head to which they lead.
+        settings: settings of the RayCluster controller.
+        routes: whether the API server serves routes.
+    """
     spec, identity = desired.spec, desired.identity
     annotations = cluster.metadata.annotations or {}
-    head_labels = desired.builder.head_labels()
-    head = head_service(spec, identity, head_labels, cluster_ip=settings.head_cluster_ip_service)
+    head = head_service(spec, identity, endpoint, cluster_ip=settings.head_cluster_ip_service)
     yield Child(SERVICES, with_owned_fields(head), desired_fields=desired_service_fields)
     if services.needs_headless_service(spec):
         yield Child(
             SERVICES, services.headless_service(identity), desired_fields=desired_service_fields
         )
-    if wants_serve_service(cluster, spec):
-        serve = with_owned_fields(services.serve_service(spec, identity))
+    if wants_serve_service(cluster, endpoint):
+        serve = with_owned_fields(services.serve_service(spec, identity, endpoint))
         yield Child(
             SERVICES,
             serve,
@@ -89,13 +102,14 @@ def desired_children(
         options = spec.head_group_spec.ingress_options or {}
         tls = bool(options.get("tls"))  # a route would leave it out; an ingress becomes one with it
         if routes and not settings.use_ingress_on_openshift and not tls:
-            resource, body = ROUTES, ingress.route(spec, identity, annotations)
+            resource, body = ROUTES, ingress.route(identity, endpoint, annotations)
         else:
-            resource, body = INGRESSES, ingress.ingress(spec, identity, annotations)
+            resource = INGRESSES
+            body = ingress.ingress(spec, identity, endpoint, annotations)
         yield Child(resource, with_owned_fields(body), OwnerConflict.IGNORE, independent=True)
     yield from _secret_and_claim(cluster, desired, settings)
     if spec.autoscaling:
-        yield from _access(desired)
+        yield from _access(desired, endpoint)
 
 
 def _secret_and_claim(
@@ -114,12 +128,13 @@ def _secret_and_claim(
         )
 
 
-def _access(desired: DesiredCluster) -> Iterator[Child]:
+def _access(desired: DesiredCluster, endpoint: HeadEndpoint) -> Iterator[Child]:
     identity = desired.identity
     if not _own_service_account(desired.spec):
         yield Child(SERVICE_ACCOUNTS, access.service_account(identity), OwnerConflict.REUSE)
     yield Child(ROLES, access.role(identity), OwnerConflict.REUSE)
-    yield Child(ROLE_BINDINGS, access.role_binding(identity), OwnerConflict.REUSE)
+    binding = access.role_binding(identity, endpoint.service_accounts)
+    yield Child(ROLE_BINDINGS, binding, OwnerConflict.REUSE)
 
 
 def required_objects(desired: DesiredCluster) -> Iterator[RequiredObject]:
@@ -145,9 +160,9 @@ def enables_serve_service(cluster: RayCluster) -> bool:
     return (cluster.metadata.annotations or {}).get(labels.ENABLE_SERVE_SERVICE) == "true"
 
 
-def wants_serve_service(cluster: RayCluster, spec: ClusterSpec) -> bool:
+def wants_serve_service(cluster: RayCluster, endpoint: HeadEndpoint) -> bool:
     """Return whether it is enabled and the head has a port for it."""
-    return enables_serve_service(cluster) and bool(serve_ports(spec))
+    return enables_serve_service(cluster) and bool(endpoint.serve_ports)
 
 
 def _own_service_account(spec: ClusterSpec) -> bool:

@@ -12,11 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.kubectl import overwrite_command
 from controller.kube.resources import JOBS
 from controller.ray.api.cluster_condition_types import SUSPENDED
 from controller.ray.api.event_nouns import KUBERAY_NOUNS
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.deletion.steps import waiting_for
+from controller.ray.cluster.heads import live_head
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.lost_pod import lost_pod_cause
 from controller.ray.diagnosis.pod import HEAD, component_of_pod, diagnose_pod, termination_deadline
@@ -65,6 +67,7 @@ def first_cause(
     troubled = _troubled(seen, pod_causes, missing, now)
     found = [
         *hindrances,
+        *_head_not_selected(seen),
         *_failed_writes(seen, (f for f in failures if is_inconclusive(f) and not f.unknown)),
         *troubled,
         *missing,
@@ -231,6 +234,26 @@ def _suspension(seen: ClusterObservation, desired: DesiredCluster) -> Cause | No
     else:
         return None
     return Cause(reasons.SUSPENDED, "cluster", words)
+
+
+def _head_not_selected(seen: ClusterObservation) -> Iterator[Cause]:
+    """Yield the cause of a ready head that its service does not lead to."""
+    service, head = seen.children.head_service, live_head(seen)
+    if service is None or head is None or not is_ready(head):
+        return
+    found, selector = head.metadata.labels or {}, service.spec.selector or {}
+    lacking = {key: value for key, value in selector.items() if found.get(key) != value}
+    if not lacking:
+        return
+    what = ", ".join(f"{key}={value}" for key, value in lacking.items())
+    name = service.metadata.name
+    words = f"pod {head.metadata.name} is ready, but Service {name} selects {what}, so that "
+    words += "workers, clients and the dashboard do not reach it; "
+    if any(drift.present is service for drift in seen.children.drifted):
+        words += "the operator corrects the service"
+    else:
+        words += f"put the labels back: {overwrite_command('label', 'pod', head.metadata, lacking)}"
+    yield Cause(reasons.HEAD_NOT_SELECTED, HEAD, words, blocks_head=True)
 
 
 def _children_missing(seen: ClusterObservation) -> Iterator[Cause]:

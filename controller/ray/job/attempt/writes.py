@@ -132,6 +132,7 @@ def reconcile_head_service(seen: JobObservation, settings: JobSettings) -> Itera
         seen.job.metadata,
         seen.cluster,
         seen.cluster_spec,
+        () if seen.head is None else (seen.head.pod,),
         domain=settings.cluster_domain,
         cluster_ip=settings.head_cluster_ip_service,
     )

@@ -16,7 +16,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from controller.ray.api.rayservice import UpgradeType, upgrade_type
 from controller.ray.children.drift import ChildState, observe_child
-from controller.ray.head.service import serve_ports
+from controller.ray.head.endpoint import head_ports, serve_ports
 from controller.ray.service.names import (
     cluster_behind,
     cluster_serve_service_name,
@@ -145,7 +145,7 @@ def _services(
     for each in seen.clusters:
         if each.cluster is None or each.spec is None:
             continue
-        child = cluster_serve_service(seen.service, each.cluster, each.spec)
+        child = cluster_serve_service(seen.service, each.cluster, each.spec, each.heads)
         if child is not None:
             meta = each.cluster.metadata
             yield child, observe_child(child, meta.namespace, meta.uid, reads)
@@ -183,7 +183,7 @@ def _backends(seen: ServiceObservation, services: set[str]) -> Iterator[dict[str
 
 
 def _port(cluster: ServingCluster) -> int:
-    ports = serve_ports(cluster.spec) if cluster.spec is not None else {}
+    ports = serve_ports(head_ports(cluster.spec, cluster.heads)) if cluster.spec else {}
     return ports.get("serve", DEFAULT_PORT)
 
 

@@ -16,14 +16,14 @@ from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child import Child, OwnerConflict
 from controller.ray.children.owned_fields import with_owned_fields
 from controller.ray.children.service_fields import desired_service_fields
-from controller.ray.head.service import serve_ports
+from controller.ray.head.endpoint import head_ports, serve_ports
 from controller.ray.head.stable_service import stable_head_service, stable_service_metadata
 from controller.ray.service.names import cluster_serve_service_name, serve_service_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from controller.kube.objects import Service
+    from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService, RayServiceSpec
     from controller.ray.service.settings import ServiceSettings
@@ -36,19 +36,22 @@ def stable_services(
     spec: RayServiceSpec,
     cluster: RayCluster,
     cluster_spec: ClusterSpec,
+    heads: Sequence[Pod],
+    *,
     settings: ServiceSettings,
 ) -> tuple[Child, ...]:
-    """Return both services for `cluster`, whose specification is `cluster_spec`."""
+    """Return both services for `cluster`, with its specification and its heads."""
     bodies = (
         stable_head_service(
             RAYSERVICES,
             service.metadata,
             cluster,
             cluster_spec,
+            heads,
             domain=settings.cluster_domain,
             cluster_ip=settings.head_cluster_ip_service,
         ),
-        _serve(service, spec.serve_service or {}, cluster, cluster_spec),
+        _serve(service, spec.serve_service or {}, cluster, cluster_spec, heads),
     )
     return tuple(_child(body) for body in bodies if body is not None)
 
@@ -83,13 +86,13 @@ def _leading_to(cluster: str, present: Service) -> Child:
 
 
 def cluster_serve_service(
-    service: RayService, cluster: RayCluster, spec: ClusterSpec
+    service: RayService, cluster: RayCluster, spec: ClusterSpec, heads: Iterable[Pod]
 ) -> Child | None:
     """Return the service of one cluster's applications, for a route; the cluster owns it.
 
     None if the head has no port for them.
     """
-    body = _serve(service, {}, cluster, spec)
+    body = _serve(service, {}, cluster, spec, heads)
     if body is None:
         return None
     name = cluster_serve_service_name(cluster.metadata.name)
@@ -107,12 +110,16 @@ def _child(body: Body) -> Child:
 
 
 def _serve(
-    service: RayService, template: Body, cluster: RayCluster, cluster_spec: ClusterSpec
+    service: RayService,
+    template: Body,
+    cluster: RayCluster,
+    cluster_spec: ClusterSpec,
+    heads: Iterable[Pod],
 ) -> Body | None:
     """Return the service of the applications; None if the head has no port for them."""
     given: Body = copy.deepcopy(template)
     user_ports: list[Body] = given.get("spec", {}).get("ports", [])
-    ports = _ports(cluster_spec, user_ports)
+    ports = _ports(serve_ports(head_ports(cluster_spec, heads)), user_ports)
     if not ports:
         return None
     name = given.get("metadata", {}).get("name") or serve_service_name(service.metadata)
@@ -132,8 +139,8 @@ def _serve(
     }
 
 
-def _ports(spec: ClusterSpec, given: list[Body]) -> list[Body]:
+def _ports(ports: dict[str, int], given: list[Body]) -> list[Body]:
     """Return the head's ports for Serve; a port of the user replaces the one of the same name."""
     by_name = {port.get("name"): port for port in given}
-    own = [{"name": name, "port": port} for name, port in sorted(serve_ports(spec).items())]
+    own = [{"name": name, "port": port} for name, port in sorted(ports.items())]
     return [by_name.get(port["name"], port) for port in own] or given

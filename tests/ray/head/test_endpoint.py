@@ -1,0 +1,289 @@
+"""What points to a head follows the head that exists, whatever its template says meanwhile."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from controller.kube.objects import KubeObject, Pod
+from controller.kube.resources import PODS, ROLE_BINDINGS, ROUTES, SERVICES
+from controller.ray.api import RAYCLUSTERS, labels
+from controller.runtime.plan import Create, Delete, MergePatch
+from tests.ray.cluster.support import UID, cache, cluster, manifest, owner, plan, with_meta
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.kube.resources import Resource
+    from controller.runtime.plan import Plan
+
+Json = dict[str, Any]
+Children = list[tuple["Resource[Any]", KubeObject]]
+NAME = "app.kubernetes.io/name"
+HEAD_SERVICE = "Service example-head-svc"
+
+
+def template(raw: Json) -> Json:
+    return raw["spec"]["headGroupSpec"]["template"]
+
+
+def ray(raw: Json) -> Json:
+    return template(raw)["spec"]["containers"][0]
+
+
+def sample() -> Json:
+    """A cluster with everything that points to its head; its template names a label."""
+    raw = manifest()
+    raw["metadata"]["annotations"] = {labels.ENABLE_SERVE_SERVICE: "true"}
+    raw["spec"]["enableInTreeAutoscaling"] = True
+    raw["spec"]["headGroupSpec"]["enableIngress"] = True
+    template(raw).setdefault("metadata", {})["labels"] = {NAME: "conv"}
+    ray(raw)["ports"] = [
+        {"name": "dashboard", "containerPort": 8265},
+        {"name": "serve", "containerPort": 8000},
+    ]
+    return raw
+
+
+def made_for(raw: Json, *, routes: bool = False) -> tuple[Pod, Children]:
+    """The ready head and the children that this manifest gets."""
+    kept = cache(served={ROUTES} if routes else set())
+    made = plan(kept.add(RAYCLUSTERS, cluster(copy.deepcopy(raw))))
+    bodies = [
+        (write.target.resource, copy.deepcopy(dict(write.body)))
+        for stage in (*made.stages, made.independent)
+        for write in stage
+        if isinstance(write, Create)
+    ]
+    children = [(r, msgspec.convert(body, r.view)) for r, body in bodies if r is not PODS]
+    (head,) = (
+        body
+        for _, body in bodies
+        if "example-head-" in body["metadata"]["name"] and body["kind"] == "Pod"
+    )
+    head["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    del head["metadata"]["ownerReferences"]
+    pod = msgspec.convert(head, Pod)
+    return with_meta(pod, uid="of-head", owner_references=(owner(UID),)), children
+
+
+def plan_of(raw: Json, children: Children, *heads: Pod, routes: bool = False) -> Plan:
+    kept = cache(served={ROUTES} if routes else set())
+    kept.add(RAYCLUSTERS, cluster(copy.deepcopy(raw))).add(PODS, *heads)
+    for resource, obj in children:
+        kept.add(resource, obj)
+    return plan(kept)
+
+
+def changes(made: Plan) -> dict[str, Any]:
+    """What is changed in the children, by kind and name."""
+    return {
+        f"{write.target.resource.kind} {write.target.name}": write.patch
+        for write in made.independent
+        if isinstance(write, MergePatch) and write.target.resource is not PODS
+    }
+
+
+def ready(made: Plan) -> tuple[str, str]:
+    assert made.status is not None
+    (found,) = (c for c in made.status.wanted["conditions"] if c["type"] == "Ready")
+    return found["reason"], found["message"]
+
+
+def relabelled(pod: Pod, **changed: str | None) -> Pod:
+    """The pod, after somebody has edited its labels."""
+    found = dict(pod.metadata.labels or {}) | changed
+    return with_meta(pod, labels={key: each for key, each in found.items() if each is not None})
+
+
+def set_labels(raw: Json, **values: str) -> None:
+    template(raw)["metadata"]["labels"] = values
+
+
+LABELS: dict[str, Callable[[Json], None]] = {
+    "changed": lambda raw: set_labels(raw, **{NAME: "conv2"}),
+    "removed": set_labels,
+    "added": lambda raw: set_labels(raw, **{NAME: "conv", labels.CREATED_BY: "me"}),
+    "the identifier": lambda raw: set_labels(raw, **{NAME: "conv", labels.IDENTIFIER: "odd"}),
+    "of the group": lambda raw: raw["spec"]["headGroupSpec"].update(labels={NAME: "group"}),
+}
+PORTS: dict[str, Callable[[Json], None]] = {
+    "another dashboard": lambda raw: ray(raw)["ports"][0].update(containerPort=9265),
+    "another serve": lambda raw: ray(raw)["ports"][1].update(containerPort=9000),
+    "renamed": lambda raw: ray(raw)["ports"][1].update(name="serve-http"),
+    "removed": lambda raw: ray(raw)["ports"].pop(),
+    "none any more": lambda raw: ray(raw).pop("ports"),
+}
+
+
+@pytest.mark.parametrize("edit", LABELS)
+def test_the_services_of_a_running_head_keep_selecting_it_after_an_edit_of_labels(edit: str):
+    raw = sample()
+    head, children = made_for(raw)
+    LABELS[edit](raw)
+    made = plan_of(raw, children, head)
+    assert changes(made) == {}
+    assert ready(made)[0] != "HeadNotSelected"
+
+
+@pytest.mark.parametrize("edit", LABELS)
+def test_once_a_head_has_the_edited_labels_its_service_selects_them(edit: str):
+    raw = sample()
+    head, children = made_for(raw)
+    LABELS[edit](raw)
+    new, _ = made_for(raw)
+    patch = changes(plan_of(raw, children, new))[HEAD_SERVICE]
+    (service,) = (obj for _, obj in children if obj.metadata.name == "example-head-svc")
+    selector = (service.spec.selector | patch["spec"]["selector"]).items()  # type: ignore[attr-defined]
+    assert selector <= (new.metadata.labels or {}).items()
+    assert not selector <= (head.metadata.labels or {}).items()
+
+
+@pytest.mark.parametrize("routes", [False, True])
+@pytest.mark.parametrize("edit", PORTS)
+def test_the_ports_of_a_running_head_stay_those_of_its_container(edit: str, routes: bool):
+    raw = sample()
+    head, children = made_for(raw, routes=routes)
+    PORTS[edit](raw)
+    for name, patch in changes(plan_of(raw, children, head, routes=routes)).items():
+        assert name == HEAD_SERVICE, "ports that are new may be added to this one alone"
+        found = {port["name"]: port["port"] for port in patch["spec"].pop("ports")}
+        assert found["dashboard"] == 8265
+        assert found["serve"] == 8000
+        assert patch["spec"] == {}
+
+
+def test_a_new_head_has_the_ports_of_the_template():
+    raw = sample()
+    _, children = made_for(raw)
+    ray(raw)["ports"] = [
+        {"name": "dashboard", "containerPort": 9265},
+        {"name": "serve", "containerPort": 9000},
+    ]
+    new, _ = made_for(raw)
+    found = changes(plan_of(raw, children, new))
+    assert {port["port"] for port in found[HEAD_SERVICE]["spec"]["ports"]} == {8080, 9000, 9265}
+    assert [p["port"] for p in found["Service example-serve-svc"]["spec"]["ports"]] == [9000]
+    (rule,) = found["Ingress example-head-ingress"]["spec"]["rules"]
+    assert rule["http"]["paths"][0]["backend"]["service"]["port"] == {"number": 9265}
+
+
+def test_a_port_that_only_the_template_names_is_added_for_the_running_head():
+    raw = sample()
+    ray(raw)["ports"].pop()
+    head, children = made_for(raw)
+    ray(raw)["ports"].append({"name": "serve", "containerPort": 8000})
+    made = plan_of(raw, children, head)
+    assert "example-serve-svc" in {write.target.name for write in made.independent}
+    ports = changes(made)[HEAD_SERVICE]["spec"]["ports"]
+    assert {port["name"]: port["port"] for port in ports} == {
+        "dashboard": 8265,
+        "metrics": 8080,
+        "serve": 8000,
+    }
+
+
+def test_a_head_without_declared_ports_keeps_those_of_ray_when_its_template_declares_others():
+    raw = sample()
+    del ray(raw)["ports"]
+    head, children = made_for(raw)
+    ray(raw)["ports"] = [{"name": "dashboard", "containerPort": 9265}]
+    assert changes(plan_of(raw, children, head)) == {}
+
+
+def test_a_new_head_is_followed_while_an_old_one_terminates():
+    raw = sample()
+    head, children = made_for(raw)
+    set_labels(raw, **{NAME: "conv2"})
+    new, _ = made_for(raw)
+    new = with_meta(new, name="example-head-new", uid="new")
+    old = with_meta(head, deletion_timestamp="2026-08-20T09:59:00Z")
+    starting = msgspec.structs.replace(
+        new, status=msgspec.convert({"phase": "Pending"}, type(new.status))
+    )
+    for each in (new, starting):
+        patch = changes(plan_of(raw, children, old, each))[HEAD_SERVICE]
+        assert patch["spec"]["selector"] == {NAME: "conv2"}
+    assert changes(plan_of(raw, children, old)) == {}, "there is no other head yet"
+
+
+def test_a_label_edited_on_the_running_head_is_followed():
+    raw = sample()
+    head, children = made_for(raw)
+    made = plan_of(raw, children, relabelled(head, **{NAME: "by-hand"}))
+    assert changes(made)[HEAD_SERVICE]["spec"]["selector"] == {NAME: "by-hand"}
+    assert ready(made)[0] == "HeadNotSelected"
+    assert ready(made)[1].endswith("the operator corrects the service")
+    made = plan_of(raw, children, relabelled(head, **{NAME: None}))
+    assert changes(made)[HEAD_SERVICE]["spec"]["selector"] == {NAME: None}
+
+
+def test_a_ready_head_without_the_label_of_its_cluster_makes_it_not_ready_with_the_remedy():
+    raw = sample()
+    head, children = made_for(raw)
+    made = plan_of(raw, children, relabelled(head, **{labels.CLUSTER: "another"}))
+    assert changes(made) == {}, "the service must not select the pods of another cluster"
+    reason, message = ready(made)
+    assert reason == "HeadNotSelected"
+    assert message.startswith(f"head: pod {head.metadata.name} is ready, but Service ")
+    assert message.endswith(
+        f"kubectl label pod -n default {head.metadata.name} --overwrite ray.io/cluster=example"
+    )
+
+
+def test_a_users_own_service_selects_the_running_head_and_nothing_of_its_own():
+    raw = sample()
+    raw["spec"]["headGroupSpec"]["headService"] = {
+        "metadata": {"name": "mine"},
+        "spec": {
+            "selector": {"app": "mine"},
+            "ports": [{"name": "dashboard", "port": 80, "targetPort": 8265}],
+        },
+    }
+    head, children = made_for(raw)
+    (service,) = (
+        obj for resource, obj in children if resource is SERVICES and obj.metadata.name == "mine"
+    )
+    assert "app" not in service.spec.selector  # type: ignore[attr-defined]
+    set_labels(raw, **{NAME: "conv2"})
+    assert changes(plan_of(raw, children, head)) == {}
+
+
+def subjects(made: Plan) -> list[str]:
+    """The accounts of the binding that is created now."""
+    (body,) = (
+        write.body
+        for stage in made.stages
+        for write in stage
+        if isinstance(write, Create) and write.target.resource is ROLE_BINDINGS
+    )
+    return [subject["name"] for subject in body["subjects"]]
+
+
+def test_the_account_of_a_running_autoscaler_keeps_its_rights_beside_a_new_one():
+    raw = sample()
+    head, children = made_for(raw)
+    template(raw)["spec"]["serviceAccountName"] = "own"
+    made = plan_of(raw, children, head)
+    deleted = [write.target.name for write in made.independent if isinstance(write, Delete)]
+    assert deleted == ["example"], "no granted verb changes a binding"
+    without = [each for each in children if each[0] is not ROLE_BINDINGS]
+    assert subjects(plan_of(raw, without, head)) == ["example", "own"]
+    new = with_meta(head, uid="new")
+    new = msgspec.structs.replace(
+        new, spec=msgspec.structs.replace(new.spec, service_account_name="own")
+    )
+    assert subjects(plan_of(raw, without, new)) == ["own"]
+
+
+def test_a_head_without_an_autoscaler_gives_its_account_no_rights():
+    raw = sample()
+    raw["spec"]["enableInTreeAutoscaling"] = False
+    template(raw)["spec"]["serviceAccountName"] = "shared"
+    head, _ = made_for(raw)
+    raw["spec"]["enableInTreeAutoscaling"] = True
+    template(raw)["spec"]["serviceAccountName"] = "own"
+    assert subjects(plan_of(raw, [], head)) == ["own"]
