@@ -7,6 +7,7 @@ for each command. No worker waits for Ray.
 from controller.ray.dashboard.actors.actors import CONCURRENCY, DashboardActors
 from controller.ray.dashboard.actors.controller import ControllerDashboards
 from controller.ray.dashboard.client.client import DashboardClient
+from controller.ray.dashboard.client.closing import ConnectionsClosed
 from controller.ray.dashboard.client.draining import NodesDraining
 from controller.ray.dashboard.client.nodes import RayNode, RayNodes
 from controller.ray.dashboard.client.results import (
@@ -35,7 +36,7 @@ from controller.ray.dashboard.commands.command import (
     HeadCommand,
 )
 from controller.ray.dashboard.commands.jobs import StopJob, SubmitJob
-from controller.ray.dashboard.commands.nodes import DrainNodes
+from controller.ray.dashboard.commands.own_job import CloseConnections, DrainNodes
 from controller.ray.dashboard.commands.serve import PutServeConfig
 from controller.ray.dashboard.connector import Connector
 from controller.ray.dashboard.dashboards import NO_DASHBOARDS, Dashboards
@@ -51,11 +52,13 @@ from controller.ray.dashboard.settings import DashboardSettings
 __all__ = [
     "CONCURRENCY",
     "NO_DASHBOARDS",
+    "CloseConnections",
     "Command",
     "CommandDone",
     "CommandExpired",
     "CommandOutcome",
     "CommandRefused",
+    "ConnectionsClosed",
     "Connector",
     "ControllerDashboards",
     "DashboardActors",

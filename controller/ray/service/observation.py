@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from controller.ray.api.rayservice import RayService, RayServiceSpec
     from controller.ray.children.child import Child
     from controller.ray.children.drift import ObservedChild
-    from controller.ray.dashboard import CommandOutcome
+    from controller.ray.dashboard import CommandOutcome, Head
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.service.cluster_identity import SpecIdentity
     from controller.ray.service.stored_config import StoredConfig
@@ -32,6 +33,12 @@ CLUSTER_SCOPE: Final = "cluster"
 ACTIVE: Final = "activeServiceStatus"
 PENDING: Final = "pendingServiceStatus"
 UNKNOWN_ORIGIN: Final = Origin(None)
+
+CLOSING_LEAD: Final = timedelta(seconds=30)
+"""Time for requests to end at a cluster whose capacity goes, in an incremental upgrade."""
+
+CLOSING_PATIENCE: Final = timedelta(seconds=30)
+"""Time after which a deletion no longer waits for connections that are still open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,39 @@ class ServingCluster:
 
 
 @dataclass(frozen=True, slots=True)
+class Closing:
+    """The end of the connections to a cluster that gets no new requests.
+
+    Attributes:
+        cluster: name of the cluster.
+        head: dashboard of its ready head.
+        due: time from which the cluster may lose what serves the requests.
+        ends: whether it is deleted then.
+        outcome: outcome of the command that closes the connections; None while it is open.
+    """
+
+    cluster: str
+    head: Head
+    due: datetime
+    ends: bool
+    outcome: CommandOutcome | None = None
+
+    @property
+    def id(self) -> str:
+        """Id of the command."""
+        return f"close-{self.due.timestamp():.0f}"
+
+    @property
+    def deadline(self) -> datetime:
+        """Time at which nothing waits for it any longer."""
+        return self.due + CLOSING_PATIENCE
+
+    def is_over(self, now: datetime) -> bool:
+        """Return whether nothing waits for it, also because a clock that was ahead set `due`."""
+        return self.outcome is not None or not self.due - CLOSING_LEAD <= now < self.deadline
+
+
+@dataclass(frozen=True, slots=True)
 class Routing:
     """The objects that divide the requests of a RayService between its clusters.
 
@@ -146,6 +186,7 @@ class ServiceObservation:
         services: all services of this RayService.
         children: the stable services, desired and observed.
         routing: the objects that divide the requests in an incremental upgrade.
+        closings: the clusters whose connections are being closed.
         endpoints: ready pods to which the stable service of the applications leads.
         pending_scopes: scopes in which the outcome of a write is unknown.
         create_errors: errors of refused creates, by name of the object.
@@ -164,6 +205,7 @@ class ServiceObservation:
     services: tuple[Service, ...] = ()
     children: tuple[tuple[Child, ObservedChild], ...] = ()
     routing: Routing = NO_ROUTING
+    closings: tuple[Closing, ...] = ()
     endpoints: tuple[Pod, ...] = ()
     pending_scopes: frozenset[str] = frozenset()
     create_errors: tuple[tuple[str, CreateError], ...] = ()
@@ -186,6 +228,10 @@ class ServiceObservation:
     def clusters(self) -> tuple[ServingCluster, ...]:
         """The clusters that the status names."""
         return tuple(each for each in (self.active, self.pending) if each is not None)
+
+    def awaits_closing(self, cluster: str, now: datetime) -> bool:
+        """Return whether a cluster must keep what serves its connections."""
+        return any(each.cluster == cluster and not each.is_over(now) for each in self.closings)
 
     def recorded(self, role: str) -> Mapping[str, Any]:
         """Return the status's record of the cluster in this role."""

@@ -16,6 +16,7 @@ from controller.ray.children.child_cluster import child_cluster_name, unused_mom
 from controller.ray.children.drift import observe_child
 from controller.ray.dashboard import ProxyProbe, ServeProbe
 from controller.ray.head.incarnation import find_head
+from controller.ray.service.closing import observe_closings
 from controller.ray.service.cluster_identity import Origin, SpecIdentity
 from controller.ray.service.observation import (
     ACTIVE,
@@ -110,9 +111,18 @@ def observe_service(
     )
     seen = replace(seen, endpoints=tuple(_endpoints(seen)))
     seen = replace(seen, routing=observe_routing(seen, reads, sources.settings))
-    if isinstance(seen.goal, Problem):
+    if not isinstance(seen.goal, Problem):
+        seen = replace(seen, children=tuple(_children(seen, reads, sources.settings)))
+    if sources.assumes_serve:
         return seen
-    return replace(seen, children=tuple(_children(seen, reads, sources.settings)))
+    closings = observe_closings(
+        seen,
+        reads,
+        sources.cluster_spec_of,
+        sources.dashboards,
+        domain=sources.settings.cluster_domain,
+    )
+    return replace(seen, closings=tuple(closings))
 
 
 def _serving_cluster(

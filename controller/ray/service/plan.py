@@ -16,6 +16,7 @@ from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.drift import NAME_CONFLICT_RETRY, ChildState
 from controller.ray.children.writes import create_child, repair_child
+from controller.ray.service.closing import close_connections, seconds_to_cut
 from controller.ray.service.cluster.writes import (
     create_pending,
     delete_all,
@@ -63,7 +64,9 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Write
 
 
-def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
+def plan_service(  # noqa: PLR0911  one for each state of the RayService
+    seen: ServiceObservation, settings: ServiceSettings, now: datetime
+) -> Plan:
     """Return the plan for the RayService at this moment."""
     if is_managed_elsewhere(seen.service):
         return NOTHING
@@ -78,7 +81,13 @@ def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datet
     if finalizer is not None:
         return Plan(commit=finalizer)
     early = plan_suspension(seen, now) or plan_timeout(seen, now)
-    return early or _plan_rollout(seen, settings, now)
+    if early is not None:
+        return replace(
+            early,
+            subscriptions=subscriptions(seen, settings),
+            commands=tuple(close_connections(seen, now)),
+        )
+    return _plan_rollout(seen, settings, now)
 
 
 def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
@@ -94,13 +103,15 @@ def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) ->
     return Plan(
         status=current_status(seen, settings, now),
         subscriptions=subscriptions(seen, settings),
-        commands=put_configs(seen, now),
+        commands=(*put_configs(seen, now), *close_connections(seen, now)),
         independent=(
             *_services(seen, now),
             *label_pods(seen, settings),
             *delete_replaced(seen, now),
         ),
-        requeue_after=min(_seconds_to_deletions(seen, now), default=None),
+        requeue_after=min(
+            (*_seconds_to_deletions(seen, now), *seconds_to_cut(seen, now)), default=None
+        ),
     )
 
 
@@ -147,7 +158,7 @@ def _plan_stored(
             writes += update_config(seen, cluster)
     return Plan(
         stages=stages_of(writes),
-        commands=put_configs(seen, now),
+        commands=(*put_configs(seen, now), *close_connections(seen, now)),
         independent=(
             *_services(seen, now),
             *label_pods(seen, settings),
@@ -199,11 +210,11 @@ def _finalize(seen: ServiceObservation) -> Plan:
 def _next_deadline(seen: ServiceObservation, step: RolloutWait, now: datetime) -> float | None:
     """Return the seconds until the next moment that causes no event.
 
-    At such a moment a replaced cluster may be deleted, lost applications are deployed again, an
-    unreachable Serve counts as not running, the time to initialize has passed, a name may be free
-    again, or the weights may change.
+    At such a moment a replaced cluster may be deleted, open connections may be cut, lost
+    applications are deployed again, an unreachable Serve counts as not running, the time to
+    initialize has passed, a name may be free again, or the weights may change.
     """
-    waits: list[float | None] = [*_seconds_to_deletions(seen, now)]
+    waits: list[float | None] = [*_seconds_to_deletions(seen, now), *seconds_to_cut(seen, now)]
     for each in seen.clusters:
         for since, delay in (
             (lost_since(each), LOSS_DELAY),

@@ -11,7 +11,8 @@ from controller.apimachinery.conditions import READY, ConditionSet, is_true
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.writes import delete_child
-from controller.ray.service.cluster.writes import delete_all
+from controller.ray.service.closing import seconds_to_cut
+from controller.ray.service.cluster.writes import delete_closed
 from controller.ray.service.condition_types import (
     ROLLBACK_IN_PROGRESS,
     SUSPENDED,
@@ -19,6 +20,7 @@ from controller.ray.service.condition_types import (
     UPGRADE_IN_PROGRESS,
 )
 from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.status.closing_text import closing_text
 from controller.runtime.plan import Event, Plan, StatusPatch
 from controller.runtime.reconcile.definitions.unknown_fields import set_fields_known
 from controller.runtime.reconcile.status.commit import status_commit
@@ -36,9 +38,13 @@ if TYPE_CHECKING:
 def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
     """Return the next step of a suspension or its end; None if the RayService should serve."""
     if is_suspending(seen):
-        left = tuple(_deletions(seen))
+        left = tuple(_deletions(seen, now))
         if left or has_leftovers(seen):
-            return Plan(stages=(left,) if left else ())
+            return Plan(
+                stages=(left,) if left else (),
+                status=_waiting(seen, now),
+                requeue_after=min(seconds_to_cut(seen, now), default=None),
+            )
         return Plan(commit=_completed(seen, now))
     suspend = seen.valid_goal.spec.suspend
     if is_true(seen.status.get("conditions", ()), SUSPENDED):
@@ -68,8 +74,9 @@ def _routing_objects(seen: ServiceObservation) -> Iterator[tuple[Resource[Any], 
             yield resource, found
 
 
-def _deletions(seen: ServiceObservation) -> Iterator[Write]:
-    yield from delete_all(seen)
+def _deletions(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
+    """Yield the deletions of what leads to the clusters, then of those without connections."""
+    yield from delete_closed(seen, now)
     for service in seen.services:
         if not service.metadata.terminating:
             yield delete_child(seen.service.metadata.namespace, SERVICES, service)
@@ -85,6 +92,14 @@ def _requested(seen: ServiceObservation, now: datetime) -> MergePatch:
         conditions.set(kind, "False", "SuspendInProgress", "spec.suspend is true")
     cleared = {ACTIVE: None, PENDING: None, "numServeEndpoints": 0, "serviceStatus": ""}
     return _patch(seen, conditions, cleared, None)
+
+
+def _waiting(seen: ServiceObservation, now: datetime) -> StatusPatch:
+    """Report which connections the suspension waits for."""
+    conditions = _conditions(seen, now)
+    message = f"spec.suspend is true; {closing_text(seen, now)}".removesuffix("; ")
+    conditions.set(SUSPENDING, "True", "SuspendRequested", message)
+    return StatusPatch({"conditions": conditions.as_list()})
 
 
 def _completed(seen: ServiceObservation, now: datetime) -> MergePatch:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.ray.dashboard import JobStatus, ServeProxy
 from controller.ray.dashboard.client.client import TIMEOUT, DashboardClient
+from controller.ray.dashboard.client.draining import PURPOSE
 from controller.ray.dashboard.errors import NoResponse, Unreachable
 from controller.ray.dashboard.transport.transport import DashboardResponse
 from tests.ray.dashboard.recorded import recorded, recorded_text
@@ -142,7 +143,7 @@ class SimulatedRay:
         course: of a job, by its submission body; `courses` overrides it by submission id.
         live: the incarnation that serves requests to a head, None if there is none.
         pods: the pods of an incarnation whose containers have joined as nodes.
-        drain_course: of the jobs that drain nodes.
+        drain_course: of the jobs that drain nodes or close connections.
         nodes: IP addresses of the pods of an incarnation that have a Serve proxy.
         latency: seconds that an ordinary answer takes, by head.
         epoch: time of day when the loop's clock showed 0.
@@ -355,7 +356,8 @@ class SimulatedRay:
     def _accept(self, place: Incarnation, body: dict[str, Any], course: Course | None) -> Job:
         job_id = body["submission_id"]
         drains = drained_by(body)
-        usual = self.drain_course if drains else self.course(body)
+        own = PURPOSE in (body.get("metadata") or {})
+        usual = self.drain_course if own else self.course(body)
         chosen = course or self.courses.get(job_id) or usual
         job = self._jobs[place][job_id] = Job(job_id, body, chosen, self.now())
         if drains and chosen.result is JobStatus.SUCCEEDED:

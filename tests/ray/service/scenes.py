@@ -9,8 +9,8 @@ import msgspec
 
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import Gateway, HTTPRoute
-from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS
+from controller.kube.objects import Gateway, HTTPRoute, Service
+from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
 from controller.ray.api import FeatureGates, RayCluster, labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES, RayService
@@ -85,7 +85,23 @@ class Scene:
         }
         self.clusters: dict[str, RayCluster] = {}
         self.states: dict[str, ServeState] = {}
+        self.services: list[Service] = []
+        self.unready: set[str] = set()
+        self._closing: CommandOutcome | None = None
         self.kind = RayServiceKind(self, settings=SETTINGS)
+
+    def selects(self, cluster: str) -> None:
+        """Both stable services lead to this cluster."""
+        for each in ("head", "serve"):
+            body = {
+                "metadata": _owned(f"svc-{each}-svc"),
+                "spec": {"selector": {"ray.io/cluster": cluster}},
+            }
+            self.services.append(msgspec.convert(body, Service))
+
+    def ends_with(self, outcome: CommandOutcome | None) -> None:
+        """The proxies of every cluster were told to close their connections, with this outcome."""
+        self._closing = outcome
 
     def has(
         self, role: str, made_of: dict[str, Any], *, ready: int = 100, **recorded: Any
@@ -111,8 +127,10 @@ class Scene:
                 f"{meta.name}-head-x",
                 owner_uid=meta.uid,
                 labels={"ray.io/cluster": meta.name, "ray.io/serve": "true"},
+                ready=meta.name not in self.unready,
             )
             reads.add(PODS, pod)
+        reads.add(SERVICES, *self.services)
         for resource, obj in self.gateway_objects():
             reads.add(resource, *(() if obj is None else (obj,)))
         found = self.kind.observe("default/svc", reads)
@@ -128,6 +146,7 @@ class Scene:
         weights = {
             f"{cluster.metadata.name}-serve-svc": stored[role]
             for role, cluster in self.clusters.items()
+            if role in status
         }
         yield GATEWAYS, gateway_in_force()
         yield HTTP_ROUTES, route_in_force(weights)
@@ -143,8 +162,8 @@ class Scene:
         return None if state is None else ProbeObservation(state, NOW)
 
     def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
-        """No command has ended yet."""
-        del head, command_id
+        """The outcome of closing connections; no other command has ended yet."""
+        return self._closing if command_id.startswith("close-") else None
 
 
 def serving(cluster: RayCluster, ready: int, capacity: int | None) -> ServeState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -13,6 +13,7 @@ from controller.ray.dashboard.errors import (
     FenceClosed,
     NoResponse,
     NotAuthorized,
+    NotFinished,
     RefusedByRay,
 )
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from informers import Clock
 
 _log = structlog.stdlib.get_logger("manta.dashboard")
+
+_POLLS: Final = 3
+"""The back-off of a command that Ray still works on grows no further than after these failures."""
 
 
 class RequestHandler:
@@ -101,6 +105,8 @@ class RequestHandler:
             return
         if isinstance(response, DashboardError) and not isinstance(response, RefusedByRay):
             pending.failures += 1
+            if isinstance(response, NotFinished):
+                pending.failures = min(pending.failures, _POLLS)
             pending.error = str(response)
             if not isinstance(response, FenceClosed):
                 self._record_failure(actor, states, began, response)

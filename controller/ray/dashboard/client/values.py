@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from controller.ray.dashboard.client.closing import ConnectionsClosed
 from controller.ray.dashboard.client.draining import NodesDraining
 from controller.ray.dashboard.client.nodes import RayNodes
 from controller.ray.dashboard.client.results import (
@@ -18,5 +19,11 @@ from controller.ray.dashboard.client.serve import ProxyHealth, ServeConfigAccept
 
 ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion | ServeState | ProxyHealth | RayNodes
 CommandValue: TypeAlias = (
-    Submitted | JobStopped | JobDeleted | NoSuchJob | ServeConfigAccepted | NodesDraining
+    Submitted
+    | JobStopped
+    | JobDeleted
+    | NoSuchJob
+    | ServeConfigAccepted
+    | NodesDraining
+    | ConnectionsClosed
 )

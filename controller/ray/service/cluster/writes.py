@@ -176,7 +176,7 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
     the specification is invalid, the delay is unknown, and only clusters with a stored time are
     deleted. A time later than the delay allows came from a clock that has gone back since, or from
     a longer delay: it is written anew. A cluster that a service still selects, or to which a route
-    still leads, is kept.
+    still leads, or whose proxies are closing connections, is kept.
     """
     selected, delay = selected_clusters(seen), deletion_delay(seen)
     for cluster in seen.others:
@@ -189,7 +189,7 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
             stamp = {labels.DELETE_AFTER: rfc3339(latest)}
             patch = {"metadata": {"annotations": stamp}}
             yield MergePatch(_target(seen, meta.name), meta.uid, patch)
-        elif due is not None and due <= now:
+        elif due is not None and due <= now and not seen.awaits_closing(meta.name, now):
             yield _delete(seen, cluster)
 
 
@@ -200,6 +200,14 @@ def delete_all(seen: ServiceObservation) -> Iterator[Write]:
     )
     for cluster in (*recorded, *seen.others):
         if not cluster.metadata.terminating:
+            yield _delete(seen, cluster)
+
+
+def delete_closed(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
+    """Delete the clusters that the status does not name, except for those with connections."""
+    for cluster in seen.others:
+        meta = cluster.metadata
+        if not meta.terminating and not seen.awaits_closing(meta.name, now):
             yield _delete(seen, cluster)
 
 

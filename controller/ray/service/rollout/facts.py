@@ -39,6 +39,7 @@ class ClusterFacts:
         has_head: whether its head is ready, so that it may come to serve.
         ready: ready percentage of the full size; None if unknown.
         serves: whether all applications of its stored config run, and its proxies answer.
+        keeps_connections: whether its proxies are still closing the connections of clients.
     """
 
     recorded: bool = False
@@ -46,6 +47,7 @@ class ClusterFacts:
     has_head: bool = False
     ready: int | None = None
     serves: bool = False
+    keeps_connections: bool = False
 
 
 NO_CLUSTER = ClusterFacts()

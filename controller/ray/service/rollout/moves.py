@@ -50,6 +50,16 @@ def move_back(facts: RolloutFacts) -> Move | RolloutWait:
         return RolloutWait.NOTHING
     if not facts.route_in_force:
         return RolloutWait.GATEWAY
+    return _shrink_pending(facts)
+
+
+def _shrink_pending(facts: RolloutFacts) -> SetPendingCapacity | RolloutWait:
+    """Remove capacity that no request needs, in order: services, connections, replicas."""
+    shares, surge = facts.shares, facts.options.surge
+    if shares.pending_weight == 0 and facts.selection is SelectedCluster.PENDING:
+        return RolloutWait.SERVICES
+    if facts.pending.keeps_connections:
+        return RolloutWait.CONNECTIONS
     return SetPendingCapacity(max(shares.pending_weight, shares.pending_capacity - surge))
 
 
@@ -60,6 +70,8 @@ def _rebalance_forward(facts: RolloutFacts) -> Move | RolloutWait:
         return SetPendingCapacity(min(FULL, shares.pending_capacity + surge))
     if shares.pending_weight == FULL and facts.selection is not SelectedCluster.PENDING:
         return RolloutWait.SERVICES
+    if facts.active.keeps_connections:
+        return RolloutWait.CONNECTIONS
     return SetActiveCapacity(max(shares.active_weight, shares.active_capacity - surge))
 
 

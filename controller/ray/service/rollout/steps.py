@@ -50,6 +50,7 @@ class RolloutWait(Enum):
     INTERVAL = "the interval between two changes of the weights"
     GATEWAY = "the gateway to route by the present weights"
     SERVICES = "the services to select the cluster that takes over"
+    CONNECTIONS = "the proxies of the cluster without requests to close their connections"
 
 
 Move: TypeAlias = SetActiveCapacity | SetPendingCapacity | SetPendingWeight

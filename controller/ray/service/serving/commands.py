@@ -43,7 +43,10 @@ The config of another operator's cluster is then unknown, and the wanted config 
 def subscriptions(
     seen: ServiceObservation, settings: ServiceSettings
 ) -> tuple[ProbeSubscription, ...]:
-    """Return the probes of Serve on each head, and of the proxies that Manta has to probe."""
+    """Return the probes of Serve on each head, and of the proxies that Manta has to probe.
+
+    Without a probe of its head, the result of closing a cluster's connections would be lost.
+    """
     return tuple(_subscriptions(seen, settings))
 
 
@@ -57,6 +60,8 @@ def _subscriptions(
         for pod in gated_pods(each, settings, excludes_head=seen.excludes_head):
             if (proxy := proxy_on(each, pod)) is not None:
                 yield ProbeSubscription(proxy, ProxyProbe())
+    for closing in seen.closings:
+        yield ProbeSubscription(closing.head, ServeProbe())
 
 
 def put_configs(seen: ServiceObservation, now: datetime) -> tuple[HeadCommand, ...]:

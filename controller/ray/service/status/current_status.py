@@ -14,6 +14,7 @@ from controller.ray.service.condition_types import UPGRADE_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.rollout.edits import keeps_outdated_cluster
 from controller.ray.service.serving.proxies import serve_state
+from controller.ray.service.status.closing_text import closing_text
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.readiness import ServiceCause, cause_of, first_cause
 from controller.ray.service.status.shares_text import shares_text
@@ -134,7 +135,8 @@ def _conditions(
         message = f"{shares_text(seen, settings)}; {cause.message}".removesuffix("; ")
         conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
     elif seen.active is not None:
-        message = _no_upgrade(seen, seen.active, settings)
+        parts = (_no_upgrade(seen, seen.active, settings), closing_text(seen, now))
+        message = "; ".join(filter(None, parts))
         conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", message)
     elif find_condition(stored, UPGRADE_IN_PROGRESS) is None:
         conditions.set(UPGRADE_IN_PROGRESS, "False", "Initializing", "")

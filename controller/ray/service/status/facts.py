@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 def collect_facts(
     seen: ServiceObservation, settings: ServiceSettings, now: datetime | None = None
 ) -> RolloutFacts:
-    """Return the facts about a valid RayService; without a time, no interval counts."""
+    """Return the facts about a valid RayService; without a time, no interval counts.
+
+    Then no connection counts either.
+    """
     facts = replace(
         cluster_facts(seen),
         strategy=upgrade_type(seen.valid_goal.spec, settings.default_upgrade),
@@ -52,11 +55,24 @@ def collect_facts(
     left = seconds_to_next_shift(seen, now) if now is not None else None
     return replace(
         facts,
+        active=_with_connections(seen, seen.active, facts.active, now),
+        pending=_with_connections(seen, seen.pending, facts.pending, now),
         options=_options(seen),
         gateway_is_possible=bool(gateway_class(seen)),
         route_in_force=not routing_problem(seen),
         interval_passed=left is None,
     )
+
+
+def _with_connections(
+    seen: ServiceObservation,
+    cluster: ServingCluster | None,
+    facts: ClusterFacts,
+    now: datetime | None,
+) -> ClusterFacts:
+    if cluster is None or now is None:
+        return facts
+    return replace(facts, keeps_connections=seen.awaits_closing(cluster.name, now))
 
 
 def cluster_facts(seen: ServiceObservation) -> RolloutFacts:

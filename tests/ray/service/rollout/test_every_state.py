@@ -4,13 +4,14 @@ I1 bounds both capacities by 100 % plus the surge; I2 each weight by its cluster
 what of it is ready. I4: whatever has had a ready backend keeps one. I5: the config of an active
 cluster that is being replaced does not change. I6: there is one pending cluster at most. I7: within
 one direction capacities and weights go one way. I8: after the last edit there is an end. I9: what
-is as it should be is not written.
+is as it should be is not written. I10: a cluster that closes connections keeps its capacity.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -93,8 +94,21 @@ def carried(world: World) -> int:
     return (FULL - world.routed) * active + world.routed * pending
 
 
+def check_closing(facts: RolloutFacts) -> None:
+    """Whatever else holds, nothing is taken from a cluster whose proxies close connections."""
+    for role, capacity in (
+        ("active", facts.shares.active_capacity),
+        ("pending", facts.shares.pending_capacity),
+    ):
+        closing = replace(getattr(facts, role), keeps_connections=True)
+        step = next_step(replace(facts, **{role: closing}))
+        taken = SetActiveCapacity if role == "active" else SetPendingCapacity
+        assert not isinstance(step, taken) or step.percent > capacity, "I10"
+
+
 def check_step(world: World, rules: Rules, sight: Sight) -> None:
     facts, shares = facts_of(world, rules, sight), world.shares
+    check_closing(facts)
     step = next_step(facts)
     after = apply(world, step)
     if world.incremental and after.incremental:

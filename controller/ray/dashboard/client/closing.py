@@ -1,0 +1,117 @@
+"""The job that lets Serve's proxies close their connections in order; Ray has no request for that.
+
+A draining proxy of Ray waits for its requests and is then killed with every connection that is kept
+open, so that a client loses the request that it has just sent. Here each answer says
+`Connection: close`, after which clients open their next connection where the service leads now.
+
+Measured with Ray 2.60, whose proxies are uvicorn servers: its headers are those that the option
+`headers` of uvicorn sets. A server of another kind is left alone.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.dashboard.client.draining import PURPOSE
+from controller.ray.dashboard.client.submission import JobSubmission
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_PROGRAM: Final = """
+import asyncio, sys, time
+import ray
+
+IDLE = 5.0  # seconds: a client that asks meanwhile is answered and goes, any other asks nothing
+HEADER = (b"connection", b"close")
+
+
+def close(proxy, last, until, ends):
+    loop = next(each for each in vars(proxy).values() if isinstance(each, asyncio.Task)).get_loop()
+    memory = vars(proxy).setdefault("_manta", {"seen": {}, "rpc": {}})
+
+    def servers():
+        for task in asyncio.all_tasks(loop):
+            waits = task.get_coro()
+            while waits is not None:
+                frame = getattr(waits, "cr_frame", None)
+                if frame is not None and "self" in frame.f_locals:
+                    yield frame.f_locals["self"]
+                waits = getattr(waits, "cr_await", None)
+
+    def over_http(server):
+        headers, now = server.config.encoded_headers, time.monotonic()
+        if HEADER not in headers:
+            headers.append(HEADER)
+            loop.call_later(max(0.0, until - time.time()), headers.remove, HEADER)
+        present = list(server.server_state.connections)
+        memory["seen"] = {each: memory["seen"].get(each, now) for each in present}
+        for each in present:
+            asks = hasattr(each, "cycle")  # a WebSocket does not
+            if now > memory["seen"][each] + IDLE if asks else last:
+                each.shutdown()  # a request that is under way gets its answer first
+        return len(present)
+
+    async def stopped(server):
+        await asyncio.sleep(IDLE)
+        await server.stop(max(0.0, until - time.time()))
+
+    def over_grpc(server):
+        if server not in memory["rpc"]:
+            memory["rpc"][server] = loop.create_task(stopped(server))
+        return int(not memory["rpc"][server].done())
+
+    async def step():
+        kinds = {each: {base.__module__ for base in type(each).__mro__} for each in servers()}
+        web = [each for each, modules in kinds.items() if "uvicorn.server" in modules]
+        rpc = [each for each, modules in kinds.items() if "grpc.aio._server" in modules and ends]
+        if not web:
+            raise LookupError("a proxy is no uvicorn server; its connections cannot be closed")
+        return sum([*map(over_http, web), *map(over_grpc, rpc)])
+
+    return asyncio.run_coroutine_threadsafe(step(), loop).result(20)
+
+
+def left_on(call):
+    try:
+        return ray.get(call, timeout=30)
+    except ray.exceptions.RayActorError:
+        return 0
+
+
+due, until, ends = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "ends"
+ray.init(address="auto", log_to_driver=False)
+due, left = max(due, time.time() + IDLE), [1]
+while any(left) and time.time() < until:
+    proxies = [
+        ray.get_actor(each["name"], namespace=each["namespace"])
+        for each in ray.util.list_named_actors(all_namespaces=True)
+        if "SERVE_PROXY_ACTOR" in each["name"]
+    ]
+    calls = [each.__ray_call__.remote(close, time.time() > due, until, ends) for each in proxies]
+    left = [left_on(each) for each in calls]
+    print(time.strftime("%X"), "connections:", *left, flush=True)
+    time.sleep(1)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionsClosed:
+    """The proxies have closed their connections, or the time for it has passed."""
+
+
+def closing_submission(job_id: str, due: datetime, until: datetime, *, ends: bool) -> JobSubmission:
+    """Return the job that closes the connections of all proxies of a cluster.
+
+    Args:
+        job_id: its submission id.
+        due: time from which WebSockets are closed too, with code 1012.
+        until: time at which the job ends, whatever is left.
+        ends: whether the cluster serves no more, so that gRPC servers are stopped: none of them
+            could be started again.
+    """
+    times = (f"{each.timestamp():.0f}" for each in (due, until))
+    words = ("python", "-c", _PROGRAM, *times, "ends" if ends else "stays")
+    return JobSubmission(shlex.join(words), job_id, metadata={PURPOSE: "close"})
