@@ -3,10 +3,10 @@
 It asks less often while its last 20 requests are still open: a machine that cannot answer so many
 would otherwise fall ever further behind.
 
-Started as `python -c SOURCE HOST PORT PATH...`, with only the standard library at hand. Each
-request has a connection of its own. Each line is the JSON of one second: the answers by path,
-version, cluster and process, and why requests failed. A request has failed if it had no answer with
-status 200 in time.
+Started as `python -c SOURCE HOST PORT PATH...`, with only the standard library at hand. It keeps
+its connections, as clients do, until an answer says that the server closes one, and it repeats
+nothing. Each line is the JSON of one second: the answers by path, version, cluster and process, and
+why requests failed. A request has failed if it had no answer with status 200 in time.
 """
 
 from __future__ import annotations
@@ -39,64 +39,89 @@ class Second:
         return json.dumps({"at": time.time(), **counts})
 
 
-async def ask(host: str, port: int, path: str) -> tuple[str, str, str, str]:
-    """Send one request; returns path, version, cluster and process of the answer.
+class Connections:
+    """The connections to one service; those that wait for a request are used again."""
 
-    Raises:
-        OSError: there was no connection, or it ended early.
-        TimeoutError: there was no answer in time.
-        ValueError: the answer has another status, or is not that of such an application.
-    """
-    async with asyncio.timeout(TIMEOUT):
-        reader, writer = await asyncio.open_connection(host, port)
-        try:
-            head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-            writer.write(head.encode())
-            answer = await reader.read()
-        finally:
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def ask(self, path: str) -> tuple[str, str, str, str]:
+        """Send one request; returns path, version, cluster and process of the answer.
+
+        Raises:
+            OSError: there was no connection, or it ended early.
+            TimeoutError: there was no answer in time.
+            ValueError: the answer has another status, or is not that of such an application.
+        """
+        async with asyncio.timeout(TIMEOUT):
+            reader, writer = await self._connection()
+            kept = False
+            try:
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: {self._target[0]}\r\n\r\n".encode())
+                body, kept = await read_answer(reader)
+            finally:
+                if not kept:
+                    writer.close()
+        if kept:
+            self._idle.append((reader, writer))
+        told = json.loads(body)
+        return path, str(told["version"]), str(told["cluster"]), str(told["pid"])
+
+    def close(self) -> None:
+        """Close the connections that wait for a request."""
+        while self._idle:
+            self._idle.pop()[1].close()
+
+    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof() and not writer.is_closing():
+                return reader, writer
             writer.close()
-    told = json.loads(body_of(answer))
-    return path, str(told["version"]), str(told["cluster"]), str(told["pid"])
+        return await asyncio.open_connection(*self._target)
 
 
-def body_of(answer: bytes) -> bytes:
-    """Return the body of an answer with status 200.
+async def read_answer(reader: asyncio.StreamReader) -> tuple[bytes, bool]:
+    """Return the body of an answer with status 200, and whether the connection stays.
 
     Raises:
         ValueError: it has another status, or is not complete.
     """
-    head, _, body = answer.partition(b"\r\n\r\n")
-    first, *lines = head.decode().split("\r\n")
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+    except asyncio.IncompleteReadError:
+        raise ValueError("the connection was closed without an answer") from None
+    first, *lines = head.strip().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    try:
+        body, kept = await _body(reader, headers)
+    except asyncio.IncompleteReadError:
+        raise ValueError("the connection was closed within the answer") from None
     status = first.partition(" ")[2]
-    if not status:
-        raise ValueError("the connection was closed without an answer")
     if not status.startswith("200"):
         raise ValueError(f"{status}: {body[:WORDS].decode(errors='replace').strip()}")
-    headers = dict(line.lower().split(": ", 1) for line in lines)
+    return body, kept and headers.get("connection") != "close"
+
+
+async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> tuple[bytes, bool]:
+    """Return the body, and whether something can come after it."""
     if headers.get("transfer-encoding") == "chunked":
-        return _joined(body)
-    if len(body) < int(headers.get("content-length", 0)):
-        raise ValueError("the connection was closed within the answer")
-    return body
-
-
-def _joined(chunks: bytes) -> bytes:
-    """Return the content of chunks up to the last one, which is empty."""
-    found = b""
-    while chunks:
-        size, _, rest = chunks.partition(b"\r\n")
-        length = int(size, 16)
-        if not length:
-            return found
-        found, chunks = found + rest[:length], rest[length + 2 :]
-    raise ValueError("the connection was closed within the answer")
+        found = b""
+        while length := int(await reader.readuntil(b"\r\n"), 16):
+            found += (await reader.readexactly(length + 2))[:length]
+        await reader.readexactly(2)
+        return found, True
+    if "content-length" in headers:
+        return await reader.readexactly(int(headers["content-length"])), True
+    return await reader.read(), False
 
 
 class ServeClient:
     """Asks the applications in turn."""
 
     def __init__(self, host: str, port: int, paths: list[str]) -> None:
-        self._target = (host, port)
+        self._connections = Connections(host, port)
         self._paths = itertools.cycle(paths)
         self._second = Second()
         self._free = asyncio.Semaphore(OPEN)
@@ -123,7 +148,7 @@ class ServeClient:
     async def _ask(self, path: str) -> None:
         began, failure = asyncio.get_running_loop().time(), ""
         try:
-            answer = await ask(*self._target, path)
+            answer = await self._connections.ask(path)
         except (OSError, ValueError, KeyError) as error:
             failure = str(error) or type(error).__name__
         else:

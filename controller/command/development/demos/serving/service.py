@@ -8,7 +8,7 @@ no request failed, if each cluster got its own config only, and if nothing was l
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from controller.command.development.demos.pod_log import follow_log
 from controller.command.development.demos.real_ray import demo_with_real_ray
 from controller.command.development.demos.serving.manifest import ServeManifest, read_manifest
 from controller.command.development.demos.serving.puts import Put, PutRecorder
-from controller.command.development.demos.serving.serve_client import ask
+from controller.command.development.demos.serving.serve_client import Connections
 from controller.command.development.demos.serving.traffic import CLIENT, Traffic, client_pod
 from controller.command.development.demos.steps import Step
 from controller.command.development.demos.summary import DemoSummary
@@ -273,7 +273,8 @@ class ServicePlay:
         path = next(iter(self.manifest.routes.values()))
         pods, here = f"http://{self._host}:{SERVE_PORT}", f"http://{address}:{SERVE_PORT}{path}"
         self.screen.change(f"pods ask {pods}; from this machine: curl {here}")
-        _, version, cluster, _ = await ask(address, SERVE_PORT, path)
+        with closing(Connections(address, SERVE_PORT)) as connections:
+            _, version, cluster, _ = await connections.ask(path)
         self.screen.change(f"this machine asked {here}: {version} of {cluster}")
 
 

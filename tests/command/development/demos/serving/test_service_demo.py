@@ -13,7 +13,11 @@ from controller.command.cli.demo import EXAMPLES
 from controller.command.development.demos.serving import serve_client
 from controller.command.development.demos.serving.manifest import read_manifest, versions_of
 from controller.command.development.demos.serving.puts import Put, PutRecorder
-from controller.command.development.demos.serving.serve_client import ServeClient, ask, body_of
+from controller.command.development.demos.serving.serve_client import (
+    Connections,
+    ServeClient,
+    read_answer,
+)
 from controller.command.development.demos.serving.service import wrong_configs, wrong_requests
 from controller.command.development.demos.serving.traffic import Traffic, client_pod
 from controller.devcluster.apiserver.messages import ApiRequest, json_response
@@ -148,31 +152,74 @@ async def test_every_put_of_a_config_is_recorded_with_the_cluster_that_got_it():
     ]
 
 
-@pytest.mark.real_time
-async def test_a_request_fails_unless_its_answer_has_status_200():
-    replies = iter(
-        [
-            b'HTTP/1.1 200 OK\r\n\r\n{"version": "v1", "cluster": "c", "pid": 7, "sum": 3}',
-            b"HTTP/1.1 503 Service Unavailable\r\n\r\nno endpoint\n",
-            b"",
-        ]
-    )
+ANSWER = b'{"version": "v1", "cluster": "c", "pid": 7, "sum": 3}'
+KEPT = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(ANSWER) + ANSWER
+LAST = KEPT.replace(b"\r\n", b"\r\nconnection: close\r\n", 1)
 
-    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(next(replies))
+
+class Server:
+    """Answers one request after the other, and counts connections."""
+
+    def __init__(self, *replies: bytes) -> None:
+        self.replies = list(replies)
+        self.connections = 0
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        while self.replies:
+            await reader.readuntil(b"\r\n\r\n")
+            reply = self.replies.pop(0)
+            writer.write(reply)
+            if reply != KEPT:
+                break
         writer.close()
 
-    server = await asyncio.start_server(reply, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    assert await ask("127.0.0.1", port, "/a") == ("/a", "v1", "c", "7")
+    async def listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self, "127.0.0.1", 0)
+
+
+def port_of(server: asyncio.Server) -> int:
+    return server.sockets[0].getsockname()[1]
+
+
+@pytest.mark.real_time
+async def test_a_request_fails_unless_its_answer_has_status_200():
+    refusal = b"HTTP/1.1 503 Service Unavailable\r\n\r\nno endpoint\n"
+    server = await Server(KEPT, refusal, b"").listen()
+    connections = Connections("127.0.0.1", port_of(server))
+    assert await connections.ask("/a") == ("/a", "v1", "c", "7")
     with pytest.raises(ValueError, match=r"503 Service Unavailable: no endpoint$"):
-        await ask("127.0.0.1", port, "/a")
+        await connections.ask("/a")
     with pytest.raises(ValueError, match="closed without an answer"):
-        await ask("127.0.0.1", port, "/a")
+        await connections.ask("/a")
     server.close()
     with pytest.raises(ConnectionRefusedError):
-        await ask("127.0.0.1", port, "/a")
+        await connections.ask("/a")
+
+
+@pytest.mark.real_time
+async def test_a_connection_is_kept_until_an_answer_closes_it():
+    counting = Server(KEPT, KEPT, LAST, KEPT, KEPT)
+    server = await counting.listen()
+    connections = Connections("127.0.0.1", port_of(server))
+    for _ in range(3):
+        await connections.ask("/a")
+    assert counting.connections == 1
+    for _ in range(2):
+        await connections.ask("/a")
+    assert counting.connections == 2
+    connections.close()
+    server.close()
+
+
+@pytest.mark.real_time
+async def test_a_kept_connection_that_is_cut_under_a_request_is_a_failure():
+    server = await Server(KEPT, b"").listen()
+    connections = Connections("127.0.0.1", port_of(server))
+    await connections.ask("/a")
+    with pytest.raises(ValueError, match="closed without an answer"):
+        await connections.ask("/a")
+    server.close()
 
 
 @pytest.mark.parametrize(
@@ -187,12 +234,15 @@ async def test_a_request_fails_unless_its_answer_has_status_200():
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n", None),
     ],
 )
-def test_an_answer_that_is_cut_off_is_a_failure(answer: bytes, body: bytes | None):
+async def test_an_answer_that_is_cut_off_is_a_failure(answer: bytes, body: bytes | None):
+    reader = asyncio.StreamReader()
+    reader.feed_data(answer)
+    reader.feed_eof()
     if body is not None:
-        assert body_of(answer) == body
+        assert await read_answer(reader) == (body, True)
         return
     with pytest.raises(ValueError, match="closed within the answer"):
-        body_of(answer)
+        await read_answer(reader)
 
 
 def test_the_client_asks_the_service_by_its_name():
@@ -208,13 +258,12 @@ async def test_a_client_waits_for_answers_while_many_requests_are_open(
     answered = asyncio.Event()
     asked: list[str] = []
 
-    async def slow(host: str, port: int, path: str) -> tuple[str, str, str, str]:
-        del host, port
+    async def slow(_: Connections, path: str) -> tuple[str, str, str, str]:
         asked.append(path)
         await answered.wait()
         return path, "v1", "one", "7"
 
-    monkeypatch.setattr(serve_client, "ask", slow)
+    monkeypatch.setattr(Connections, "ask", slow)
     running = asyncio.create_task(ServeClient("host", 80, ["/a", "/b"]).run())
     await asyncio.sleep(600)
     assert len(asked) == serve_client.OPEN
