@@ -19,6 +19,9 @@ OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
 CONTESTED: Final = "FieldsContested"
 """Condition type that names fields over which the operator and another writer disagree."""
 
+FEATURES_SUPPORTED: Final = "FeaturesSupported"
+"""Condition type that names fields that are accepted and have no effect yet."""
+
 CHILD_HELD: Final = "ChildHeld"
 """Condition type that names children that finalizers of others keep from being deleted."""
 
@@ -88,6 +91,12 @@ class ConditionSet:
             self.set(type, status, reason, message)
         else:
             self.remove(type)
+
+    def set_features(self, unsupported: Sequence[str]) -> None:
+        """Report fields that are accepted and have no effect yet."""
+        fields = ", ".join(unsupported)
+        message = fields and f"accepted, but without effect in this version: {fields}"
+        self.set_if(FEATURES_SUPPORTED, "False", "NotImplementedYet", message)
 
 
 def stored_message(text: str) -> str:

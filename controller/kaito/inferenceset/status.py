@@ -52,6 +52,8 @@ def current_status(
     else:
         cause = _cause(seen, failures)
         wanted = _counts_and_conditions(seen, cause, conditions)
+        upgrade = seen.goal.auto_upgrade
+        conditions.set_features(["spec.autoUpgrade"] if upgrade and upgrade.enabled else [])
     wanted["conditions"] = conditions.as_list()
     events = tuple(_events(seen, cause))
     return StatusPatch(

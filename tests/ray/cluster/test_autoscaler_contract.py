@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.runtime.plan import Create, Delete, MergePatch
@@ -38,6 +39,19 @@ def test_a_list_that_is_not_cleared_yet_deletes_nothing_twice():
     going = pod(gone, terminating=True)
     assert named(obj, head(), going, *pods[1:]) == []
     assert named(obj, head(), *pods[1:]) == []
+
+
+@pytest.mark.parametrize("condition", ["PodResizeInProgress", "PodResizePending"])
+def test_a_worker_that_the_autoscaler_resizes_in_place_is_left_as_it_is(condition: str):
+    raw = manifest()
+    raw["metadata"]["annotations"] = {"ray.io/ippr": '{"groups": {"workers": {"max-cpu": "4"}}}'}
+    resized = workers(
+        2,
+        annotations={"ray.io/ippr-status": '{"resizing-at": 1790000000}'},
+        conditions=[{"type": condition, "status": "True", "message": "Node has too little CPU"}],
+    )
+    made = plan(settled(cluster(raw, **AUTOSCALED), head(), *resized))
+    assert not [each for stage in made.stages for each in stage if each.target.resource is PODS]
 
 
 def test_the_head_and_pods_of_others_cannot_be_named():

@@ -18,7 +18,6 @@ from controller.apimachinery.conditions import (
 from controller.ray.api.cluster_condition_types import (
     CHILDREN_AS_SPECIFIED,
     DELETION_HELD,
-    FEATURES_SUPPORTED,
     HEAD_POD_NOT_FOUND,
     HEAD_POD_READY,
     OPTIONS_IN_EFFECT,
@@ -108,12 +107,6 @@ class ClusterConditions(ConditionSet):
             self.set(READY, "True", "AllPodsReady", "; ".join(filter(None, (message, surplus))))
         else:
             self.set(READY, "False", cause.reason.name, cause.message)
-
-    def set_features(self, unsupported: tuple[str, ...]) -> None:
-        """Report fields that were accepted and have no effect yet."""
-        fields = ", ".join(unsupported)
-        message = fields and f"accepted, but without effect in this version: {fields}"
-        self.set_if(FEATURES_SUPPORTED, "False", "NotImplementedYet", message)
 
     def set_consistency(self, warnings: tuple[str, ...]) -> None:
         """Set the condition about disagreements of the cache and the API server."""
