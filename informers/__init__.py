@@ -15,7 +15,6 @@ from informers.errors import (
     Disconnected,
     Expired,
     Failed,
-    InconsistentState,
     IndexFunctionError,
     InformerError,
     InformerStopped,
@@ -32,11 +31,10 @@ from informers.errors import (
 )
 from informers.events import Undecodable
 from informers.factory import InformerFactory, WatchSelection
+from informers.handlers import Handler
 from informers.informer import InformerMetrics, SharedInformer
 from informers.list_watch.backoff import BackoffSettings
 from informers.list_watch.settings import ReflectorSettings
-from informers.notifications.handlers import Handler, HandlerRegistration, HandlerStatistics
-from informers.notifications.processor import Added, Deleted, Notification, Updated
 from informers.objects import (
     ApiObject,
     IndexFunction,
@@ -46,11 +44,11 @@ from informers.objects import (
     last_state,
     object_key,
 )
+from informers.processor import Added, Deleted, Notification, Updated
 from informers.revisions import compare_resource_versions, is_comparable, is_older
 from informers.source import Source
 from informers.statistics import InformerStatistics
 from informers.store import Lister, Store
-from informers.transform import Transform
 
 __all__ = [
     "Added",
@@ -65,9 +63,6 @@ __all__ = [
     "Expired",
     "Failed",
     "Handler",
-    "HandlerRegistration",
-    "HandlerStatistics",
-    "InconsistentState",
     "IndexFunction",
     "IndexFunctionError",
     "InformerError",
@@ -91,7 +86,6 @@ __all__ = [
     "Store",
     "Throttled",
     "Tombstone",
-    "Transform",
     "Unbalanced",
     "Undecodable",
     "Unsupported",

@@ -17,7 +17,6 @@ InformerError                misuse, or a wait that cannot succeed
 +-- InformerStopped            the informer has ended
 +-- NotWatched                 no informer exists for the selection (INF-64)
 +-- ShapeConflict              one selection requested as two types (INF-61)
-+-- InconsistentState          a streamed list differs from a paged one (INF-17)
 """
 
 from __future__ import annotations
@@ -115,10 +114,6 @@ class NotWatched(InformerError, LookupError):  # noqa: N818
 
 class ShapeConflict(InformerError):  # noqa: N818
     """One selection was requested as two different types (INF-61)."""
-
-
-class InconsistentState(InformerError):  # noqa: N818
-    """A streamed list differs from a paged list at the same revision (INF-17)."""
 
 
 _TOO_LARGE = "Too large resource version"

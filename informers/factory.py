@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from informers.objects import IndexFunction, T
     from informers.source import Source
     from informers.store import Lister
-    from informers.transform import Transform
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,6 @@ class WatchSelection:
         resource: plural name with group, `rayclusters.ray.io`.
         namespace: empty for all namespaces.
         label_selector: as in a request.
-        field_selector: as in a request.
         kind: of the objects; events of others are skipped. Empty for any.
         namespaced: whether the objects must have a namespace.
     """
@@ -39,15 +37,13 @@ class WatchSelection:
     resource: str
     namespace: str = ""
     label_selector: str = ""
-    field_selector: str = ""
     kind: str = ""
     namespaced: bool = False
 
     def __str__(self) -> str:
         """Return `pods/default (ray.io/cluster)`."""
         where = f"{self.resource}/{self.namespace}" if self.namespace else self.resource
-        selectors = ", ".join(text for text in (self.label_selector, self.field_selector) if text)
-        return f"{where} ({selectors})" if selectors else where
+        return f"{where} ({self.label_selector})" if self.label_selector else where
 
 
 class InformerFactory:
@@ -86,7 +82,6 @@ class InformerFactory:
         view: type[T],
         *,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
-        transform: Transform[T] | None = None,
     ) -> SharedInformer[T]:
         """Return the informer of a selection; create and start it if there is none.
 
@@ -94,19 +89,18 @@ class InformerFactory:
             selection: what to watch.
             view: Struct type to decode into.
             indexes: index functions to add; their names must be new.
-            transform: for a new informer only.
 
         Raises:
-            ShapeConflict: it exists with another type, or a transform was given.
+            ShapeConflict: it exists with another type.
             IndexFunctionError: it exists and has an index of that name.
         """
         if selection not in self._informers:
-            informer = self._make(selection, view, indexes, transform)
+            informer = self._make(selection, view, indexes)
             self._informers[selection] = view, informer
             self._start(selection)
             return informer
         known_view, informer = self._informers[selection]
-        if known_view is not view or transform is not None:
+        if known_view is not view:
             raise ShapeConflict(f"{selection} is watched already, as {known_view.__name__}")
         for name, function in (indexes or {}).items():
             informer.add_index(name, function)
@@ -171,7 +165,6 @@ class InformerFactory:
         selection: WatchSelection,
         view: type[T],
         indexes: Mapping[str, IndexFunction[T]] | None,
-        transform: Transform[T] | None,
     ) -> SharedInformer[T]:
         return SharedInformer(
             str(selection),
@@ -185,7 +178,6 @@ class InformerFactory:
             clock=self._clock,
             rng=self._rng,
             indexes=indexes,
-            transform=transform,
             settings=self._settings,
             metrics=self._metrics(selection) if self._metrics is not None else None,
         )

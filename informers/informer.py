@@ -8,16 +8,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from informers.errors import InformerStopped, SourceError
+from informers.handlers import Handler, Handlers
 from informers.list_watch.reflector import Reflector
 from informers.list_watch.settings import ReflectorSettings
-from informers.notifications.handlers import Handler, HandlerRegistration
-from informers.notifications.processor import Added, Notification, Processor
-from informers.notifications.resync import Ticker
 from informers.objects import IndexFunction, T
+from informers.processor import Notification, Processor
 from informers.single_run import SingleRun
 from informers.statistics import InformerStatistics
 from informers.store import Lister, Store
-from informers.transform import Transform
 
 if TYPE_CHECKING:
     import random
@@ -65,7 +63,6 @@ class SharedInformer(Generic[T]):
         clock: monotonic time; the running loop in production.
         rng: for jitter.
         indexes: index functions by name.
-        transform: applied once to every object before it is stored.
         settings: settings of the reflector.
         metrics: receives measurements.
 
@@ -85,7 +82,6 @@ class SharedInformer(Generic[T]):
         clock: Clock,
         rng: random.Random,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
-        transform: Transform[T] | None = None,
         settings: ReflectorSettings | None = None,
         metrics: InformerMetrics | None = None,
     ) -> None:
@@ -95,8 +91,7 @@ class SharedInformer(Generic[T]):
         self._settings = settings or ReflectorSettings()
         self._metrics = metrics or _Unmeasured()
         self._store: Store[T] = Store(indexes)
-        self._transform = transform or Transform[T](_unchanged)
-        self._processor = Processor(self._store, self._transform)
+        self._processor = Processor(self._store)
         self._reflector = Reflector(
             source,
             codec,
@@ -108,13 +103,11 @@ class SharedInformer(Generic[T]):
         )
         self.lister: Lister[T] = self._store
         self.quarantined: Mapping[str, Undecodable] = MappingProxyType(self._processor.quarantined)
-        self._registrations: list[HandlerRegistration[T]] = []
-        self._tickers: dict[HandlerRegistration[T], Ticker] = {}
+        self._handlers: Handlers[T] = Handlers()
         self._on_change: list[Callable[[list[Notification[T]]], None]] = []
         self._on_advance: list[Callable[[str], None]] = []
         self._on_reset: list[Callable[[], None]] = []
         self._on_error: list[Callable[[SourceError], None]] = []
-        self._tasks: asyncio.TaskGroup | None = None
         self._run = SingleRun()
         self._stopped = False
         self._synced_or_stopped = asyncio.Event()
@@ -123,7 +116,7 @@ class SharedInformer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """True if the store has held a complete list. Handlers may lag: ask their registrations."""
+        """True if the store has held a complete list."""
         return bool(self._store.resource_version)
 
     @property
@@ -149,41 +142,24 @@ class SharedInformer(Generic[T]):
         """
         self._store.add_index(name, function)
 
-    def add_handler(
-        self, handler: Handler[T], *, name: str = "", resync: float = 0.0
-    ) -> HandlerRegistration[T]:
+    def add_handler(self, handler: Handler[T], *, name: str = "") -> None:
         """Add a handler, at any time. It first receives every object in the store (INF-45).
 
         Args:
             handler: the handler.
-            name: for logs; the handler's class if empty.
-            resync: period in seconds after which it receives every object again, as an update
-                with twice the same object; at least 1, 0 for never.
+            name: for logs and metrics; the handler's class if empty.
 
         Raises:
             InformerStopped: `run` has ended.
         """
         if self._stopped:
             raise InformerStopped(f"{self.name} has stopped")
-        registration = HandlerRegistration(
-            handler, name or type(handler).__qualname__, self._settings.backlog, self._forget
-        )
-        registration.enqueue([Added(obj, initial=True) for obj in self._store.list()])
-        if self.has_synced:
-            registration.end_initial_items()
-        self._registrations.append(registration)
-        if resync:
-            self._tickers[registration] = Ticker(
-                self._clock, resync, lambda: registration.resync(self._store.list())
-            )
-        if self._tasks is not None:
-            self._start(registration, self._tasks)
-        return registration
+        self._handlers.add(handler, name or type(handler).__qualname__, self._store.list())
 
     def on_change(self, callback: Callable[[list[Notification[T]]], None]) -> None:
-        """Call back with each change of the store, before any other task runs.
+        """Call back with the changes of each event or list, before any handler is called.
 
-        Handlers receive the same notifications later. An exception in a callback ends `run`.
+        An exception in a callback ends `run`.
         """
         self._on_change.append(callback)
 
@@ -204,17 +180,14 @@ class SharedInformer(Generic[T]):
         self._on_error.append(callback)
 
     async def run(self) -> None:
-        """List and watch until cancelled; then dispatch queued notifications and end.
+        """List and watch until cancelled.
 
         Raises:
             AlreadyStarted: a second call.
         """
         self._run.begin(f"{self.name} was run before")
         try:
-            async with asyncio.TaskGroup() as self._tasks:
-                for registration in self._registrations:
-                    self._start(registration, self._tasks)
-                self._tasks.create_task(self._reflector.run(), name=f"reflector {self.name}")
+            await self._reflector.run()
         finally:
             self._stop()
 
@@ -280,8 +253,7 @@ class SharedInformer(Generic[T]):
             fall_backs=seen.fall_backs,
             resets=seen.resets,
             skipped=seen.skipped,
-            transform_failures=self._transform.failures,
-            handlers=tuple(registration.statistics() for registration in self._registrations),
+            handler_failures=dict(self._handlers.failures),
         )
 
     def replace(self, replaced: Replaced[T], /) -> None:
@@ -291,8 +263,6 @@ class SharedInformer(Generic[T]):
             self._reflector.note_reset(f"in time: {sign}")
             replaced = dataclasses.replace(replaced, reset=True)
         self._publish(self._processor.replace(replaced), began)
-        for registration in self._registrations:
-            registration.end_initial_items()
         self._synced_or_stopped.set()
         self._replaced_or_stopped.set()
         self._replaced_or_stopped = asyncio.Event()
@@ -311,17 +281,10 @@ class SharedInformer(Generic[T]):
         """Return whether the event tells nothing new. For the reflector only."""
         return self._processor.shows(event)
 
-    async def wait_for_capacity(self) -> None:
-        """Yield to the event loop and wait for the slowest handler. For the reflector only."""
-        await asyncio.sleep(0)
-        for registration in tuple(self._registrations):
-            await registration.wait_for_capacity()
-
     def _publish(self, notifications: list[Notification[T]], began: float) -> None:
         for callback in self._on_change:
             callback(notifications)
-        for registration in self._registrations:
-            registration.enqueue(notifications)
+        self._handlers.notify(notifications)
         self._metrics.processed(self._clock.time() - began)
 
     def _report_revision(self) -> None:
@@ -332,27 +295,9 @@ class SharedInformer(Generic[T]):
         for callback in self._on_error:
             callback(error)
 
-    def _forget(self, registration: HandlerRegistration[T]) -> None:
-        self._registrations.remove(registration)
-        if (ticker := self._tickers.pop(registration, None)) is not None:
-            ticker.stop()
-
-    def _start(self, registration: HandlerRegistration[T], tasks: asyncio.TaskGroup) -> None:
-        tasks.create_task(registration.run(), name=f"handler {registration.name} of {self.name}")
-        if (ticker := self._tickers.get(registration)) is not None:
-            ticker.start()
-
     def _stop(self) -> None:
-        """Dispatch what is queued, remove all handlers and release all waiters (INF-50)."""
+        """Release all waiters (INF-50)."""
         self._stopped = True
-        self._tasks = None
-        for registration in tuple(self._registrations):
-            registration.drain()
-            registration.remove()
         self._synced_or_stopped.set()
         self._replaced_or_stopped.set()
         self._metrics.stopped()
-
-
-def _unchanged(obj: T) -> T:
-    return obj

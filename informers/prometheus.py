@@ -5,7 +5,6 @@ All but processing times are computed from `statistics()` when Prometheus scrape
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,7 +55,7 @@ class InformerCollector(Collector):
         self._recorders: dict[str, InformerRecorder] = {}
         self._latency = Histogram(
             "informer_processing_latency_seconds",
-            "Time to apply one event or list to the store and queue it for the handlers",
+            "Time to apply one event or list to the store and notify the handlers",
             _LABELS,
             buckets=_BUCKETS,
             registry=registry,
@@ -120,7 +119,6 @@ class InformerRecorder:
 
 
 _GAUGES = {
-    "informer_queued_items": "Items waiting for handlers",
     "informer_store_resource_version": f"Last {_DIGITS} digits of the store's resource version",
     "informer_synced": "Whether the store has held a complete list",
     "informer_objects": "Objects in the store",
@@ -133,8 +131,7 @@ _COUNTERS = {
     "informer_streaming_fall_backs": "Streaming lists given up for paged ones",
     "informer_resets": "Lists that showed that the server had gone back in time",
     "informer_skipped_events": "Events that were unknown, repeated or without metadata",
-    "informer_transform_failures": "Objects on which the transform raised",
-    "informer_handler_failures": "Items on which a handler raised",
+    "informer_handler_failures": "Notifications on which a handler raised",
 }
 _EXTRA_LABELS = {
     "informer_relists": ("cause",),
@@ -160,7 +157,6 @@ def _add(
 ) -> None:
     digits = seen.resource_version[-_DIGITS:]
     values: dict[str, float] = {
-        "informer_queued_items": sum(handler.queued for handler in seen.handlers),
         "informer_store_resource_version": float(digits) if digits.isdecimal() else 0.0,
         "informer_synced": seen.has_synced,
         "informer_objects": seen.objects,
@@ -168,19 +164,15 @@ def _add(
         "informer_streaming_fall_backs": seen.fall_backs,
         "informer_resets": seen.resets,
         "informer_skipped_events": seen.skipped,
-        "informer_transform_failures": seen.transform_failures,
     }
     if seen.last_byte is not None:
         values["informer_silence_seconds"] = now - seen.last_byte
     for name, value in values.items():
         families[name].add_metric(labels, value)
-    failures: Counter[str] = Counter()
-    for handler in seen.handlers:  # names may repeat, series may not
-        failures[handler.name] += handler.failures
     by_label: dict[str, Mapping[str, int]] = {
         "informer_relists": seen.relists,
         "informer_watch_restarts": seen.watch_restarts,
-        "informer_handler_failures": failures,
+        "informer_handler_failures": seen.handler_failures,
     }
     for name, counts in by_label.items():
         for label, count in counts.items():

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from informers.notifications.handlers import HandlerStatistics
-
 
 @dataclass(slots=True)
 class ReflectorStatistics:
@@ -65,8 +63,7 @@ class InformerStatistics:
         fall_backs: number of fall-backs from streaming to paged lists.
         resets: number of lists that showed that the server had gone back in time.
         skipped: events that were unknown, repeated, or without metadata.
-        transform_failures: how often the transform raised.
-        handlers: one entry for each registration.
+        handler_failures: exceptions of handlers, by name.
     """
 
     name: str
@@ -91,5 +88,4 @@ class InformerStatistics:
     fall_backs: int
     resets: int
     skipped: int
-    transform_failures: int
-    handlers: tuple[HandlerStatistics, ...]
+    handler_failures: Mapping[str, int]

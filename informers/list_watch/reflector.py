@@ -1,8 +1,7 @@
 """Keeps a sink equal to a collection of the API server by list and watch.
 
 `states.py` makes the decisions; this module executes them. One task reads, decodes and applies
-in turn, so events are applied in the order of the stream (INF-34), and a slow handler slows down
-the socket instead of filling memory (INF-43).
+in turn, so events are applied in the order of the stream (INF-34).
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from informers.decoding.lines import LineSplitter
 from informers.errors import Disconnected, Expired, Malformed, SourceError
 from informers.events import Bookmark, Ignored, Replaced, WatchEvent, revision_of
 from informers.list_watch.backoff import RetryBackoff
-from informers.list_watch.consistency import check_consistency
 from informers.list_watch.initial import InitialState
 from informers.list_watch.pager import read_list
 from informers.list_watch.requests import list_request, watch_query
@@ -74,10 +72,6 @@ class Sink(Protocol[T]):
 
     def shows(self, event: WatchEvent[T], /) -> bool:
         """Return whether the event tells nothing new about its object."""
-        ...
-
-    async def wait_for_capacity(self) -> None:
-        """Yield to the event loop and wait until more can be applied."""
         ...
 
 
@@ -139,11 +133,7 @@ class Reflector(Generic[T]):
         _log.warning("%s: the server went back %s", self._source.description, sign)
 
     async def run(self) -> None:
-        """List and watch until cancelled.
-
-        Raises:
-            InconsistentState: `check_consistency` is set and found a difference.
-        """
+        """List and watch until cancelled."""
         active = first_state(self._settings)
         try:
             while True:
@@ -240,7 +230,7 @@ class Reflector(Generic[T]):
         if not request.revision:
             self.statistics.quorum_read = began
         self._sink.replace(Replaced(listed.objects, listed.undecodable, listed.revision, reset))
-        await self._sink.wait_for_capacity()
+        await asyncio.sleep(0)
         return Synced(paginated=listed.paginated and request.revision == "0")
 
     async def _stream(self, state: Streaming | Watching) -> ReadOutcome:
@@ -288,7 +278,7 @@ class Reflector(Generic[T]):
                     useless = await self._handle_event(stream, self._codec.event(line))
                     if useless is not None:
                         return useless
-                await self._sink.wait_for_capacity()
+                await asyncio.sleep(0)  # other tasks run between batches
             watchdog.reschedule(self._read_deadline(stream))
         if (useless := await self._handle_tail(stream)) is not None:
             return useless
@@ -387,8 +377,6 @@ class Reflector(Generic[T]):
         stream.progressed = True
         stream.newest = revision
         self.state = self._decide(self._active, Synced()).state
-        if self._settings.check_consistency:
-            await check_consistency(self._source, self._codec, replaced)
         return None
 
     def _advance(self, stream: _Stream[T], event: WatchEvent[T]) -> Rewound | None:

@@ -34,8 +34,6 @@ class ReflectorSettings:
         internal_error_window: time during which a watch is reopened at once after InternalError.
         line_limit: maximum bytes of one event. etcd holds 1.5 MiB; JSON can enlarge it eightfold.
         batch: maximum number of events between two yields to the event loop (INF-41).
-        backlog: queued events of the slowest handler above which reading pauses (INF-43).
-        check_consistency: compare each streamed list with a paged one (INF-17); expensive.
         backoff: delays after failures.
     """
 
@@ -55,6 +53,4 @@ class ReflectorSettings:
     internal_error_window: float = 0.0
     line_limit: int = 32 * 1024 * 1024
     batch: int = 500
-    backlog: int = 10_000
-    check_consistency: bool = False
     backoff: BackoffSettings = field(default_factory=BackoffSettings)

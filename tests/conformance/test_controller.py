@@ -122,24 +122,6 @@ async def test_missing_definitions_are_answered_with_how_to_install_them():
         assert "does not serve widgets.test.dev" in failed["error"]
 
 
-async def test_T250_no_reconcile_before_every_handler_has_seen_the_initial_objects(
-    widgets: WidgetWorld,
-):
-    seen = asyncio.Event()
-
-    class Slow:
-        async def wait_for_sync(self) -> None:
-            await seen.wait()
-
-    await widgets.create(size=1)
-    operator = widgets.start()
-    operator.operator.caches._registrations[Slow()] = CONFIG_MAPS
-    await widgets.settle(30)
-    assert operator.kind.seen == []
-    seen.set()
-    await widgets.counted(1)
-
-
 async def test_T251_an_operator_runs_once(widgets: WidgetWorld):
     operator = widgets.start()
     await widgets.settle(1)

@@ -1,4 +1,4 @@
-"""Rows T001 to T031, T178 to T182 and their M-rows: how a reflector lists, watches and fails."""
+"""Rows T001 to T030, T178 to T182 and their M-rows: how a reflector lists, watches and fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from informers import (
     Disconnected,
     Expired,
     Failed,
-    InconsistentState,
     InternalError,
     Malformed,
     ReflectorSettings,
@@ -1094,41 +1093,6 @@ class TestBackoff:
             await asyncio.sleep(900)
         failed = source.times("watch")[0] + 150
         assert 0.8 <= source.times("list")[9] - failed < 1.6
-
-
-class TestConsistencyCheck:
-    async def test_T031_a_streamed_state_that_differs_from_the_list_is_fatal(self):
-        settings = ReflectorSettings(check_consistency=True)
-        stream = [added("a", 2), added("b", 3), end_bookmark(5), Hang]
-        source = ScriptedSource(lists=[page([thing("a", 2)], 5)], watches=[stream])
-        with pytest.raises(ExceptionGroup) as failed:
-            await informer_of(source, settings=settings).run()
-        [error] = failed.value.exceptions
-        assert isinstance(error, InconsistentState)
-        assert str(error) == "things in all namespaces at 5: 1 differ: ns/b@3"
-        assert source.queries("list") == [
-            {"resourceVersion": "5", "resourceVersionMatch": "Exact", "limit": "500"}
-        ]
-
-    async def test_T031_of_many_differences_the_first_are_named(self):
-        settings = ReflectorSettings(check_consistency=True)
-        stream = [*(added(name, 2) for name in "gfedcba"), end_bookmark(5), Hang]
-        source = ScriptedSource(lists=[page([], 5)], watches=[stream])
-        with pytest.raises(ExceptionGroup) as failed:
-            await informer_of(source, settings=settings).run()
-        named = ", ".join(f"ns/{name}@2" for name in "abcde")
-        assert str(failed.value.exceptions[0]).endswith(f" at 5: 7 differ: {named}")
-
-    async def test_T031_equal_states_pass(self):
-        settings = ReflectorSettings(check_consistency=True)
-        source = ScriptedSource(
-            lists=[page([thing("a", 2)], 5)],
-            watches=[[added("a", 2), end_bookmark(5), added("c", 6), Hang]],
-        )
-        informer = informer_of(source, settings=settings)
-        async with running(informer):
-            await settle()
-            assert names(informer) == ["a", "c"]
 
 
 async def test_T113_the_store_s_revision_reaches_the_one_that_was_written():

@@ -6,7 +6,6 @@ import gc
 import random
 import tracemalloc
 
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -18,13 +17,12 @@ from informers import (
     InvalidResourceVersion,
     Store,
     Tombstone,
-    Transform,
     compare_resource_versions,
     key_of,
     object_key,
 )
 from informers.events import Replaced, Upserted
-from informers.notifications.processor import Processor
+from informers.processor import Processor
 from informers.prometheus import InformerCollector, InformerLabels
 from tests.informers.doubles import Meta, Thing
 
@@ -65,14 +63,6 @@ class TestContents:
         filled.replace([thing("c", 6)], "7")
         assert names(filled.list()) == {"c"}
 
-    def test_T098_a_transform_changes_what_is_stored(self):
-        filled = store()
-        paint = Transform[Thing](lambda obj: msgspec.structs.replace(obj, colour="grey"))
-        processor = Processor(filled, paint)
-        processor.replace(Replaced([thing("a", 1, "red")], (), "1"))
-        processor.apply(Upserted(thing("b", 2, "blue")))
-        assert names(filled.by_index("colour", "grey")) == {"a", "b"}
-
     def test_T099_objects_that_cannot_be_indexed_are_named_and_the_others_stored(self):
         def picky(obj: Thing) -> list[str]:
             if obj.colour == "bad":
@@ -80,7 +70,7 @@ class TestContents:
             return [obj.colour]
 
         filled = Store({"colour": picky})
-        processor = Processor(filled, lambda obj: obj)
+        processor = Processor(filled)
         processor.replace(Replaced([thing("a", 1, "red"), thing("b", 1, "red")], (), "1"))
         changes = processor.replace(
             Replaced([thing("a", 2, "blue"), thing("b", 2, "bad"), thing("c", 2, "bad")], (), "2")

@@ -48,7 +48,6 @@ AT_LEAST = [  # sample, some of its labels, least value soon after a cluster of 
     ("informer_synced", PODS, 1),
     ("informer_objects", PODS, 3),
     ("informer_store_resource_version", PODS, 1),
-    ("informer_queued_items", PODS, 0),
     ("kuberay_cluster_info", CLUSTER | {"owner_kind": "None"}, 1),
     ("kuberay_cluster_condition_provisioned", CLUSTER | {"condition": "true"}, 1),
     ("kuberay_cluster_provisioned_duration_seconds", CLUSTER, 0),

@@ -17,7 +17,6 @@ from informers import (
     InvalidResourceVersion,
     ReflectorSettings,
     SharedInformer,
-    Transform,
     Unsupported,
     WatchSelection,
     error_from_status,
@@ -37,16 +36,13 @@ from informers.list_watch.states import (
     Watching,
     step,
 )
-from informers.notifications.handlers import HandlerRegistration, HandlerStatistics
-from informers.notifications.processor import Added, Processor
-from informers.notifications.resync import Ticker
+from informers.processor import Processor
 from informers.revisions import compare_resource_versions, is_newer, is_older
 from informers.store import Store
 from tests.informers.doubles import (
     Hang,
     Meta,
     Pause,
-    Recorder,
     ScriptedSource,
     Thing,
     added,
@@ -176,9 +172,7 @@ def test_the_path_to_what_is_too_deep_is_told_whatever_the_data_hold(data: bytes
 
 
 def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():
-    processor = Processor(
-        Store[Thing]({"picky": lambda obj: [obj.colour.nothing]}), lambda obj: obj
-    )
+    processor = Processor(Store[Thing]({"picky": lambda obj: [obj.colour.nothing]}))
     assert processor.apply(Upserted(A)) == []
     [odd] = processor.quarantined.values()
     assert (odd.key, odd.uid, odd.revision, odd.metadata) == ("ns/a", "uid-a", "5", A.metadata)
@@ -257,14 +251,6 @@ async def test_each_time_that_streaming_lists_are_given_up_counts():
         assert informer.statistics().fall_backs == 2
 
 
-async def test_a_ticker_may_be_stopped_before_it_is_started_and_twice():
-    ticker = Ticker(asyncio.get_running_loop(), 1.0, list)
-    ticker.stop()
-    ticker.start()
-    ticker.stop()
-    ticker.stop()
-
-
 def test_an_index_keeps_its_name_when_the_store_is_replaced():
     store: Store[Thing] = Store({"picky": lambda obj: [obj.colour.nothing]})
     with pytest.raises(IndexFunctionError, match=r"^there is already an index 'picky'$"):
@@ -277,30 +263,6 @@ def test_an_index_keeps_its_name_when_the_store_is_replaced():
         store.check_indexes(A)
     with pytest.raises(IndexFunctionError, match=on_a):
         store.replace([A], "6")
-
-
-def test_an_object_whose_transform_fails_is_stored_as_it_came_unless_it_must_be_redacted():
-    def fail(obj: Thing) -> Thing:
-        raise RuntimeError
-
-    assert Transform(fail)(A) is A
-    assert Transform(fail, redacting=True)(A) == Thing(A.metadata)
-
-
-async def test_a_handler_has_room_until_its_queue_is_longer_than_the_backlog():
-    registration = HandlerRegistration(Recorder(), "h", 2, lambda _: None)
-    registration.enqueue([Added(A), Added(A)])
-    assert registration.statistics() == HandlerStatistics("h", False, 2, 0)
-    async with asyncio.timeout(1):
-        await registration.wait_for_capacity()
-    registration.enqueue([Added(A)])
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(1):
-            await registration.wait_for_capacity()
-    registration.drain(1)
-    async with asyncio.timeout(1):
-        await registration.wait_for_capacity()
-    assert registration.statistics().queued == 2
 
 
 async def test_statistics_tell_when_what_came_last():
@@ -318,13 +280,6 @@ async def test_statistics_tell_when_what_came_last():
     assert (seen.state, seen.connected, seen.resource_version) == ("Watching", True, "7")
     assert (seen.lists, seen.streams, seen.objects) == (1, 1, 1)
     assert (seen.last_error, seen.last_error_at) == ("", None)
-
-
-async def test_each_failure_of_a_handler_counts():
-    registration = HandlerRegistration(Recorder(fail_on={"a"}), "h", 2, lambda _: None)
-    registration.enqueue([Added(A), Added(A)])
-    registration.drain()
-    assert registration.statistics().failures == 2
 
 
 async def test_informers_of_a_factory_may_be_removed_before_and_added_after_its_run():
@@ -365,11 +320,10 @@ async def test_a_factory_hands_on_what_it_was_given():
         selection,
         Thing,
         indexes={"colour": lambda obj: [obj.colour]},
-        transform=Transform(lambda obj: Thing(obj.metadata, "blue")),
     )
     run = asyncio.create_task(factory.run())
     await settle()
-    assert [obj.colour for obj in informer.lister.by_index("colour", "blue")] == ["blue"]
+    assert [obj.colour for obj in informer.lister.by_index("colour", "")] == [""]
     factory.informer(selection, Thing, indexes={"name": lambda obj: [obj.metadata.name]})
     assert [obj.metadata.name for obj in informer.lister.by_index("name", "a")] == ["a"]
     run.cancel()

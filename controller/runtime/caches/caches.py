@@ -1,6 +1,6 @@
 """All caches of the process: one informer for each resource and namespace that any kind needs.
 
-They notify the expectations synchronously and the controllers' handlers asynchronously.
+They notify first the expectations of each change, then the controllers' handlers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.kind import Kind
     from controller.runtime.reconcile.controller import Controller
-    from informers import Clock, HandlerRegistration, InformerMetrics, Notification, Undecodable
+    from informers import Clock, InformerMetrics, Notification, Undecodable
 
 _log = structlog.stdlib.get_logger("manta.caches")
 
@@ -118,7 +118,6 @@ class Caches:
         self._agreed = asyncio.Event()
         self._stopped = asyncio.Event()
         self._resources: dict[str, Resource[Any]] = {}
-        self._registrations: dict[HandlerRegistration[Any], Resource[Any]] = {}
         self._namespaces = namespaces
         self._subscribers: list[tuple[Resource[Any], EnqueueHandler[Any], str]] = []
         self._optional: dict[Resource[Any], ResourceWatch] = {}  # that the server lacks
@@ -173,7 +172,7 @@ class Caches:
         self._stopped.set()
 
     async def confirm(self, since: float) -> None:
-        """Wait until every cache and every handler has seen what was there before (EXP-27).
+        """Wait until every cache has seen what was there before (EXP-27).
 
         Args:
             since: time of the clock, not later than now, since which this process leads; minus
@@ -183,7 +182,7 @@ class Caches:
             SyncTimeout: this took longer than `sync_timeout`; the message gives the cause.
         """
         async with self._confirming:
-            await confirm(self.caches, self._registrations, self._sync_timeout, since=since)
+            await confirm(self.caches, self._sync_timeout, since=since)
 
     async def reread(self, resource: Resource[Any]) -> None:
         """Read all objects of a kind again, because its definition has changed."""
@@ -287,8 +286,6 @@ class Caches:
                 self.caches.remove(cache)
                 self.rewind.forget(cache)
                 await self._factory.remove(_selection(cache.scope))
-            kept = (each for each in self._registrations.items() if each[1] != resource)
-            self._registrations = dict(kept)
             self._optional[resource] = self._dispensable.pop(resource)
         _log.warning("resource.removed", resource=str(resource))
         self._on_available(resource)
@@ -297,7 +294,7 @@ class Caches:
         """Publish confirmed caches; a process that begins to lead confirms them too."""
         async with self._confirming:
             try:
-                await confirm(added, (), self._sync_timeout, since=self._clock.time())
+                await confirm(added, self._sync_timeout, since=self._clock.time())
             except SyncTimeout as error:
                 _log.warning("cache.not_confirmed", error=str(error))
                 return False
@@ -414,7 +411,7 @@ class Caches:
     def _subscribe(self, resource: Resource[Any], handler: EnqueueHandler[Any], name: str) -> None:
         for cache in self.caches:
             if cache.scope.resource == resource:
-                self._registrations[cache.informer.add_handler(handler, name=name)] = resource
+                cache.informer.add_handler(handler, name=name)
 
     def _subscribe_all(self, resource: Resource[Any], watch: ResourceWatch) -> None:
         """Subscribe all handlers that want an optional resource whose caches are published."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -13,10 +13,9 @@ from controller.runtime.errors import SyncTimeout
 from informers import SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from controller.runtime.caches.cache import Cache
-    from informers import HandlerRegistration
 
 RETRY: Final = 2.0
 """Seconds between two quorum reads of one cache."""
@@ -26,12 +25,11 @@ _log = structlog.stdlib.get_logger("manta.caches")
 
 async def confirm(
     caches: Sequence[Cache],
-    registrations: Iterable[HandlerRegistration[Any]],
     seconds: float,
     *,
     since: float,
 ) -> None:
-    """Wait until every cache and every handler has seen what was there before `since`.
+    """Wait until every cache has seen what was there before `since`.
 
     Raises:
         SyncTimeout: this took longer than `seconds`; the message gives the cause.
@@ -40,8 +38,6 @@ async def confirm(
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
             for cache in caches:
                 group.create_task(_confirm(cache, since))
-            for registration in registrations:
-                group.create_task(registration.wait_for_sync())
     except TimeoutError:
         refused = [cache for cache in caches if cache.last_error is not None]
         if refused:

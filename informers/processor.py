@@ -24,8 +24,6 @@ from informers.objects import ApiObject, T, Tombstone, key_of
 from informers.revisions import is_newer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from informers.store import Store
 
 
@@ -60,16 +58,14 @@ class Processor(Generic[T]):
 
     Args:
         store: the store.
-        transform: applied once to every object before it is stored (INF-32).
 
     Attributes:
         quarantined: by key, the objects that do not fit their type. The store shows what is left
             of them if their type can hold that, otherwise their last valid state.
     """
 
-    def __init__(self, store: Store[T], transform: Callable[[T], T]) -> None:
+    def __init__(self, store: Store[T]) -> None:
         self._store = store
-        self._transform = transform
         self.quarantined: dict[str, Undecodable] = {}
         self.redefined = False
 
@@ -135,7 +131,7 @@ class Processor(Generic[T]):
         parts = [cast("T", odd.partial) for odd in replaced.undecodable if odd.partial is not None]
         listed = ((key_of(obj), obj) for obj in [*replaced.objects, *parts])
         after = {
-            key: self._transform(obj) if _changed(before.get(key), obj, proves) else before[key]
+            key: obj if _changed(before.get(key), obj, proves) else before[key]
             for key, obj in listed
         }
         for odd in replaced.undecodable:
@@ -179,7 +175,6 @@ class Processor(Generic[T]):
 
     def _upsert(self, obj: T) -> list[Notification[T]]:
         key, revision = key_of(obj), obj.metadata.resource_version
-        obj = self._transform(obj)
         try:
             old = self._store.put(obj)
         except IndexFunctionError as error:
@@ -196,7 +191,7 @@ class Processor(Generic[T]):
         key = key_of(obj)
         self.quarantined.pop(key, None)
         old = self._store.remove(key, obj.metadata.resource_version)
-        seen: list[Notification[T]] = [Deleted(self._transform(obj))]
+        seen: list[Notification[T]] = [Deleted(obj)]
         if old is not None and not _same_object(old, obj):
             return [Deleted(Tombstone(key, old)), *seen]
         return seen

@@ -6,7 +6,7 @@ import pytest
 
 from informers import Tombstone
 from informers.events import Ignored, Removed, Replaced, Undecodable, Upserted
-from informers.notifications.processor import Added, Deleted, Processor, Updated
+from informers.processor import Added, Deleted, Processor, Updated
 from informers.store import Store
 from tests.informers.doubles import Meta, Thing
 
@@ -24,7 +24,7 @@ def store() -> Store[Thing]:
 
 @pytest.fixture
 def processor(store: Store[Thing]) -> Processor[Thing]:
-    return Processor(store, lambda obj: obj)
+    return Processor(store)
 
 
 @pytest.fixture
@@ -105,9 +105,7 @@ def test_what_has_gone_is_no_longer_in_quarantine(holding: Processor[Thing]):
 
 
 def test_the_quarantine_tells_which_index_failed():
-    processor = Processor(
-        Store[Thing]({"picky": lambda obj: [obj.colour.nothing]}), lambda obj: obj
-    )
+    processor = Processor(Store[Thing]({"picky": lambda obj: [obj.colour.nothing]}))
     processor.apply(Upserted(A5))
     assert processor.quarantined["ns/a"].reason.startswith("index 'picky' on ns/a: AttributeError")
 
