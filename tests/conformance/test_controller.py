@@ -19,11 +19,10 @@ from controller.runtime.errors import ManagerMisuse, Terminal
 from controller.runtime.kind import Owned
 from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan, Replace
-from controller.runtime.reconcile.writes.writer import Writer
 from controller.runtime.settings import Settings
 from informers import Tombstone
 from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, Refused, Rule
-from tests.runtime.kit import OWNER, Book, ScriptedClient, child, target
+from tests.runtime.kit import Book, ScriptedClient, child, target
 from tests.runtime.widgets import GADGETS, WIDGETS, WidgetKind, widget_world
 from workqueue import LOW_PRIORITY
 
@@ -76,14 +75,14 @@ async def test_T175_nothing_runs_before_the_caches_are_ready_and_nothing_is_forg
     await widgets.create("early", size=1)
     refused = Rule(Refused(), "configmaps", frozenset({"list", "watch"}))
     operator = widgets.start(rules=[refused])
-    operator.operator.controllers[CONTROLLER].enqueue("default/asked-for")
+    operator.enqueue("default/asked-for")
     await widgets.settle(30)
     assert operator.kind.seen == []
-    assert len(queue_of(operator)) == 2
-    assert "configmaps in all namespaces" in operator.operator.caches.unready()
+    assert operator.queued == 2
+    assert "configmaps in all namespaces" in operator.unready_cache()
     operator.transport.rules = []
     await widgets.counted(1, "early")
-    assert operator.operator.caches.unready() is None
+    assert operator.unready_cache() is None
 
 
 async def test_T248_M29_a_cache_that_cannot_be_read_is_named_with_verb_scope_and_remedy(
@@ -93,7 +92,7 @@ async def test_T248_M29_a_cache_that_cannot_be_read_is_named_with_verb_scope_and
     with capture_logs() as logs:
         operator = widgets.start()
         await widgets.settle(60)
-        text = operator.operator.health.endpoints["readyz"]["caches"]()
+        text = operator.unready("readyz", "caches")
         assert await operator.task == 1
     assert widgets.loop.time() == pytest.approx(120, abs=5)
     (failed,) = [line for line in logs if line["event"] == "operator.failed"]
@@ -162,7 +161,7 @@ async def test_T263_two_controllers_of_one_name_are_refused(widgets: WidgetWorld
 
 async def test_T271_what_is_woken_before_the_start_is_kept(widgets: WidgetWorld):
     operator = widgets.start()
-    operator.operator.controllers[CONTROLLER].enqueue("default/never-made")
+    operator.enqueue("default/never-made")
     with capture_logs() as logs:
         await widgets.settle(5)
     assert [line["result"] for line in lines(logs, "never-made")] == ["gone"]
@@ -351,7 +350,7 @@ async def test_T259_each_result_has_its_label(widgets: WidgetWorld):
     ]:
         plans.append(plan)
         before = sample(registry, total, result=label)
-        operator.operator.controllers[CONTROLLER].enqueue("default/f")
+        operator.enqueue("default/f")
         await widgets.settle(1)
         assert sample(registry, total, result=label) == before + 1, label
 
@@ -515,5 +514,5 @@ async def test_T285_a_change_that_renames_is_refused():
     client.objects["a"] = child("a", 5)
     rename = Replace(target("a"), "uid-a", {"metadata": {"name": "b"}})
     with pytest.raises(ValueError, match="must not rename"):
-        await Writer(client, book.expectations).perform(OWNER, rename)
+        await book.perform(client, rename)
     assert client.verbs("replace") == []

@@ -8,24 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.apimachinery.ownership import index_by_owner
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.owners import Owner
 from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
-from controller.runtime.reconcile.execution import PlanExecution, Result
-from controller.runtime.reconcile.executor import BATCH, Executor
-from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writes.result import WriteOutcome
-from controller.runtime.reconcile.writes.writer import Writer
-from informers import Store
 from informers.events import Replaced
 from tests.faults.faulty_transport import (
     ErrorResponse,
@@ -37,10 +28,14 @@ from tests.faults.faulty_transport import (
     watch_lag,
 )
 from tests.runtime.kit import (
+    BATCH,
     OWNER,
     Book,
     Call,
+    Owner,
+    Result,
     ScriptedClient,
+    WriteOutcome,
     child,
     create,
     delete,
@@ -95,10 +90,10 @@ def test_T193_whatever_comes_first_answer_or_event_nothing_is_counted_twice():
     for order in itertools.permutations(["answer", "event"]):
         book = Book()
         write = create("a")
-        book.expectations.expect(OWNER, write)
+        book.sent(write)
         for what in order:
             if what == "answer":
-                book.expectations.confirm(OWNER, write, child("a", 10))
+                book.done(write, child("a", 10))
             else:
                 book.show(child("a", 10))
             assert book.names() == ["a"], order
@@ -108,24 +103,24 @@ def test_T193_whatever_comes_first_answer_or_event_nothing_is_counted_twice():
 def test_T194_an_owner_that_is_gone_leaves_nothing_behind():
     book = Book()
     book.make("a", 10)
-    book.expectations.mark_unknown(OWNER, create("b"))
-    book.expectations.name_conflict(OWNER, create("c"))
+    book.lost(create("b"))
+    book.taken(create("c"))
     assert book.entries == 3
-    book.expectations.remove_owner(OWNER.controller, OWNER.key)
+    book.gone()
     assert book.entries == 0
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == frozenset()
+    assert book.pending() == frozenset()
 
 
 def test_T195_a_namesake_with_another_uid_starts_clean():
     book = Book()
     book.make("a", 10)
-    book.expectations.mark_unknown(OWNER, create("b"))
+    book.lost(create("b"))
     namesake = Owner("uid-second", OWNER.key, OWNER.controller)
-    book.expectations.add_owner(namesake)
+    book.owned_by(namesake)
     assert book.entries == 0
     assert book.names(namesake.uid) == []
-    assert book.expectations.reader.pending_scopes(namesake.uid) == frozenset()
-    book.expectations.confirm(OWNER, create("a"), child("a", 10))
+    assert book.pending(namesake.uid) == frozenset()
+    book.done(create("a"), child("a", 10))
     assert book.entries == 0, "a late answer for the old one is not kept either"
 
 
@@ -171,24 +166,23 @@ async def test_T194_T195_the_controller_closes_the_account_of_an_owner_that_is_g
     operator.transport.rules = [watch_lag("configmaps", 300.0)]
     await widgets.create(size=3)
     await widgets.counted(3)
-    assert operator.operator.expectations.statistics().expectations == 3
+    assert operator.unseen_writes == 3
     await widgets.user.delete(WIDGETS, "default", "f")
     await widgets.settle(1)
-    assert operator.operator.expectations.statistics().expectations == 0
+    assert operator.unseen_writes == 0
 
 
 def test_T204_the_newest_revision_observed_is_kept_and_only_grows():
     book = Book()
-    reads = book.expectations.reader
-    assert reads.revision(CONFIG_MAPS, OWNER.uid) == "1"
+    assert book.revision() == "1"
     book.make("a", 12)
     book.make("b", 10)
-    assert reads.revision(CONFIG_MAPS, OWNER.uid) == "12"
+    assert book.revision() == "12"
     book.show(child("a", 12))
     book.show(child("c", 15))
-    assert reads.revision(CONFIG_MAPS, OWNER.uid) == "15"
-    book.store.replace([], "14")
-    assert reads.revision(CONFIG_MAPS, OWNER.uid) == "15"
+    assert book.revision() == "15"
+    book.relist([], 14)
+    assert book.revision() == "15"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +201,7 @@ def test_T205_an_entry_is_settled_by_what_the_store_shows(
     book = Book()
     if shown == 9:
         book.show(child("a", 9))
-    book.expectations.confirm(OWNER, patch("a"), child("a", 10))
+    book.done(patch("a"), child("a", 10))
     if shown is not None and shown > 9:
         book.show(child("a", shown))
     book.bookmark(passed)
@@ -218,7 +212,7 @@ def test_T205_an_entry_is_settled_by_what_the_store_shows(
 
 def test_T205_revisions_that_cannot_be_compared_are_settled_by_a_live_read():
     book = Book(revision="opaque")
-    book.expectations.confirm(OWNER, create("a"), child("a", 10))
+    book.done(create("a"), child("a", 10))
     assert book.names() == ["a"]
     assert book.questions == ["a"]
 
@@ -226,34 +220,15 @@ def test_T205_revisions_that_cannot_be_compared_are_settled_by_a_live_read():
 def test_T206_T207_accounts_go_by_uid_and_all_writes_of_one_owner_share_one():
     book = Book()
     for name in ("a", "b"):
-        book.expectations.expect(OWNER, create(name))
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}
+        book.sent(create(name))
+    assert book.pending() == {"children"}
     second = Owner("uid-second", "default/g", OWNER.controller)
-    book.expectations.add_owner(second)
-    book.expectations.remove_owner(OWNER.controller, "default/unknown")
-    book.expectations.remove_owner("another-controller", OWNER.key)
+    book.owned_by(second)
+    book.gone(Owner("", "default/unknown", OWNER.controller))
+    book.gone(Owner("", OWNER.key, "another-controller"))
     assert book.entries == 2, "clearing another name or for another controller is a no-op"
-    book.expectations.remove_owner(OWNER.controller, OWNER.key)
+    book.gone()
     assert book.entries == 0
-
-
-def job(plan: Plan) -> PlanExecution:
-    return PlanExecution(
-        owner=OWNER,
-        resource=CONFIG_MAPS,
-        primary=child("f", 5, uid=OWNER.uid, owner=""),
-        plan=plan,
-        status_after=lambda failures: None,
-        emit=lambda event: None,
-        wall=lambda: datetime(2026, 1, 1, tzinfo=UTC),
-    )
-
-
-def executor(book: Book, client: ScriptedClient) -> Executor:
-    expectations = book.expectations
-    return Executor(
-        Writer(client, expectations), LookupReader(client, expectations), now=lambda: book.time
-    )
 
 
 def stage(count: int) -> Plan:
@@ -274,7 +249,7 @@ async def test_T190_creates_start_slowly_and_stop_at_the_first_failure(
         return client.serve(call)
 
     client.script = quota
-    outcome = await executor(book, client).execute(job(stage(10)))
+    outcome = await book.execute(client, stage(10))
     assert (len(client.calls), len(client.objects)) == (calls, made)
     assert len(book.names()) == made
     assert outcome.result is (Result.DONE if made == 10 else Result.FAILED)
@@ -287,7 +262,7 @@ async def test_T142_T199_every_write_is_made_once_and_never_more_than_a_batch():
         wanted = [f"b{n}" for n in range(count)]
         while True:
             left = tuple(create(name) for name in wanted if name not in book.names())
-            outcome = await executor(book, client).execute(job(Plan(stages=(left,))))
+            outcome = await book.execute(client, Plan(stages=(left,)))
             rounds += 1
             assert outcome.writes["create"] <= BATCH
             if outcome.result is Result.DONE:
@@ -307,28 +282,31 @@ async def test_T191_a_quota_of_ten_costs_few_calls():
         return client.serve(call)
 
     client.script = quota
-    first = await executor(book, client).execute(job(stage(100)))
+    first = await book.execute(client, stage(100))
     assert first.result is Result.FAILED
     assert len(client.calls) == 1 + 2 + 4 + 8
     assert len(book.names()) == 10
-    await executor(book, client).execute(job(stage(100)))
+    await book.execute(client, stage(100))
     assert len(client.calls) == 15 + 1
 
 
-async def test_T198_a_lost_create_is_not_repeated_for_an_owner_that_is_gone():
-    book = Book()
-    book.expectations.mark_unknown(OWNER, create("a"))
-    expectation = book.expectations.get(book.reference("a"))
-    assert book.expectations.writer_of(expectation) == OWNER
-    book.expectations.remove_owner(OWNER.controller, OWNER.key)
-    assert book.expectations.get(book.reference("a")) is None
-    assert book.expectations.writer_of(expectation) is None
+async def test_T198_a_lost_create_is_not_repeated_for_an_owner_that_is_gone(
+    widgets: WidgetWorld,
+):
+    operator = widgets.start(rules=[Rule(LostRequest(), "configmaps", frozenset({"create"}))])
+    await widgets.create(size=1)
+    await widgets.settle(0.2)
+    await widgets.user.delete(WIDGETS, "default", "f")
+    operator.transport.rules = []
+    await widgets.settle(120)
+    assert widgets.created == []
+    assert operator.unseen_writes == 0
 
 
 async def test_T201_a_404_on_delete_is_success():
     book, client = Book(), ScriptedClient()
     book.show(child("a", 2))
-    outcome = await executor(book, client).execute(job(Plan(stages=((delete("a"),),))))
+    outcome = await book.execute(client, Plan(stages=((delete("a"),),)))
     assert outcome.result is Result.DONE
     assert outcome.failures == ()
     assert book.names() == [], "hidden although the cache still shows it"
@@ -343,7 +321,7 @@ async def test_T208_each_kind_of_write_is_recorded_by_the_writer():
             client.objects["a"] = child("a", 2)
         else:
             client.objects.clear()
-        result = await Writer(client, book.expectations).perform(OWNER, write)
+        result = await book.perform(client, write)
         assert result.outcome is WriteOutcome.DONE
         assert book.entries == 1, "the store is behind"
         if verb == "x":
@@ -363,19 +341,19 @@ def test_T209_every_action_is_expected_by_name_and_has_an_age():
     book.unmake("b")
     book.time = 7.0
     assert (book.names(), book.live()) == (["a", "b"], ["a"])
-    assert book.expectations.statistics().pending == 2
-    assert book.expectations.statistics().oldest_age == 7.0
+    assert book.statistics().pending == 2
+    assert book.statistics().oldest_age == 7.0
     book.show(child("a", 10))
-    assert book.expectations.statistics().oldest_age == 3.0
+    assert book.statistics().oldest_age == 3.0
 
 
 def test_T210_a_newer_state_seen_first_settles_at_once_and_so_does_a_deletion():
     book = Book()
     book.show(child("a", 12))
-    book.expectations.confirm(OWNER, patch("a"), child("a", 11))
+    book.done(patch("a"), child("a", 11))
     assert book.entries == 0
     assert book.get().metadata.resource_version == "12"
-    book.expectations.confirm(OWNER, patch("a"), child("a", 20))
+    book.done(patch("a"), child("a", 20))
     book.remove(child("a", 20, terminating=True), 21)
     assert book.entries == 0
 
@@ -383,7 +361,7 @@ def test_T210_a_newer_state_seen_first_settles_at_once_and_so_does_a_deletion():
 def test_T211_a_patched_object_is_shown_as_patched_until_the_store_shows_it():
     book = Book()
     book.show(child("a", 2, data={"hash": "old"}))
-    book.expectations.confirm(OWNER, patch("a", hash="new"), child("a", 10, data={"hash": "new"}))
+    book.done(patch("a", hash="new"), child("a", 10, data={"hash": "new"}))
     assert book.get().data == {"hash": "new"}
     book.show(child("a", 9, data={"hash": "old"}))
     assert book.get().data == {"hash": "new"}, "an event from before the patch"
@@ -411,16 +389,12 @@ def test_T213_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
     assert {(r.name, delay) for r, delay in book.asked} == {("a", LIVE_READ), ("b", LIVE_READ)}
     book.time = LIVE_READ
     for name in ("a", "b"):
-        expectation = book.expectations.get(book.reference(name))
-        assert book.expectations.next_live_read(expectation) <= 0
+        assert book.next_question(name) <= 0
     book.answer("a", child("a", 10))
     book.answer("b", None)
     assert book.names() == ["a"], "the create is there, the deleted one is gone"
     assert book.woken == [OWNER, OWNER]
-    expectation = book.expectations.get(book.reference("a"))
-    assert book.expectations.next_live_read(expectation) == 2 * LIVE_READ, (
-        "a slow cache is asked about less"
-    )
+    assert book.next_question("a") == 2 * LIVE_READ, "a slow cache is asked about less"
 
 
 # -- failures, EXP-29 to EXP-45 -------------------------------------------------------------------
@@ -429,32 +403,32 @@ def test_T213_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
 def test_EXP20_reads_are_by_owner_uid_and_an_object_may_have_several():
     book = Book()
     other = Owner("uid-other", "default/o", "others")
-    book.expectations.add_owner(other)
-    book.expectations.confirm(OWNER, create("a"), child("a", 10))
-    book.expectations.confirm(other, patch("a"), child("a", 11))
-    book.expectations.remove_owner(OWNER.controller, OWNER.key)
+    book.owned_by(other)
+    book.done(create("a"), child("a", 10))
+    book.done(patch("a"), child("a", 11), other)
+    book.gone()
     assert book.get().metadata.resource_version == "11", "the other still has a claim"
-    book.expectations.remove_owner(other.controller, other.key)
+    book.gone(other)
     assert book.entries == 0
 
 
 def test_EXP20_the_lost_write_of_another_owner_does_not_hold_this_one_back():
     book = Book()
     other = Owner("uid-other", "default/o", "others")
-    book.expectations.add_owner(other)
+    book.owned_by(other)
     book.make("a", 10)
-    book.expectations.mark_unknown(other, patch("a"))
-    assert book.expectations.reader.pending_scopes(other.uid) == {"children"}
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == frozenset()
+    book.lost(patch("a"), other)
+    assert book.pending(other.uid) == {"children"}
+    assert book.pending() == frozenset()
 
 
 def test_an_answer_to_a_create_outdates_what_was_known_of_the_name():
     book = Book()
-    book.expectations.record_lookup(OWNER, create("a").target, None)
-    book.expectations.name_conflict(OWNER, create("a"))
+    book.looked_up("a", None)
+    book.taken(create("a"))
     book.make("a", 10)
-    assert not book.expectations.reader.looked_up_absent(CONFIG_MAPS, "default/a")
-    assert not book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
+    assert not book.is_absent()
+    assert not book.is_taken()
 
 
 def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
@@ -465,11 +439,11 @@ def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
     assert book.questions == ["a"]
     book.answer("a", child("a", 10, labels={"widget": "other"}))
     assert book.names() == ["a"]
-    (doubt,) = book.expectations.reader.consistency_warnings(OWNER.uid)
+    (doubt,) = book.warnings()
     assert doubt.startswith("configmaps default/a exists but is not in the watched selection; put ")
     book.answer("a", None)
     assert book.names() == []
-    assert book.expectations.reader.consistency_warnings(OWNER.uid) == ()
+    assert book.warnings() == ()
     assert book.entries == 0
 
 
@@ -479,13 +453,13 @@ def test_EXP24_an_object_outside_the_selection_counts_as_pending_only_while_it_i
     book.remove(child("a", 2), 10)
     book.answer("a", child("a", 10, labels={"widget": "other"}))
     book.time += 1000
-    assert book.expectations.statistics().pending == 0
-    book.expectations.expect(OWNER, delete("a"))
+    assert book.statistics().pending == 0
+    book.sent(delete("a"))
     book.time += 3
-    seen = book.expectations.statistics()
+    seen = book.statistics()
     assert (seen.pending, seen.oldest_age) == (1, 3.0)
-    book.expectations.confirm_delete(OWNER, delete("a"), "uid-a")
-    assert book.expectations.statistics().pending == 0
+    book.unmake("a")
+    assert book.statistics().pending == 0
 
 
 def test_EXP24_without_a_selector_a_deletion_is_a_deletion():
@@ -525,7 +499,7 @@ async def test_EXP31_a_create_without_a_name_of_its_own_is_refused():
     nameless = create("a")
     nameless.body["metadata"]["generateName"] = nameless.body["metadata"].pop("name")
     with pytest.raises(ValueError, match="exactly this name"):
-        await Writer(client, book.expectations).perform(OWNER, nameless)
+        await book.perform(client, nameless)
     assert client.calls == []
 
 
@@ -533,18 +507,18 @@ async def test_EXP31_a_create_without_a_name_of_its_own_is_refused():
 async def test_EXP33_a_name_taken_by_somebody_else_is_said_and_not_fought_for(theirs: str):
     book, client = Book(), ScriptedClient()
     client.objects["a"] = child("a", 50, uid="uid-foreign", owner=theirs)
-    outcome = await executor(book, client).execute(job(Plan(stages=((create("a"),),))))
+    outcome = await book.execute(client, Plan(stages=((create("a"),),)))
     assert outcome.result is Result.AGAIN
-    assert book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
+    assert book.is_taken()
     assert book.names() == []
     book.answer("a", None)
-    assert not book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
+    assert not book.is_taken()
 
 
 async def test_EXP33_our_own_object_under_that_name_is_success():
     book, client = Book(), ScriptedClient()
     client.objects["a"] = child("a", 50)
-    outcome = await executor(book, client).execute(job(Plan(stages=((create("a"),),))))
+    outcome = await book.execute(client, Plan(stages=((create("a"),),)))
     assert outcome.result is Result.DONE
     assert book.names() == ["a"]
     assert client.verbs("create") == client.verbs("get") == ["a"]
@@ -562,7 +536,7 @@ async def test_EXP34_a_conflict_is_quiet_and_the_next_plan_sees_the_newer_object
 
     client.script = conflict
     plan = Plan(stages=((patch("a", revision="2", k="ours"),),))
-    outcome = await executor(book, client).execute(job(plan))
+    outcome = await book.execute(client, plan)
     assert outcome.result is Result.AGAIN
     assert outcome.failures == ()
     assert book.get().data == {"k": "theirs"}
@@ -572,7 +546,7 @@ async def test_EXP36_a_delete_that_meets_another_uid_is_done():
     book, client = Book(), ScriptedClient()
     book.show(child("a", 2))
     client.objects["a"] = child("a", 50, uid="uid-foreign", owner="uid-else")
-    outcome = await executor(book, client).execute(job(Plan(stages=((delete("a"),),))))
+    outcome = await book.execute(client, Plan(stages=((delete("a"),),)))
     assert outcome.result is Result.DONE
     assert client.objects["a"].metadata.uid == "uid-foreign"
     assert book.names() == [], "ours is gone"
@@ -585,7 +559,7 @@ async def test_EXP11_EXP37_a_terminating_namespace_stops_creating_without_retry(
         raise status_error(403, "Forbidden", cause="NamespaceTerminating")
 
     client.script = terminating
-    outcome = await executor(book, client).execute(job(stage(BATCH + 6)))
+    outcome = await book.execute(client, stage(BATCH + 6))
     assert outcome.result is Result.DONE
     assert len(client.calls) == 1
     assert outcome.failures[0].reason == "NamespaceTerminating"
@@ -593,14 +567,14 @@ async def test_EXP11_EXP37_a_terminating_namespace_stops_creating_without_retry(
 
 async def test_EXP40_a_write_cancelled_under_way_is_unknown():
     book, client = Book(), ScriptedClient()
-    task = asyncio.create_task(Writer(client, book.expectations).perform(OWNER, create("a")))
+    task = asyncio.create_task(book.perform(client, create("a")))
     await asyncio.sleep(0.5)
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}
+    assert book.pending() == {"children"}
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}
-    assert book.expectations.statistics().unknown == 1
+    assert book.pending() == {"children"}
+    assert book.statistics().unknown == 1
     assert book.questions == ["a"]
 
 
@@ -615,7 +589,7 @@ async def test_EXP41_of_a_batch_successes_are_recorded_and_failures_are_not():
         return client.serve(call)
 
     client.script = second_fails
-    outcome = await executor(book, client).execute(job(stage(7)))
+    outcome = await book.execute(client, stage(7))
     assert outcome.result is Result.FAILED
     assert book.names() == ["b0"]
     assert len(client.calls) == 3, "the rest was not tried"
@@ -623,7 +597,7 @@ async def test_EXP41_of_a_batch_successes_are_recorded_and_failures_are_not():
         ("Invalid", False),
         ("OutcomeUnknown", True),
     ]
-    assert book.expectations.statistics().unknown == 1
+    assert book.statistics().unknown == 1
 
 
 async def test_EXP43_what_admission_made_of_it_is_what_counts():
@@ -634,9 +608,9 @@ async def test_EXP43_what_admission_made_of_it_is_what_counts():
         return child("a", 50, labels={"widget": "f", "added": "by-webhook"})
 
     client.script = webhook
-    await Writer(client, book.expectations).perform(OWNER, create("a"))
+    await book.perform(client, create("a"))
     assert book.get().metadata.labels["added"] == "by-webhook"
-    assert book.expectations.reader.consistency_warnings(OWNER.uid) == ()
+    assert book.warnings() == ()
 
 
 @pytest.mark.parametrize(
@@ -649,35 +623,32 @@ async def test_EXP43_what_admission_made_of_it_is_what_counts():
 async def test_EXP43_an_admission_conflict_is_said_and_not_tried_again(made, sentence, blocks):
     book = Book()
     client = ScriptedClient(script=lambda _call: made)
-    await Writer(client, book.expectations).perform(OWNER, create("a"))
-    (doubt,) = book.expectations.reader.consistency_warnings(OWNER.uid)
+    await book.perform(client, create("a"))
+    (doubt,) = book.warnings()
     assert doubt.startswith(
         f"admission changed {sentence} of configmaps default/a; exempt the oper"
     )
-    assert (book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}) is blocks
+    assert (book.pending() == {"children"}) is blocks
     book.show(made)
     book.asked.clear()
     book.remove(made, 60)
     assert book.questions == ["a"], "is the doubtful object gone?"
     book.answer("a", None)
-    assert book.expectations.reader.consistency_warnings(OWNER.uid) == ()
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == frozenset()
+    assert book.warnings() == ()
+    assert book.pending() == frozenset()
 
 
 def test_M25_EXP45_after_a_reset_of_the_server_every_entry_is_asked_about():
     book = Book(revision="1000")
     book.make("a", 1010)
-    book.expectations.reader.revision(CONFIG_MAPS, OWNER.uid)
-    book.store.replace([], "20")
-    book.expectations.observe_reset(CONFIG_MAPS)
+    book.revision()
+    book.reset("20")
     assert book.questions == ["a"]
     book.answer("a", child("a", 15))
     assert book.get().metadata.resource_version == "15", "older, and the truth"
     book.answer("a", None)
     assert book.names() == []
-    assert book.expectations.reader.revision(CONFIG_MAPS, OWNER.uid) == "1.20", (
-        "another world's names"
-    )
+    assert book.revision() == "1.20", "another world's names"
 
 
 async def test_T200_foreign_objects_are_not_counted_and_a_failed_patch_surfaces():
@@ -690,21 +661,21 @@ async def test_T200_foreign_objects_are_not_counted_and_a_failed_patch_surfaces(
         raise status_error(403, "Forbidden", message="no patching")
 
     client.script = forbidden
-    outcome = await executor(book, client).execute(job(Plan(stages=((patch("a", k="v"),),))))
+    outcome = await book.execute(client, Plan(stages=((patch("a", k="v"),),)))
     assert outcome.result is Result.FAILED
     assert outcome.failures[0].message == "no patching"
 
 
 async def test_T192_status_is_written_although_nothing_else_may_be_done():
     book, client = Book(), ScriptedClient()
-    book.expectations.mark_unknown(OWNER, create("a"))
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}
+    book.lost(create("a"))
+    assert book.pending() == {"children"}
     client.objects["f"] = child("f", 5, uid=OWNER.uid, owner="")
     plan = Plan(status=StatusPatch({"children": 3}))
-    outcome = await executor(book, client).execute(job(plan))
+    outcome = await book.execute(client, plan)
     assert outcome.writes == {"status": 1}
     book.answer("a", None)
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == frozenset()
+    assert book.pending() == frozenset()
     assert book.woken == [OWNER], "and acts again"
 
 
@@ -738,7 +709,7 @@ async def test_M21_a_deleted_object_is_not_seen_as_alive_by_the_next_sync(
     await widgets.counted(6)
     await widgets.resize(4)
     await widgets.eventually(lambda: len(widgets.deleted) == 2)
-    operator.operator.controllers["widget-controller"].enqueue("default/f")
+    operator.enqueue("default/f")
     await widgets.settle(5)
     assert len(widgets.deleted) == 2
     alive = [b for b in operator.kind.seen[-1].children if not b.metadata.terminating]
@@ -780,7 +751,7 @@ async def test_M19_EXP38_what_was_made_and_removed_while_the_watch_was_down_is_m
     widgets.server.compact()
     await widgets.settle(3)
     assert len(widgets.created) == 2, "nobody could know yet"
-    (informer,) = [c.informer for c in operator.operator.caches.caches if "configmaps" in str(c)]
+    informer = operator.informer(CONFIG_MAPS)
     relisted: list[float] = []
     informer.on_advance(lambda _revision: relisted.append(widgets.loop.time()))
     operator.transport.rules = []
@@ -793,15 +764,15 @@ async def test_M19_EXP38_what_was_made_and_removed_while_the_watch_was_down_is_m
 
 def test_EXP39_only_a_write_that_was_carried_out_can_be_overdue_in_the_caches():
     book = Book()
-    book.expectations.mark_unknown(OWNER, create("a"))
+    book.lost(create("a"))
     book.time += 1000
-    seen = book.expectations.statistics()
+    seen = book.statistics()
     assert (seen.oldest_age, seen.oldest_unseen) == (1000.0, 0.0)
     book.make("a", 10)
     book.time += 5
-    assert book.expectations.statistics().oldest_unseen == 5.0
+    assert book.statistics().oldest_unseen == 5.0
     book.show(child("a", 10))
-    assert book.expectations.statistics().oldest_unseen == 0.0
+    assert book.statistics().oldest_unseen == 0.0
 
 
 async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplicates(
@@ -816,15 +787,15 @@ async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplic
     await widgets.eventually(lambda: widgets.children == 5)
     for _ in range(10):
         await widgets.settle(60)
-        operator.operator.controllers["widget-controller"].enqueue("default/f")
+        operator.enqueue("default/f")
     assert (len(widgets.created), widgets.most) == (5, 5)
-    overdue = operator.operator.caches.unready()
+    overdue = operator.unready_cache()
     assert overdue is not None
     assert "own write has not been seen" in overdue
     operator.transport.rules = []
     await widgets.settle(900)
-    assert operator.operator.caches.unready() is None
-    assert operator.operator.expectations.statistics().expectations == 0
+    assert operator.unready_cache() is None
+    assert operator.unseen_writes == 0
     assert widgets.children == 5
 
 
@@ -835,15 +806,13 @@ async def test_EXP39_a_cache_whose_watch_is_frozen_is_listed_again(widgets: Widg
     operator.transport.rules = [watch_lag("configmaps", 1e5)]
     await widgets.resize(5)
     await widgets.settle(700)
-    assert operator.operator.expectations.statistics().expectations == 0
-    assert operator.operator.caches.unready() is None
+    assert operator.unseen_writes == 0
+    assert operator.unready_cache() is None
     assert (len(widgets.created), widgets.most) == (5, 5)
 
 
 async def test_EXP45_an_answer_older_than_the_store_was_is_a_sign_of_a_restored_database():
     book = Book()
-    signs: list[str] = []
-    book.expectations.on_rewound = signs.append
     book.show(child("a", 50))
     book.bookmark(100)
     for write, answer, created in (
@@ -853,27 +822,26 @@ async def test_EXP45_an_answer_older_than_the_store_was_is_a_sign_of_a_restored_
         (create("c"), child("c", 90), False),  # it had been made before
         (patch("c"), child("c", 90), False),  # the store does not show it
     ):
-        book.expectations.expect(OWNER, write)
-        book.expectations.confirm(OWNER, write, answer, created=created)
-    assert signs == []
+        book.sent(write)
+        book.done(write, answer, created=created)
+    assert book.signs == []
     for write, answer, created in (
         (create("d"), child("d", 99), True),
         (patch("a"), child("a", 60), False),
         (patch("a"), child("a", 40), False),
     ):
-        book.expectations.expect(OWNER, write)
-        book.expectations.confirm(OWNER, write, answer, created=created)
-        assert f" is at {answer.metadata.resource_version}, " in signs.pop()
-    book.expectations.expect(OWNER, patch("a"))
-    book.expectations.precondition_failed(OWNER, patch("a"), child("a", 40))
-    assert signs.pop() == "configmaps default/a is at 40, the store was at 100 before"
+        book.sent(write)
+        book.done(write, answer, created=created)
+        assert f" is at {answer.metadata.resource_version}, " in book.signs.pop()
+    book.sent(patch("a"))
+    book.conflicted(patch("a"), child("a", 40))
+    assert book.signs.pop() == "configmaps default/a is at 40, the store was at 100 before"
 
 
 def test_EXP45_what_was_returned_before_a_reset_is_gone_if_a_live_read_finds_nothing():
     book = Book()
     book.make("a", 60)
-    book.store.replace([], "40")
-    book.expectations.observe_reset(CONFIG_MAPS)
+    book.reset("40")
     assert (book.names(), book.questions) == (["a"], ["a"])
     book.answer("a", None)
     assert (book.names(), book.entries) == ([], 0)
@@ -882,8 +850,7 @@ def test_EXP45_what_was_returned_before_a_reset_is_gone_if_a_live_read_finds_not
 def test_EXP45_a_create_after_a_reset_replaces_what_was_returned_before():
     book = Book()
     book.make("a", 60)
-    book.store.replace([], "40")
-    book.expectations.observe_reset(CONFIG_MAPS)
+    book.reset("40")
     book.make("a", 41)
     book.show(child("a", 41))
     assert book.entries == 0
@@ -915,7 +882,7 @@ async def test_M22_a_child_that_lost_its_label_is_kept_and_the_condition_says_so
         return await message() == ""
 
     await widgets.eventually(healed)
-    assert operator.operator.expectations.statistics().expectations == 0
+    assert operator.unseen_writes == 0
 
 
 async def test_M22_our_own_write_that_leaves_the_selection_does_not_make_a_second_child(
@@ -963,7 +930,7 @@ async def test_M25_EXP45_after_the_server_lost_what_was_made_it_is_made_again(
     await widgets.eventually(lambda: widgets.children == 3)
     for key in widgets.created:
         await widgets.user.delete(CONFIG_MAPS, *split(key))
-    (informer,) = [c.informer for c in operator.operator.caches.caches if "configmaps" in str(c)]
+    informer = operator.informer(CONFIG_MAPS)
     informer.replace(Replaced([], (), "1", reset=True))
     await widgets.eventually(lambda: widgets.children == 3, seconds=20)
     assert len(set(widgets.created)) == 6, "under names that were never used"
@@ -985,22 +952,19 @@ async def test_M24_EXP44_a_patch_that_changes_nothing_is_settled_at_once(widgets
     await widgets.create(size=1)
     await widgets.eventually(lambda: done)
     await widgets.settle(1)
-    assert operator.operator.expectations.statistics().expectations == 0
+    assert operator.unseen_writes == 0
 
 
 def test_EXP42_two_resources_are_settled_each_by_its_own_store():
     book = Book()
-    gadgets: Store[KubeObject] = Store({"owner": index_by_owner})
-    gadgets.replace([], "1")
-    book.expectations.add_cache(GADGETS, "", gadgets, {"owner": index_by_owner})
+    book.watch(GADGETS)
     gadget = KubeObject(metadata=child("e", 10).metadata)
     book.make("a", 9)
-    book.expectations.confirm(OWNER, Create(Target(GADGETS, "default", "e"), {}), gadget)
+    book.done(Create(Target(GADGETS, "default", "e"), {}), gadget)
     book.show(child("a", 11))
     assert book.entries == 1, "one cache has caught up, the other has not"
-    assert book.expectations.reader.by_index(GADGETS, "owner", OWNER.uid) == [gadget]
-    gadgets.put(gadget)
-    book.expectations.observe_revision(GADGETS, "", "10")
+    assert book.children(OWNER.uid, GADGETS) == [gadget]
+    book.show(gadget, GADGETS)
     assert book.entries == 0
 
 
@@ -1010,7 +974,7 @@ async def test_EXP25_reconciles_held_back_by_an_unknown_write_are_counted(widget
     operator = widgets.start(registry=registry, rules=[lost])
     await widgets.create(size=1)
     await widgets.settle(0.2)
-    operator.operator.controllers["widget-controller"].enqueue("default/f")
+    operator.enqueue("default/f")
     await widgets.counted(1)
     labels = {"controller": "widget-controller", "group": "", "resource": "configmaps"}
     assert registry.get_sample_value("stale_sync_skips_total", labels) >= 1

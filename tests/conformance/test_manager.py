@@ -334,8 +334,7 @@ async def test_T239_the_queue_is_filled_before_the_lead_is_won(widgets: WidgetWo
     await widgets.create("early", size=2)
     operator = widgets.start(election=lead)
     await widgets.settle(30)
-    controller = operator.operator.controllers["widget-controller"]
-    assert len(controller.queue) == 1
+    assert operator.queued == 1
     assert operator.kind.seen == []
     assert widgets.requests("create", "patch") == 0
     lead.won.set()
@@ -361,6 +360,6 @@ async def test_a_stopped_operator_is_not_ready_and_leaves_no_task(widgets: Widge
     await widgets.create(size=1)
     await widgets.counted(1)
     assert await operator.stop() == 0
-    assert operator.operator.health.endpoints["readyz"]["stopping"]() is not None
-    assert operator.operator.health.endpoints["livez"]["ping"]() is None
+    assert operator.unready("readyz", "stopping") is not None
+    assert operator.unready("livez", "ping") is None
     assert asyncio.all_tasks() == before

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from controller.apimachinery.schemas.object_schema import GroupVersionKind, ObjectSchema
+    from controller.kube.resources import Resource
     from controller.kube.transport import Transport
     from controller.runtime.kind import Kind
     from controller.runtime.leaderelection.election import Election
@@ -81,6 +82,35 @@ class RunningOperator:
     @property
     def running(self) -> bool:
         return not self.task.done()
+
+    def enqueue(self, key: str) -> None:
+        """Have the first of its kinds look at this object."""
+        self.operator.controllers[self.kind.name].enqueue(key)
+
+    @property
+    def queued(self) -> int:
+        """How many objects wait for the first of its kinds."""
+        return len(self.operator.controllers[self.kind.name].queue)
+
+    @property
+    def unseen_writes(self) -> int:
+        """How many objects are shown otherwise than the caches have them."""
+        return self.operator.expectations.statistics().expectations
+
+    def unready_cache(self) -> str | None:
+        """Return why the caches are not to be trusted."""
+        return self.operator.caches.unready()
+
+    def unready(self, endpoint: str, check: str) -> str | None:
+        """Return what a check of `readyz` or `livez` says against the process."""
+        return self.operator.health.endpoints[endpoint][check]()
+
+    def informer(self, resource: Resource[Any]) -> Any:
+        """Return the one informer of a resource."""
+        [found] = [
+            each.informer for each in self.operator.caches.caches if str(resource) in str(each)
+        ]
+        return found
 
     async def stop(self) -> int:
         self._stop.set()

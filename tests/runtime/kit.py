@@ -16,13 +16,26 @@ from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.plan import Create, Delete, MergePatch, Target
+from controller.runtime.plan import Create, Delete, MergePatch, Plan, Target
+from controller.runtime.reconcile.execution import PlanExecution, Result
+from controller.runtime.reconcile.executor import BATCH, Executor
+from controller.runtime.reconcile.lookups import LookupReader
+from controller.runtime.reconcile.writes.result import WriteOutcome
+from controller.runtime.reconcile.writes.writer import Writer
 from informers import Store
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+    from controller.runtime.expectations.statistics import ExpectationStatistics
+    from controller.runtime.plan import Write
+    from controller.runtime.reconcile.execution import PlanOutcome
+    from controller.runtime.reconcile.writes.result import WriteResult
+
+__all__ = ["BATCH", "Owner", "Result", "WriteOutcome"]
+"""What the conformance tests need of the runtime's own modules."""
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OWNER = Owner("uid-owner", "default/f", "widgets")
@@ -81,12 +94,18 @@ def patch(name: str = "a", *, revision: str | None = None, **data: str) -> Merge
 
 
 class Book:
-    """Expectations over one store that a test feeds as an informer would."""
+    """Reads that include own writes, over a store that a test feeds as an informer would.
+
+    It is the only way of the conformance tests to them: `show`, `remove`, `relist`, `bookmark` and
+    `reset` feed the store; `sent`, `done`, `lost` and so on are writes and their answers; `names`,
+    `live`, `get`, `pending` and `warnings` are what a planner reads.
+    """
 
     def __init__(self, *, selective: bool = True, revision: str = "1") -> None:
         self.time = 0.0
         self.store: Store[ConfigMap] = Store({"owner": index_by_owner})
         self.store.replace([], revision)
+        self.stores: dict[Resource[Any], Store[Any]] = {CONFIG_MAPS: self.store}
         self.expectations = Expectations(now=self.now, wall=lambda: NOW)
         self.expectations.add_cache(
             CONFIG_MAPS, "", self.store, {"owner": index_by_owner}, selective=selective
@@ -97,16 +116,18 @@ class Book:
             (reference, delay)
         )
         self.expectations.enqueue = self.woken.append
+        self.signs: list[str] = []
+        self.expectations.on_rewound = self.signs.append
         self.expectations.add_owner(OWNER)
 
     def now(self) -> float:
         return self.time
 
-    def show(self, obj: ConfigMap) -> None:
+    def show(self, obj: KubeObject, resource: Resource[Any] = CONFIG_MAPS) -> None:
         """An ADDED or MODIFIED event."""
-        self.store.put(obj)
-        self.expectations.observe_change(CONFIG_MAPS, obj.metadata.key)
-        self.bookmark(int(obj.metadata.resource_version))
+        self.stores[resource].put(obj)
+        self.expectations.observe_change(resource, obj.metadata.key)
+        self.bookmark(int(obj.metadata.resource_version), resource)
 
     def remove(self, obj: ConfigMap, revision: int) -> None:
         """A DELETED event, or a tombstone."""
@@ -126,9 +147,101 @@ class Book:
             self.expectations.observe_change(CONFIG_MAPS, key)
         self.bookmark(revision)
 
-    def bookmark(self, revision: int) -> None:
-        self.store.advance(str(revision))
-        self.expectations.observe_revision(CONFIG_MAPS, "", self.store.resource_version)
+    def bookmark(self, revision: int, resource: Resource[Any] = CONFIG_MAPS) -> None:
+        store = self.stores[resource]
+        store.advance(str(revision))
+        self.expectations.observe_revision(resource, "", store.resource_version)
+
+    def reset(self, revision: str, objects: list[ConfigMap] | None = None) -> None:
+        """A list of a server whose database was put back to an older state."""
+        self.store.replace(objects or [], revision)
+        self.expectations.observe_reset(CONFIG_MAPS)
+
+    def watch(self, resource: Resource[Any]) -> None:
+        """Feed a store of one more resource, at revision 1."""
+        store = self.stores[resource] = Store({"owner": index_by_owner})
+        store.replace([], "1")
+        self.expectations.add_cache(resource, "", store, {"owner": index_by_owner})
+
+    def owned_by(self, owner: Owner) -> None:
+        """An object of a kind is there, and writes."""
+        self.expectations.add_owner(owner)
+
+    def gone(self, owner: Owner = OWNER) -> None:
+        """Nothing has this name any more."""
+        self.expectations.remove_owner(owner.controller, owner.key)
+
+    def sent(self, write: Write, owner: Owner = OWNER) -> None:
+        """A write is under way."""
+        self.expectations.expect(owner, write)
+
+    def done(
+        self, write: Write, obj: KubeObject, owner: Owner = OWNER, *, created: bool = False
+    ) -> None:
+        """A create or a change has its answer."""
+        self.expectations.confirm(owner, write, obj, created=created)
+
+    def lost(self, write: Write, owner: Owner = OWNER) -> None:
+        """The answer to a write does not come."""
+        self.expectations.mark_unknown(owner, write)
+
+    def taken(self, write: Create) -> None:
+        """A create is refused, since somebody else has this name."""
+        self.expectations.name_conflict(OWNER, write)
+
+    def conflicted(self, write: Write, obj: KubeObject | None) -> None:
+        """A change is refused, and this is what a live read found."""
+        self.expectations.precondition_failed(OWNER, write, obj)
+
+    def looked_up(self, name: str, obj: KubeObject | None) -> None:
+        """A lookup of a plan found this."""
+        self.expectations.record_lookup(OWNER, target(name), obj)
+
+    async def perform(self, client: ScriptedClient, write: Write) -> WriteResult:
+        """Send one write and record its answer."""
+        return await Writer(client, self.expectations).perform(OWNER, write)
+
+    async def execute(self, client: ScriptedClient, plan: Plan) -> PlanOutcome:
+        """Carry out a plan of the owner."""
+        writer, lookups = (each(client, self.expectations) for each in (Writer, LookupReader))
+        execution = PlanExecution(
+            owner=OWNER,
+            resource=CONFIG_MAPS,
+            primary=child("f", 5, uid=OWNER.uid, owner=""),
+            plan=plan,
+            status_after=lambda failures: None,
+            emit=lambda event: None,
+            wall=lambda: NOW,
+        )
+        return await Executor(writer, lookups, now=self.now).execute(execution)
+
+    def pending(self, owner: str = OWNER.uid) -> frozenset[str]:
+        """Return the scopes in which the outcome of a write is unknown."""
+        return self.expectations.reader.pending_scopes(owner)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is said about objects of which caches and server disagree."""
+        return self.expectations.reader.consistency_warnings(OWNER.uid)
+
+    def revision(self) -> str:
+        """Return the newest revision that the owner can know of."""
+        return self.expectations.reader.revision(CONFIG_MAPS, OWNER.uid)
+
+    def is_taken(self, name: str = "a") -> bool:
+        return self.expectations.reader.has_name_conflict(CONFIG_MAPS, f"default/{name}")
+
+    def is_absent(self, name: str = "a") -> bool:
+        return self.expectations.reader.looked_up_absent(CONFIG_MAPS, f"default/{name}")
+
+    def next_question(self, name: str = "a") -> float:
+        """Return the seconds until the object is read live."""
+        entry = self.expectations.get(self.reference(name))
+        assert entry is not None
+        return self.expectations.next_live_read(entry)
+
+    def statistics(self) -> ExpectationStatistics:
+        """Return what metrics say."""
+        return self.expectations.statistics()
 
     def names(self, owner: str = OWNER.uid) -> list[str]:
         return sorted(o.metadata.name for o in self.children(owner))
@@ -136,8 +249,8 @@ class Book:
     def live(self, owner: str = OWNER.uid) -> list[str]:
         return sorted(o.metadata.name for o in self.children(owner) if not o.metadata.terminating)
 
-    def children(self, owner: str = OWNER.uid) -> list[ConfigMap]:
-        return self.expectations.reader.by_index(CONFIG_MAPS, "owner", owner)
+    def children(self, owner: str = OWNER.uid, resource: Resource[Any] = CONFIG_MAPS) -> list[Any]:
+        return self.expectations.reader.by_index(resource, "owner", owner)
 
     def get(self, name: str = "a") -> ConfigMap | None:
         return self.expectations.reader.get(CONFIG_MAPS, f"default/{name}")
