@@ -109,7 +109,7 @@ class _Cell:
         self._check_strikes()
         await asyncio.sleep(sickness.lingers)
         await self._check_cure()
-        return self._found
+        return self._found + self._street.findings
 
     async def _live_on(self, until: float, since: int, allowed: int) -> None:
         """Let the sickness go on; a storm of requests has been seen enough of."""

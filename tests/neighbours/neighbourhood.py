@@ -190,6 +190,28 @@ class Tenant:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
+    @asynccontextmanager
+    async def requiring(
+        self, condition: Callable[[], bool], otherwise: str, *, within: float
+    ) -> AsyncIterator[None]:
+        """Report what is `otherwise`, unless the condition is met within so many seconds."""
+        loop = self.world.loop
+
+        async def watch() -> None:
+            deadline = loop.time() + within
+            while not condition():
+                if loop.time() > deadline:
+                    self.street.findings.append(f"{otherwise} within {within:.0f} s")
+                    return
+                await asyncio.sleep(1.0)
+
+        task = asyncio.create_task(watch())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
     @contextmanager
     def reacting(self, resource: Resource[Any], react: Reaction) -> Iterator[None]:
         """Have another controller react to each change that is not its own."""
@@ -325,6 +347,7 @@ class Neighbourhood:
         clock_error: turns the right time of day into what the operator takes for it.
         workspaces: the cloud from which Workspaces have their nodes.
         strikes: how often each means of a sickness had an effect, 0 if it never had.
+        findings: what a course itself has seen that must not be.
     """
 
     def __init__(self, column: Column, world: World, beside: World) -> None:
@@ -339,6 +362,7 @@ class Neighbourhood:
         self.workspaces = spaces(world, Cloud())
         self.hub = FakeHub()
         self.strikes: Counter[str] = Counter()
+        self.findings: list[str] = []
         self.operator: RunningOperator
 
     async def open(self) -> None:

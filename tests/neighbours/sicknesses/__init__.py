@@ -11,6 +11,7 @@ from tests.neighbours.sicknesses import (
     dashboards,
     objects,
     others,
+    pairs,
     pods,
     refusals,
     servers,
@@ -31,4 +32,5 @@ SICKNESSES = (
     *servers.SICKNESSES,
     *clouds.SICKNESSES,
     *admission.SICKNESSES,
+    *pairs.SICKNESSES,
 )
