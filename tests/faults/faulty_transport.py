@@ -187,7 +187,8 @@ class FaultyTransport:
 
     async def request(self, request: Request) -> RawResponse:
         """Send a request, unless a rule says otherwise; see `Transport.request`."""
-        entry = JournalEntry(len(self.journal.entries), attributes_of(request))
+        number = len(self.journal.entries)
+        entry = JournalEntry(number, attributes_of(request), body=request.body or b"")
         self.journal.entries.append(entry)
         for callback in self.on_request:
             callback(entry)

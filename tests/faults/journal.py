@@ -21,12 +21,14 @@ class JournalEntry:
         outcome: the status as text; `pending`, `refused`, `lost request`, `lost answer`,
             `failed` (the inner transport raised) or `severed`.
         forwarded: whether it reached the inner transport.
+        body: of the request.
     """
 
     number: int
     attributes: Attributes
     outcome: str = "pending"
     forwarded: bool = False
+    body: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

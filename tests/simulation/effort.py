@@ -21,6 +21,9 @@ MOST_FAILED = 80
 MOST_REPEATED = 200
 """Patches of one object that succeed: its user and its pods give reasons for some of them."""
 
+MINUTE, MOST_A_MINUTE = 60.0, 150
+"""Seconds, and requests in them about one object and all that is created for it."""
+
 
 class Effort:
     """Counts the writes of one operator process, by object and sort.
@@ -38,6 +41,8 @@ class Effort:
     def __call__(self, entry: JournalEntry) -> None:
         """A request has its answer."""
         about = entry.attributes
+        if about.verb not in {"list", "watch"}:
+            self._count(("requests", about.name.split("-")[0]), MOST_A_MINUTE, MINUTE)
         if not about.writes or about.resource == "events.events.k8s.io":
             return
         what = (about.verb, about.resource, about.subresource)
@@ -46,10 +51,10 @@ class Effort:
         elif about.verb == "patch":
             self._count(("patch", about.name, *what), MOST_REPEATED)
 
-    def _count(self, what: tuple[str, ...], most: int) -> None:
+    def _count(self, what: tuple[str, ...], most: int, window: float = WINDOW) -> None:
         now, times = self._loop.time(), self._times[what]
         times.append(now)
-        while times[0] < now - WINDOW:
+        while times[0] < now - window:
             times.popleft()
         if len(times) == most:
-            self._violations.append(f"{now:.3f} s: {most} of {what} within {WINDOW:.0f} s")
+            self._violations.append(f"{now:.3f} s: {most} of {what} within {window:.0f} s")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.conditions import find_condition
@@ -134,7 +134,7 @@ class Referee:
             self._blame(f"{obj['metadata']['name']}: {words}")
         if event.table == "rayclusters.ray.io":
             self._cluster(event)
-        elif event.table == "pods" and _is_ray(event.current.object):
+        elif event.table == "pods" and (_is_ray(obj) or obj["metadata"]["uid"] in self.pods):
             self._pod(event)
 
     @property
@@ -306,6 +306,9 @@ class Referee:
     def _pod(self, event: StoredEvent) -> None:
         pod = _seen(event.current.object)
         before = self.pods.get(pod.uid)
+        if before is not None:  # outside of the selection it still is what it was made as
+            kept = {name: getattr(before, name) for name in ("cluster", "group", "slice", "head")}
+            pod = replace(pod, **kept)
         self._editions[pod.uid] = pod.edition
         if event.type == "DELETED":
             self.pods.pop(pod.uid, None)

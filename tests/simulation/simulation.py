@@ -29,6 +29,7 @@ from tests.simulation.job_outcome import keeps_no_head
 from tests.simulation.memory import NOTICED
 from tests.simulation.nodes import NodesOfLife
 from tests.simulation.operators import WitnessedKind
+from tests.simulation.orders import Orders
 from tests.simulation.others import Others
 from tests.simulation.outcome import contested, shortcomings
 from tests.simulation.processes import (
@@ -330,6 +331,10 @@ class Simulation:
             wall=self.others.wall,
             election=candidate and candidate.elector,
         )
+        orders = Orders(self.world.loop, self.referee.violations)
+        for each in kinds:
+            orders.witness(each)
+        operator.transport.on_request.append(orders)
         operator.transport.on_answer.append(kind.memory.answered)
         operator.transport.on_answer.append(Effort(self.world.loop, self.referee.violations))
         process = Process(operator, wire, candidate)
