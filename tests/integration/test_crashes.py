@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -34,12 +34,36 @@ T = TypeVar("T")
 LAG_SECONDS = 10.0
 
 SHARDS = 8
-in_shards = pytest.mark.parametrize(
-    "shard",
-    [0, *[pytest.param(number, marks=pytest.mark.slow) for number in range(1, SHARDS)]],
-    ids=lambda number: f"shard{number}",
+
+
+def shards(number: int, *, in_ci: int) -> list[Any]:
+    """Return so many shards, of which CI plays the first and `make test` none but number 0."""
+    return [
+        pytest.param(
+            shard,
+            id=f"shard{shard}",
+            marks=[
+                *([pytest.mark.slow] if shard else []),
+                *([pytest.mark.rare] if shard >= in_ci else []),
+            ],
+        )
+        for shard in range(number)
+    ]
+
+
+in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=4))
+"""Each shard takes every eighth place."""
+
+at_each_kill = pytest.mark.parametrize(
+    "applied",
+    [
+        pytest.param(False, id="request-lost", marks=[pytest.mark.slow, pytest.mark.rare]),
+        pytest.param(True, id="request-applied"),
+    ],
 )
-"""Each shard takes every eighth place; `make test` plays at most the first of them."""
+"""A kill before a write is sent leaves what a kill at the answer to the write before it leaves. So
+CI plays only the latter.
+"""
 
 
 def lag() -> Rule:
@@ -100,7 +124,7 @@ def all_but(expected: T, forks: Forks[T]) -> dict[int, T | str]:
     return {place: each for place, each in forks.outcomes.items() if each != expected}
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @in_shards
 async def test_killed_at_any_single_write_the_numbers_are_the_same(applied: bool, shard: int):
     forks = Forks[Counts](shard, SHARDS)

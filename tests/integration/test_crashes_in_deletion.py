@@ -16,7 +16,7 @@ from controller.kube.resources import JOBS
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world, role
-from tests.integration.test_crashes import all_but, kill_when
+from tests.integration.test_crashes import all_but, at_each_kill, kill_when
 from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, ready_cluster
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def delete_it(world: World) -> Counts:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 async def test_killed_at_any_single_write_the_cleanup_runs_once_and_nothing_is_left(applied: bool):
     forks = Forks[Counts]()
     async with one_cluster() as (world, operator):
@@ -104,7 +104,7 @@ async def test_with_any_single_answer_lost_the_cleanup_runs_once_and_nothing_is_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 async def test_killed_at_any_write_of_the_creation_no_pod_is_made_before_the_finalizer(
     applied: bool,
 ):

@@ -9,7 +9,7 @@ import pytest
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.forks import Forks
 from tests.integration.harness import embedded_world, example_cluster
-from tests.integration.test_crashes import SHARDS, all_but, in_shards, kill_when, lag
+from tests.integration.test_crashes import SHARDS, all_but, at_each_kill, in_shards, kill_when, lag
 
 if TYPE_CHECKING:
     from tests.integration.harness import World
@@ -63,7 +63,7 @@ async def play(upheaval: Any, world: World) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("upheaval", [recreate, suspend_and_resume])
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @in_shards
 async def test_killed_at_any_single_write_every_pod_is_replaced_once(
     upheaval: Any, applied: bool, shard: int

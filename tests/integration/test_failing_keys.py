@@ -23,6 +23,7 @@ from tests.integration.inferencesets import set_manifest
 from tests.integration.rays import Rays, job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.test_all_kinds import cron_job, start
+from tests.integration.turns import in_turn
 from tests.integration.workspaces import Workspaces, provisioned
 from tests.integration.workspaces import manifest as workspace_manifest
 
@@ -108,8 +109,7 @@ def requests(operator: RunningOperator, since: int = 0) -> list[str]:
     return [f"{each.verb} {each.resource}" for each in about]
 
 
-@pytest.mark.parametrize("sort", SORTS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "sort"), in_turn(KINDS, SORTS))
 async def test_a_failing_object_costs_at_most_thirty_requests_in_ten_minutes(
     world: World, kind: str, sort: str
 ):
@@ -128,8 +128,7 @@ async def test_a_failing_object_costs_at_most_thirty_requests_in_ten_minutes(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sort", ["forbidden", "failing"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "sort"), in_turn(KINDS, ["forbidden", "failing"]))
 async def test_an_object_of_which_nothing_can_be_written_costs_no_more_requests(
     world: World, kind: str, sort: str
 ):
@@ -268,8 +267,7 @@ async def test_what_users_write_to_the_status_is_heeded_at_once(world: World):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sort", ["forbidden", "failing"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "sort"), in_turn(KINDS, ["forbidden", "failing"]))
 async def test_the_end_of_25_minutes_of_refusals_is_noticed_within_a_minute(
     world: World, kind: str, sort: str
 ):

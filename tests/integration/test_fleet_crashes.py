@@ -18,7 +18,7 @@ from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
 from tests.integration.fleets import NEW, OLD, FleetReferee, Fleets
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
-from tests.integration.test_crashes import all_but
+from tests.integration.test_crashes import all_but, at_each_kill, shards
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -33,11 +33,7 @@ pytestmark = [
 ]
 
 SHARDS = 4
-in_shards = pytest.mark.parametrize(
-    "shard",
-    [pytest.param(number, marks=pytest.mark.slow) for number in range(SHARDS)],
-    ids=lambda number: f"shard{number}",
-)
+in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=2))
 WRITES = frozenset({"create", "patch", "update", "delete"})
 
 Outcome = tuple[int, int, tuple[str, ...]]
@@ -101,7 +97,8 @@ def kill_when(
     hooks.append(strike)
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@pytest.mark.slow
+@at_each_kill
 @in_shards
 async def test_killed_at_any_single_write_each_copy_is_replaced_once(applied: bool, shard: int):
     forks = Forks[Outcome](shard, SHARDS)

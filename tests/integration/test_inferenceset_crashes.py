@@ -18,7 +18,7 @@ from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.inferencesets import InferenceSets, served
-from tests.integration.test_crashes import all_but
+from tests.integration.test_crashes import all_but, at_each_kill
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -92,7 +92,7 @@ def kill_when(
     hooks.append(strike)
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @pytest.mark.slow
 async def test_killed_at_any_single_write_no_replica_has_two_workspaces(applied: bool):
     forks = Forks[Outcome]()

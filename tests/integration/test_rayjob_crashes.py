@@ -18,7 +18,7 @@ from tests.faults.faulty_transport import LostRequest, LostResponse, watch_lag
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays
-from tests.integration.test_crashes import SHARDS, all_but, in_shards
+from tests.integration.test_crashes import SHARDS, all_but, at_each_kill, in_shards
 from tests.ray.dashboard.simulated import Course
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def but_for_events(forks: Forks[Outcome]) -> Forks[Outcome]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @in_shards
 async def test_killed_at_any_single_write_a_job_has_the_same_attempts(applied: bool, shard: int):
     forks = Forks[Outcome](shard, SHARDS)

@@ -29,8 +29,9 @@ from tests.integration.rayservices import (
     with_image,
 )
 from tests.integration.steady_referee import SteadyReferee
-from tests.integration.test_crashes import all_but
+from tests.integration.test_crashes import all_but, at_each_kill, shards
 from tests.integration.test_rayjob_crashes import kill_when
+from tests.integration.turns import in_turn
 from tests.ray.dashboard.simulated import Fault
 
 if TYPE_CHECKING:
@@ -98,12 +99,10 @@ class Scenario:
     Attributes:
         play: plays it.
         expected: how it ends.
-        step: every so many answers are lost, and events replaced, one in each fork.
     """
 
     play: Callable[[Stage], Awaitable[Outcome]]
     expected: Outcome
-    step: int = 1
 
 
 async def replace_at_once(stage: Stage) -> Outcome:
@@ -148,11 +147,15 @@ def has_moved_half(status: dict[str, Any]) -> bool:
 
 
 AT_ONCE = Scenario(replace_at_once, Outcome((("first",), ("second", "third"))))
-STEP_BY_STEP = Scenario(move_step_by_step, Outcome((("hi",), ("hello",), ("third",))), step=4)
+STEP_BY_STEP = Scenario(move_step_by_step, Outcome((("hi",), ("hello",), ("third",))))
 
-either_strategy = pytest.mark.parametrize(
-    "scenario", [AT_ONCE, STEP_BY_STEP], ids=["at-once", "step-by-step"]
-)
+SCENARIOS = {"at-once": AT_ONCE, "step-by-step": STEP_BY_STEP}
+either_strategy = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+
+
+SHARDS = 4
+in_shards = pytest.mark.parametrize("shard", shards(SHARDS, in_ci=1))
+"""CI plays every fourth place."""
 
 
 @asynccontextmanager
@@ -179,16 +182,13 @@ def is_ours(entry: JournalEntry) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "applied",
-    [
-        pytest.param(False, id="request-lost", marks=pytest.mark.rare),
-        pytest.param(True, id="request-applied"),
-    ],
-)
+@at_each_kill
 @either_strategy
-async def test_killed_at_any_single_write_the_end_is_the_same(scenario: Scenario, applied: bool):
-    forks = Forks[Outcome]()
+@in_shards
+async def test_killed_at_any_single_write_the_end_is_the_same(
+    scenario: Scenario, applied: bool, shard: int
+):
+    forks = Forks[Outcome](shard, SHARDS)
     async with a_stage() as stage:
         operator = stage.services.start_operator()
         kill_when(stage.services, operator, forks.strikes, applied=applied, ours=is_ours)
@@ -206,10 +206,11 @@ async def test_killed_at_any_single_write_the_end_is_the_same(scenario: Scenario
     ],
 )
 @either_strategy
+@in_shards
 async def test_with_any_single_answer_lost_the_end_is_the_same(
-    scenario: Scenario, fault: LostResponse | LostRequest
+    scenario: Scenario, fault: LostResponse | LostRequest, shard: int
 ):
-    forks = Forks[Outcome](0, scenario.step)
+    forks = Forks[Outcome](shard, SHARDS)
     async with a_stage() as stage:
         rules = [InEachFork(fault, verbs=WRITES, strikes=forks.strikes)]
         stage.services.start_operator(rules=rules)
@@ -220,8 +221,11 @@ async def test_with_any_single_answer_lost_the_end_is_the_same(
 
 @pytest.mark.slow
 @either_strategy
-async def test_with_a_410_in_place_of_any_single_event_the_end_is_the_same(scenario: Scenario):
-    forks = Forks[Outcome](0, scenario.step)
+@in_shards
+async def test_with_a_410_in_place_of_any_single_event_the_end_is_the_same(
+    scenario: Scenario, shard: int
+):
+    forks = Forks[Outcome](shard, SHARDS)
     async with a_stage() as stage:
         stage.services.start_operator(rules=[InEachFork(Gone(), strikes=forks.strikes)])
         assert await forks.play(scenario.play(stage)) == scenario.expected
@@ -230,8 +234,10 @@ async def test_with_a_410_in_place_of_any_single_event_the_end_is_the_same(scena
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("resource", [SERVICE, CLUSTERS, "pods", "services", ""])
-@either_strategy
+@pytest.mark.parametrize(
+    ("scenario", "resource"),
+    in_turn(SCENARIOS.values(), [SERVICE, CLUSTERS, "pods", "services", ""]),
+)
 async def test_with_late_watches_the_end_is_the_same(scenario: Scenario, resource: str):
     async with a_stage() as stage:
         stage.services.start_operator(rules=[watch_lag(resource, 10)])
@@ -239,8 +245,7 @@ async def test_with_late_watches_the_end_is_the_same(scenario: Scenario, resourc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
-@either_strategy
+@pytest.mark.parametrize(("scenario", "fault"), in_turn(SCENARIOS.values(), Fault))
 async def test_with_dashboards_that_misbehave_half_of_the_time_the_end_is_the_same(
     scenario: Scenario, fault: Fault
 ):

@@ -19,7 +19,14 @@ from tests.integration.definitions import drop_fields
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
-from tests.integration.test_crashes import LAG_SECONDS, all_but, in_shards, lag
+from tests.integration.test_crashes import (
+    LAG_SECONDS,
+    all_but,
+    at_each_kill,
+    in_shards,
+    lag,
+    shards,
+)
 from tests.ray.dashboard.simulated import Fault
 
 if TYPE_CHECKING:
@@ -40,14 +47,7 @@ FEW, MANY = (2, 1), (12, 8)
 STEP = 8
 """In each shard every so many writes have a fault."""
 
-in_rare_shards = pytest.mark.parametrize(
-    "shard",
-    [
-        pytest.param(number, marks=[pytest.mark.slow, *([pytest.mark.rare] if number > 1 else [])])
-        for number in range(STEP)
-    ],
-    ids=lambda number: f"shard{number}",
-)
+in_rare_shards = pytest.mark.parametrize("shard", shards(STEP, in_ci=2))
 """CI plays two of the eight shards."""
 
 
@@ -153,7 +153,7 @@ async def test_with_all_watches_late_each_worker_is_replaced_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @in_shards
 async def test_killed_at_any_single_write_each_worker_is_replaced_once(
     applied: bool, shard: int
@@ -181,6 +181,7 @@ async def test_with_any_single_answer_lost_each_worker_is_replaced_once(
 
 
 @in_rare_shards
+@pytest.mark.slow
 async def test_with_any_single_answer_of_ray_lost_each_worker_is_replaced_once(
     shard: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,8 +198,9 @@ async def test_with_any_single_answer_of_ray_lost_each_worker_is_replaced_once(
     assert all_but(expected(FEW), forks) == {}
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @in_rare_shards
+@pytest.mark.slow
 async def test_twenty_workers_survive_a_kill_at_any_single_write(applied: bool, shard: int) -> None:
     forks = Forks[Outcome](shard, STEP)
     async with a_cluster(*MANY) as (rolling, operator):
@@ -210,6 +212,7 @@ async def test_twenty_workers_survive_a_kill_at_any_single_write(applied: bool, 
 
 @pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 @in_rare_shards
+@pytest.mark.slow
 async def test_twenty_workers_survive_any_single_answer_lost(
     fault: LostResponse | LostRequest, shard: int
 ) -> None:
@@ -259,7 +262,7 @@ async def test_twenty_workers_are_replaced_once_if_no_answer_to_a_write_ever_arr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @in_shards
 async def test_killed_at_any_single_write_whole_replicas_and_the_head_are_replaced(
     applied: bool, shard: int

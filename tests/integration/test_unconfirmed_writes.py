@@ -23,6 +23,7 @@ from tests.faults.faulty_transport import ErrorResponse, LostRequest, Rule
 from tests.integration.harness import example_cluster
 from tests.integration.rayservices import Services
 from tests.integration.test_failing_keys import CREATE, KINDS, begin
+from tests.integration.turns import in_turn
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
@@ -103,8 +104,7 @@ async def test_a_failing_webhook_is_named_with_an_event(world: World, kind: str)
     await world.eventually(cured, seconds=60)
 
 
-@pytest.mark.parametrize("fault", [BROKEN, LostRequest()], ids=["broken", "lost"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "fault"), in_turn(KINDS, [BROKEN, LostRequest()]), ids=str)
 async def test_what_stays_unknown_is_named_with_the_servers_words(
     world: World, kind: str, fault: Any
 ):
@@ -140,8 +140,7 @@ def refused(child: str, code: int) -> Rule:
     return Rule(fault, str(CHILDREN[child]), CREATE, name=name.__eq__)
 
 
-@pytest.mark.parametrize("code", [403, 500])
-@pytest.mark.parametrize("child", CHILDREN)
+@pytest.mark.parametrize(("child", "code"), in_turn(CHILDREN, [403, 500]))
 async def test_no_pod_is_created_before_what_it_depends_on(world: World, child: str, code: int):
     rules = [refused(child, code)]
     operator = await begin(world, "cluster", rules=rules, **with_every_child())
@@ -153,8 +152,7 @@ async def test_no_pod_is_created_before_what_it_depends_on(world: World, child: 
     await world.eventually(world.is_ready, seconds=90)
 
 
-@pytest.mark.parametrize("code", [403, 500])
-@pytest.mark.parametrize("child", CHILDREN)
+@pytest.mark.parametrize(("child", "code"), in_turn(CHILDREN, [403, 500]))
 async def test_a_cluster_is_not_ready_while_a_child_is_missing(world: World, child: str, code: int):
     operator = await begin(world, "cluster", **with_every_child())
     await world.eventually(world.is_ready)
@@ -210,8 +208,7 @@ async def serves(world: World) -> bool:
     return (await ready(world, WORKSPACES, "InferenceReady")).get("status") == "True"
 
 
-@pytest.mark.parametrize("code", [403, 500])
-@pytest.mark.parametrize("name", SERVER_NEEDS)
+@pytest.mark.parametrize(("name", "code"), in_turn(SERVER_NEEDS, [403, 500]))
 async def test_no_model_server_is_created_before_its_services(world: World, name: str, code: int):
     operator = await begin(world, "workspace", rules=[service_refused(name, code)])
     await world.settle(60)
@@ -223,8 +220,7 @@ async def test_no_model_server_is_created_before_its_services(world: World, name
     await world.eventually(lambda: serves(world), seconds=90)
 
 
-@pytest.mark.parametrize("code", [403, 500])
-@pytest.mark.parametrize("name", SERVER_NEEDS)
+@pytest.mark.parametrize(("name", "code"), in_turn(SERVER_NEEDS, [403, 500]))
 async def test_a_workspace_is_not_ready_while_a_service_is_missing(
     world: World, name: str, code: int
 ):

@@ -19,7 +19,7 @@ from controller.kaito.api.workspace import WORKSPACES
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork
 from tests.integration.harness import embedded_world
-from tests.integration.test_crashes import all_but
+from tests.integration.test_crashes import all_but, at_each_kill
 from tests.integration.workspaces import Cloud, Workspaces, opened
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def kill_when(
     hooks.append(strike)
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @pytest.mark.slow
 async def test_killed_at_any_single_write_there_are_exactly_as_many_claims(applied: bool):
     forks = Forks[Outcome]()
@@ -118,7 +118,7 @@ async def test_killed_at_any_single_write_there_are_exactly_as_many_claims(appli
     assert all_but(PROVISIONED, forks) == {}
 
 
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@at_each_kill
 @pytest.mark.slow
 async def test_killed_at_any_single_write_a_lost_claim_is_replaced_once_and_none_stays(
     applied: bool,
