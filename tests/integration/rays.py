@@ -222,14 +222,17 @@ class Rays:
             return
         job = self.ray.job(head, job_id)
         if job is None or job.status(self.ray.now()).terminal:
-            await self._end_sidecar(pod)
+            await self._end_container(pod, 0)
 
-    async def _end_sidecar(self, pod: Pod) -> None:
+    async def _end_container(self, pod: Pod, code: int) -> None:
         """As a kubelet tells of it: with a container that has ended, a pod is not ready."""
+        if _sidecar_ended(pod):
+            return
         world = self.world
         with contextlib.suppress(NotFound):
             raw = await world.user.get_raw(PODS, world.namespace, pod.metadata.name)
-            end = {"exitCode": 0, "reason": "Completed", "finishedAt": rfc3339(world.wall())}
+            reason = "Error" if code else "Completed"
+            end = {"exitCode": code, "reason": reason, "finishedAt": rfc3339(world.wall())}
             for container in raw["status"]["containerStatuses"]:
                 if container["name"] == SUBMITTER:
                     container |= {"ready": False, "state": {"terminated": end}}
@@ -293,6 +296,10 @@ class Rays:
         return env
 
     async def _end(self, pod: Pod, outcome: str) -> None:
+        """End the pod, or only its submitter if others are in it."""
+        if len(pod.spec.containers) > 1:
+            await self._end_container(pod, 1 if outcome == "crash" else 0)
+            return
         annotations = {"sim.manta.dev/outcome": outcome, "sim.manta.dev/fail-after": "0"}
         with contextlib.suppress(NotFound):
             await self.world.user.merge_patch(

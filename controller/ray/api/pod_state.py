@@ -75,8 +75,9 @@ def is_head(pod: Pod) -> bool:
     found = pod.metadata.labels or {}
     if labels.NODE_TYPE not in found and labels.GROUP not in found:
         return _HEAD_NAME.search(pod.metadata.name) is not None
-    return found.get(labels.NODE_TYPE) == labels.HEAD or (
-        found.get(labels.GROUP) == labels.HEAD_GROUP
+    role = found.get(labels.NODE_TYPE)
+    return role == labels.HEAD or (
+        found.get(labels.GROUP) == labels.HEAD_GROUP and role != labels.REDIS_CLEANUP
     )
 
 

@@ -34,11 +34,19 @@ def named_cluster(obj: KubeObject) -> Sequence[str]:
     return (f"{meta.namespace}/{cluster}",) if cluster else ()
 
 
+def _head_or_cleanup_keys(pod: Pod) -> Sequence[str]:
+    """Yield the RayCluster that a head or a pod of a cleanup Job enqueues."""
+    role = (pod.metadata.labels or {}).get(labels.NODE_TYPE)
+    return named_cluster(pod) if role == labels.REDIS_CLEANUP else head_keys(pod)
+
+
+_ROLES: Final = (labels.HEAD, labels.WORKER, labels.SUBMITTER, labels.REDIS_CLEANUP)
+
 RAY_PODS: Final = Owned(
     PODS,
-    label_selector=f"{labels.NODE_TYPE} in ({labels.HEAD},{labels.WORKER},{labels.SUBMITTER})",
+    label_selector=f"{labels.NODE_TYPE} in ({','.join(_ROLES)})",
     indexes={HEAD_INDEX: head_keys},
-    also_enqueues=head_keys,
+    also_enqueues=_head_or_cleanup_keys,
 )
 
 

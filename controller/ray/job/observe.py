@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from controller.apimachinery.memo import SpecificationMemo
+    from controller.kube.objects import Job, Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
@@ -123,16 +124,25 @@ def _with_submitter(
     key = f"{meta.namespace}/{submitter_name(meta)}"
     found = reads.get(JOBS, key)
     job = found if found is not None and is_owned_by(found.metadata, meta.uid) else None
-    submitter = observe_submitter(seen.spec, job, seen.head, sources.settings.feature_gates)
+    pods = _submitter_pods(key, job, reads)
+    submitter = observe_submitter(seen.spec, job, pods, seen.head, sources.settings.feature_gates)
     return replace(
         seen,
         submitter=submitter,
         submitter_job=job,
-        submitter_pods=tuple(reads.by_index(PODS, SUBMITTER_PODS, key)),
+        submitter_pods=pods,
         foreign_submitter=(found is not None and job is None) or reads.has_name_conflict(JOBS, key),
         log=reads.log_tail(submitter.log, meta.uid) if submitter.log is not None else None,
         create_errors=tuple(_create_errors(meta.namespace, seen.cluster_name, key, reads)),
     )
+
+
+def _submitter_pods(key: str, job: Job | None, reads: CacheReader) -> tuple[Pod, ...]:
+    """Return the pods of the submitter's Job, not those of others with its labels."""
+    if job is None:
+        return ()
+    found = reads.by_index(PODS, SUBMITTER_PODS, key)
+    return tuple(pod for pod in found if is_owned_by(pod.metadata, job.metadata.uid))
 
 
 def _with_ray(seen: JobObservation, dashboards: Dashboards) -> JobObservation:

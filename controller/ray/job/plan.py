@@ -16,9 +16,11 @@ from controller.ray.job.attempt.writes import (
     create_cluster,
     create_submitter,
     delete_clusters,
+    delete_outlived_submitter,
     delete_pending_submitter,
     delete_stale_clusters,
     delete_submitter,
+    end_failed_submitters,
     reconcile_head_service,
     record_deadline,
     record_head,
@@ -145,6 +147,7 @@ def _run_attempt(
         stages=stages_of(create_submitter(seen, settings) if here else ()),
         independent=(
             *stop_submitter_retries(seen),
+            *end_failed_submitters(seen, deadlines),
             *reconcile_head_service(seen, settings),
             *delete_stale_clusters(seen),
         ),
@@ -167,6 +170,7 @@ def _clean_up(seen: JobObservation, settings: JobSettings, deadlines: Deadlines)
     due = next_deletion(seen, settings, deadlines)
     delay = due.requeue_after.total_seconds() if due.requeue_after is not None else None
     writes = [*deletion_writes(seen, due.action), *delete_stale_clusters(seen)]
+    writes += delete_outlived_submitter(seen, deadlines)
     if seen.state is State.FAILED:
         writes += delete_pending_submitter(seen)
     return Plan(

@@ -27,7 +27,7 @@ from controller.kaito.provisioning.commitment import (
     write_commitment,
 )
 from controller.kaito.workspace import WorkspaceSettings
-from controller.kaito.workspace.watches import DEPLOYMENTS, REVISIONS, STORAGE_CLASSES
+from controller.kaito.workspace.watches import DEPLOYMENTS, PODS, REVISIONS, STORAGE_CLASSES
 from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.kind import Unreadable
@@ -47,6 +47,7 @@ from tests.kaito.workspace.given import (
     verb,
     writes,
 )
+from tests.kaito.workspace.pods import ended, pod
 
 OWN_NODES = WorkspaceSettings(KaitoOptions(provisioner=Provisioner.OWN_NODES))
 TUNING: dict[str, Any] = {"tuning": tuning()}
@@ -555,6 +556,35 @@ def test_KAI12_a_job_that_is_terminating_is_waited_for():
 def test_KAI13_the_state_of_a_tuning_is_that_of_its_job(found: Any, state: str):
     given = Given(workspace(**TUNING)).with_nodes().with_revision().with_job(found)
     assert given.state == state
+
+
+def test_a_tuning_ends_with_its_own_containers_whatever_a_mesh_leaves_in_the_pod():
+    proxy = {"name": "istio-proxy", "state": {"running": {}}}
+    containers = [{"name": "phi"}, {"name": "pusher"}]
+    found = job(active=1)
+    spec = replace(found.spec, backoff_limit=1, template={"spec": {"containers": containers}})
+    found = replace(found, spec=spec)
+
+    def given(*codes: int | None, failed: int = 0) -> Given:
+        present = replace(found, status=replace(found.status, failed=failed))
+        ends = [
+            {
+                "name": name,
+                "state": {"running": {}} if code is None else {"terminated": ended(code)},
+            }
+            for name, code in zip(("phi", "pusher"), codes, strict=True)
+        ]
+        given = Given(workspace(**TUNING)).with_nodes().with_revision().with_job(present)
+        left = pod("phi-x", containerStatuses=[proxy, *ends])
+        given.reads.add(PODS, replace(left, spec=replace(left.spec, restart_policy="Never")))
+        return given
+
+    assert given(0, None).state == "Running"
+    assert given(0, 0).state == "Succeeded"
+    (delete,) = writes(given(1, 0).plan())
+    assert isinstance(delete, Delete)
+    assert delete.uid == "uid-phi-x", "the job tries again"
+    assert given(1, 0, failed=1).state == "Failed"
 
 
 # the end

@@ -16,7 +16,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, ProbeObservation
 from controller.ray.job import JobSettings, RayJobKind
 from tests.fakes.reads import FakeReads
-from tests.ray.cluster.support import NOW, head
+from tests.ray.cluster.support import NOW, head, pod
 from tests.ray.job.rayjobs import UID, job_manifest, rayjob
 
 if TYPE_CHECKING:
@@ -96,6 +96,13 @@ class Scene:
 
     def with_submitter(self, condition: str = "", *, ended: datetime | None = None) -> Scene:
         self.reads.add(JOBS, submitter(condition, ended=ended))
+        return self
+
+    def with_submitter_pod(
+        self, *containers: dict[str, Any], name: str = "example-x", **more: Any
+    ) -> Scene:
+        """A pod of the submitter's Job, with the status of these containers."""
+        self.reads.add(PODS, submitter_pod(name, *containers, **more))
         return self
 
     def answers(self, value: Any = None, **more: Any) -> Scene:
@@ -201,3 +208,18 @@ def submitter(condition: str = "", *, ended: datetime | None = None, owner: str 
             }
         ]
     return msgspec.convert(raw, Job)
+
+
+def submitter_pod(name: str, *containers: dict[str, Any], **more: Any) -> Pod:
+    labels = {"ray.io/node-type": "submitter", "ray.io/originated-from-cr-name": "example"}
+    given = {"restart_policy": "Never", "ready": False} | more
+    return pod(
+        name, labels=labels, owner_uid="uid-of-submitter", containers=list(containers), **given
+    )
+
+
+def ended(code: int, seconds_ago: float = 60, name: str = "mine") -> dict[str, Any]:
+    """The status of a container that has ended."""
+    end: dict[str, Any] = {"exitCode": code, "reason": "Error" if code else "Completed"}
+    end["finishedAt"] = rfc3339(NOW - timedelta(seconds=seconds_ago))
+    return {"name": name, "state": {"terminated": end}}

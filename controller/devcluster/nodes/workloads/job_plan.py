@@ -1,8 +1,7 @@
 """Plans for Jobs, as a pure function of the Job, its pods and the time.
 
 A Job with an outcome (SuccessCriteriaMet, FailureTarget) first deletes its pods and is only
-then finished (Complete, Failed), as upstream. Terminating pods count neither as active
-nor as failed.
+then finished (Complete, Failed), as upstream. Terminating pods do not count as active.
 """
 
 from __future__ import annotations
@@ -82,13 +81,18 @@ class _Pods:
 
 
 def plan_job(
-    job: ControlledJob, pods: Sequence[KubeletPod], settings: NodeSettings, now: datetime
+    job: ControlledJob,
+    pods: Sequence[KubeletPod],
+    settings: NodeSettings,
+    now: datetime,
+    *,
+    failures: int = 0,
 ) -> JobPlan:
-    """Return the plan for `job` at this time."""
+    """Return the plan for `job` at this time; `failures` of its pods are known to have failed."""
     if job.status.condition(COMPLETE) or job.status.condition(FAILED_JOB):
         return _plan_finished(job, now)
     sorted_pods = _Pods.sort(pods)
-    status = _counted(job.status, sorted_pods)
+    status = _counted(job.status, sorted_pods, failures)
     if job.spec.suspend:
         return _plan_suspended(status, sorted_pods, now)
     status = _resumed(status, now)
@@ -98,7 +102,7 @@ def plan_job(
     return _plan_running(job.spec, status, sorted_pods, settings, now)
 
 
-def _counted(status: ReportedJobStatus, pods: _Pods) -> ReportedJobStatus:
+def _counted(status: ReportedJobStatus, pods: _Pods, failures: int) -> ReportedJobStatus:
     """Update the counts; finished pods that were deleted stay counted."""
     return replace(
         status,
@@ -106,7 +110,7 @@ def _counted(status: ReportedJobStatus, pods: _Pods) -> ReportedJobStatus:
         ready=sum(pod.status.is_true(PodConditionType.READY) for pod in pods.active),
         terminating=len(pods.terminating),
         succeeded=max(status.succeeded, len(pods.succeeded)),
-        failed=max(status.failed, len(pods.failed)),
+        failed=max(status.failed, len(pods.failed), failures),
     )
 
 

@@ -1,7 +1,7 @@
 """The Job controller for batch/v1 Jobs without indexes.
 
-Pods that finish and are deleted before the Job ends stay counted, but only as many as were
-counted at the same time: there are no tracking finalizers.
+Pods that have failed stay counted after they are gone, and so do pods that others delete before
+they end, as upstream. Without tracking finalizers this process must have seen them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.components.deletion import delete_seen
 from controller.devcluster.nodes.components.suffixes import suffix
-from controller.devcluster.nodes.objects.pods import PODS
+from controller.devcluster.nodes.objects.pods import PODS, PodPhase
 from controller.devcluster.nodes.objects.views import JOBS, ControlledJob
 from controller.devcluster.nodes.workloads.job_plan import plan_job
 from controller.devcluster.nodes.workloads.workload_controller import WorkloadController, pod_body
@@ -31,18 +31,30 @@ class JobController(WorkloadController[ControlledJob]):
         super().__init__(JOBS, context)
         self._settings = context.settings
         self._wall = context.wall
+        self._failures: dict[str, set[str]] = {}  # uids of pods by the uid of their Job
+        self._deleted: set[str] = set()  # uids of the pods that this controller has deleted
 
     async def _reconcile(self, job: ControlledJob, pods: Sequence[KubeletPod], /) -> float | None:
-        plan = plan_job(job, pods, self._settings, self._wall())
+        failures = self._failures.setdefault(job.metadata.uid, set())
+        failures |= {pod.metadata.uid for pod in pods if self._has_failed(pod)}
+        plan = plan_job(job, pods, self._settings, self._wall(), failures=len(failures))
         if plan.expired:
             await self._expire(job)
             return None
         for pod in plan.deletes:
+            self._deleted.add(pod.metadata.uid)
             await delete_seen(self._client, PODS, pod)
         for name in self._free_names(job, plan.creates):
             await self._client.create(PODS, job.metadata.namespace, _pod_body(job, name))
         await self._report(job, plan.status)
         return plan.requeue_after
+
+    def _has_failed(self, pod: KubeletPod) -> bool:
+        if pod.metadata.uid in self._deleted:
+            return False
+        return pod.status.phase == PodPhase.FAILED or (
+            pod.metadata.terminating and not pod.is_finished
+        )
 
     def _free_names(self, job: ControlledJob, count: int) -> Iterator[str]:
         """Yield the free pod names in order; the same state yields the same names."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.job_end import failed_alive, others_alive, own_containers
 from controller.kaito.api.options_map import OPTIONS_MAPS
 from controller.kaito.presets import UnknownGPUs, find_tunable_model
 from controller.kaito.workloads import (
@@ -26,7 +27,7 @@ from controller.kaito.workloads import (
 )
 from controller.kaito.workspace.config import Blocked, config_problem
 from controller.kaito.workspace.model_metadata import missing_model
-from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS
+from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, PODS
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.plan import (
     Create,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from controller.kaito.workloads import Operations
     from controller.kaito.workspace.nodes.progress import NodeProgress
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.kube.objects import StatefulSet
+    from controller.kube.objects import Job, StatefulSet
     from controller.kube.resources import Resource
     from controller.runtime.plan import Write
 
@@ -220,8 +221,10 @@ def _tuning(
         return _new_job(seen, history) if progress.is_ready else WorkloadStep()
     meta = present.metadata
     state = revision.state_of(meta)
-    if meta.terminating or state is RevisionState.PRESENT:
+    if meta.terminating:
         return WorkloadStep()
+    if state is RevisionState.PRESENT:
+        return WorkloadStep(changes=tuple(_end_failed_pods(seen, present)))
     target = _target(seen, JOBS, meta.name)
     if state is RevisionState.UNMARKED:
         patch = {"metadata": {"annotations": revision.annotations}}
@@ -230,6 +233,16 @@ def _tuning(
     event = Event("Normal", "DeletedJob", "Delete", note)
     delete = Delete(target, meta.uid, propagation="Foreground", on_success=event)
     return WorkloadStep(changes=(delete,))
+
+
+def _end_failed_pods(seen: WorkspaceObservation, job: Job) -> Iterator[Delete]:
+    """Delete pods that others keep alive after they have failed, so that the Job tries again."""
+    own = own_containers(job)
+    for pod in failed_alive(job, seen.workload.pods, own):
+        name, others = pod.metadata.name, ", ".join(others_alive(pod, own))
+        note = f"deleted pod {name}, so that its Job tries again: {others} kept it alive"
+        event = Event("Normal", "DeletedPod", "Delete", note)
+        yield Delete(_target(seen, PODS, name), pod.metadata.uid, on_success=event)
 
 
 def _new_job(seen: WorkspaceObservation, history: HistoryStep) -> WorkloadStep:

@@ -135,7 +135,7 @@ def _missing_service(seen: WorkspaceObservation) -> Blocked | None:
 
 def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> WorkspaceState:
     if seen.valid_goal.spec.tuning is not None:
-        return tuning_state(seen.workload.job)
+        return tuning_state(seen.workload.job, seen.workload.pods)
     lacks_service = any(missing_services(seen))
     is_ready = has_nodes and serves(seen.workload.server) and not lacks_service
     return inference_state(seen.status.get("state", ""), is_ready=is_ready)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.job_end import job_end
 from controller.kaito.provisioning.conditions import ConditionFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from controller.kube.objects import Job
+    from controller.kube.objects import Job, Pod
 
 INFERENCE_READY: Final = "InferenceReady"
 JOB_STARTED: Final = "JobStarted"
@@ -90,18 +91,16 @@ def _because(fact: str, cause: str) -> str:
     return f"{fact}; {cause}" if cause else fact
 
 
-def tuning_state(job: Job | None) -> WorkspaceState:
+def tuning_state(job: Job | None, pods: Iterable[Pod]) -> WorkspaceState:
     """Return the state of a tuning.
 
     Kaito calls it failed as soon as one pod has failed, also if the next one succeeds (KAI-13).
     """
     if job is None:
         return WorkspaceState.PENDING
-    ended = {each.type for each in job.status.conditions if each.status == "True"}
-    if "Complete" in ended:
-        return WorkspaceState.SUCCEEDED
-    if "Failed" in ended:
-        return WorkspaceState.FAILED
+    end = job_end(job, pods)
+    if end is not None:
+        return WorkspaceState.SUCCEEDED if end.succeeded else WorkspaceState.FAILED
     return (
         WorkspaceState.RUNNING if job.status.active or job.status.ready else WorkspaceState.PENDING
     )

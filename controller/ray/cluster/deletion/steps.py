@@ -24,7 +24,7 @@ from controller.ray.cluster.deletion.redis_cleanup import (
 from controller.ray.cluster.observed.cleanup import Cleanup
 from controller.ray.head.identity import HEAD_SCOPE
 from controller.ray.pods.features.fault_tolerance import RedisStorage, state_storage
-from controller.runtime.kind import NAMESPACE_TERMINATING
+from controller.runtime.kind import NAMESPACE_TERMINATING, owned_by
 from controller.runtime.plan import LiveList
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def observe_cleanup(cluster: RayCluster, reads: CacheReader) -> Cleanup:
     is_ours = job is not None and is_cleanup_job_of(job, meta.uid)
     return Cleanup(
         job=job if is_ours else None,
+        pods=tuple(owned_by(reads, PODS, job.metadata)) if job is not None and is_ours else (),
         has_name_conflict=not is_ours and (job is not None or reads.has_name_conflict(JOBS, key)),
         refusal=reads.create_error(JOBS, key),
         heads_listed=reads.has_listed(every_head(cluster), meta.uid),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.job_end import job_end
 
 if TYPE_CHECKING:
-    from controller.kube.objects import Job
+    from controller.apimachinery.job_end import JobEnd
+    from controller.kube.objects import Job, Pod
     from controller.runtime.kind import CreateError
-
-
-_FINISHED: Final = frozenset({"Complete", "Failed", "FailureTarget"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,14 @@ class Cleanup:
 
     Attributes:
         job: the cleanup Job, if it exists.
+        pods: its pods.
         has_name_conflict: whether an object of that name belongs to another owner.
         refusal: reason why the last create failed.
         heads_listed: whether a live list has shown that the cache misses no head.
     """
 
     job: Job | None = None
+    pods: tuple[Pod, ...] = ()
     has_name_conflict: bool = False
     refusal: CreateError | None = None
     heads_listed: bool = False
@@ -32,6 +34,10 @@ class Cleanup:
     @property
     def outcome(self) -> str:
         """The result of the Job, `Complete` or `Failed`; empty while it has not ended."""
-        conditions = self.job.status.conditions if self.job is not None else ()
-        ended = (c.type for c in conditions if c.status == "True" and c.type in _FINISHED)
-        return next(("Complete" if kind == "Complete" else "Failed" for kind in ended), "")
+        end = self.end
+        return "" if end is None else "Complete" if end.succeeded else "Failed"
+
+    @property
+    def end(self) -> JobEnd | None:
+        """How the Job has ended, None while it has not."""
+        return job_end(self.job, self.pods) if self.job is not None else None

@@ -5,13 +5,17 @@ The reasons of events are KubeRay's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.job_end import failed_alive, others_alive, own_end
 from controller.apimachinery.patches.merge_patch import difference
-from controller.kube.resources import JOBS, SERVICES
+from controller.apimachinery.timestamps import time_of
+from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
+from controller.ray.diagnosis.container import ending
 from controller.ray.head.stable_service import stable_head_service
 from controller.ray.job.attempt.cluster import cluster_body
 from controller.ray.job.attempt.cluster_changes import digest_of
@@ -21,6 +25,7 @@ from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITT
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
+from controller.ray.job.submitter.state import submitting_container
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
 from controller.runtime.reconcile.status.commit import status_commit
 
@@ -30,7 +35,11 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
+    from controller.ray.job.state_machine.deadlines import Deadlines
     from controller.runtime.plan import Write
+
+OTHERS_MAY_END: Final = timedelta(seconds=20)
+"""Time for which other containers may outlive a submitter before its pod is ended."""
 
 
 def create_cluster(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
@@ -94,9 +103,39 @@ def stop_submitter_retries(seen: JobObservation) -> Iterator[Write]:
     job = seen.submitter_job
     if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or result_of(seen) is None:
         return
-    if job.status.failed and job.spec.backoff_limit != 0:
+    has_failed = job.status.failed or failed_alive(
+        job, seen.submitter_pods, (submitting_container(job),)
+    )
+    if has_failed and job.spec.backoff_limit != 0:
         target = Target(JOBS, job.metadata.namespace, job.metadata.name, SUBMITTER_SCOPE)
         yield MergePatch(target, job.metadata.uid, {"spec": {"backoffLimit": 0}})
+
+
+def end_failed_submitters(seen: JobObservation, deadlines: Deadlines) -> Iterator[Write]:
+    """Delete a pod that others keep alive after its submitter has failed: the Job makes another."""
+    job = seen.submitter_job
+    if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or result_of(seen):
+        return
+    own = (submitting_container(job),)
+    for pod in failed_alive(job, seen.submitter_pods, own):
+        end, meta = own_end(pod, own), pod.metadata
+        if end is None or not deadlines.waited(time_of(end.finished_at), OTHERS_MAY_END):
+            continue
+        note = (
+            f"Deleted pod {meta.name}, so that its Job tries again: {own[0]} {ending(end)}, and "
+            f"{', '.join(others_alive(pod, own))} kept the pod alive"
+        )
+        yield Delete(
+            Target(PODS, meta.namespace, meta.name, SUBMITTER_SCOPE),
+            meta.uid,
+            on_success=Event("Normal", "DeletedPod", "Delete", note),
+        )
+
+
+def delete_outlived_submitter(seen: JobObservation, deadlines: Deadlines) -> Iterator[Write]:
+    """Delete the Job of a submitter that has ended, if others keep its pod alive."""
+    if seen.submitter.outlived and deadlines.waited(seen.submitter.ended, OTHERS_MAY_END):
+        yield from delete_submitter(seen)
 
 
 def delete_pending_submitter(seen: JobObservation) -> Iterator[Write]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import dig
+from controller.apimachinery.job_end import job_end, template_containers
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import Container
@@ -23,9 +23,10 @@ from controller.ray.job.submitter.container import SUBMITTER
 from controller.runtime.plan import LogTail
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
-    from controller.kube.objects import ContainerStatus, Job
+    from controller.kube.objects import ContainerStatus, Job, Pod
     from controller.ray.api.feature_gates import FeatureGates
     from controller.ray.api.rayjob import JobSpec
     from controller.ray.head.incarnation import HeadIncarnation
@@ -43,53 +44,56 @@ class SubmitterState:
         ended: time of its end; None while it runs.
         failure: description of its failure; empty if it did not fail.
         log: request that reads the end of its log; None if it has none.
+        outlived: whether others keep its pod alive, so that its Job never finishes.
     """
 
     fact: SubmitterFact = SubmitterFact.NONE
     ended: datetime | None = None
     failure: str = ""
     log: LogTail | None = None
+    outlived: bool = False
 
 
 NO_SUBMITTER: Final = SubmitterState()
 
 
 def observe_submitter(
-    spec: JobSpec | Problem, job: Job | None, head: HeadIncarnation | None, gates: FeatureGates
+    spec: JobSpec | Problem,
+    job: Job | None,
+    pods: Iterable[Pod],
+    head: HeadIncarnation | None,
+    gates: FeatureGates,
 ) -> SubmitterState:
-    """Return the state of the submitter; `job` is the Job that the RayJob owns."""
+    """Return the state of the submitter; `job` is the Job that the RayJob owns, with its pods."""
     mode = None if isinstance(spec, Problem) else spec.submission_mode
     if mode is SubmissionMode.SIDECAR:
         return _container(head, restarts=gates.enabled(SIDECAR_SUBMITTER_RESTART))
     if job is not None:
-        return _job(job)
+        return _job(job, pods)
     if mode is SubmissionMode.K8S_JOB:
         return SubmitterState(SubmitterFact.ABSENT)
     return NO_SUBMITTER
 
 
-def _job(job: Job) -> SubmitterState:
-    """Return the state by the Job's conditions; a terminating Job counts as absent."""
-    meta = job.metadata
-    log = LogTail(
-        meta.namespace, f"batch.kubernetes.io/controller-uid={meta.uid}", _container_name(job)
-    )
-    for condition in job.status.conditions:
-        if condition.status != "True" or condition.type not in {"Complete", "Failed"}:
-            continue
-        ended = time_of(condition.last_transition_time)
-        if condition.type == "Complete":
-            return SubmitterState(SubmitterFact.SUCCEEDED, ended, log=log)
-        message = f"{condition.reason}: {condition.message}".strip(": ")
-        return SubmitterState(SubmitterFact.FAILED, ended, message, log)
-    fact = SubmitterFact.ABSENT if meta.terminating else SubmitterFact.ACTIVE
-    return SubmitterState(fact, log=log)
+def _job(job: Job, pods: Iterable[Pod]) -> SubmitterState:
+    """Return the state by the container that submits; a terminating Job counts as absent."""
+    meta, name = job.metadata, submitting_container(job)
+    log = LogTail(meta.namespace, f"batch.kubernetes.io/controller-uid={meta.uid}", name)
+    end = job_end(job, pods, (name,))
+    if end is None:
+        fact = SubmitterFact.ABSENT if meta.terminating else SubmitterFact.ACTIVE
+        return SubmitterState(fact, log=log)
+    if end.succeeded:
+        return SubmitterState(SubmitterFact.SUCCEEDED, end.at, log=log, outlived=not end.finished)
+    last = f"exit code {end.last.exit_code} ({end.last.reason or 'Error'})" if end.last else ""
+    why = "; ".join(filter(None, (last, end.reason)))
+    return SubmitterState(SubmitterFact.FAILED, end.at, why, log, outlived=not end.finished)
 
 
-def _container_name(job: Job) -> str:
+def submitting_container(job: Job) -> str:
     """Return the name of the container that submits."""
-    containers = dig(job.spec.template, "spec", "containers") or ()
-    found = container_with(msgspec.convert(containers, tuple[Container, ...]), SUBMISSION_ID)
+    containers = msgspec.convert(template_containers(job), tuple[Container, ...])
+    found = container_with(containers, SUBMISSION_ID)
     return found.name if found is not None else SUBMITTER
 
 

@@ -259,6 +259,17 @@ async def test_a_job_gives_up_at_its_backoff_limit(world: World) -> None:
         assert 30.0 < world.now < 60.0  # two pauses, of 10 and 20 s
 
 
+async def test_pods_that_others_delete_have_failed(world: World) -> None:
+    async with world.nodes():
+        await create_job(world, annotations={"outcome": "run"}, backoffLimit=1)
+        for failed in (1, 2):
+            (running,) = await world.eventually(lambda: pods(world), seconds=60.0)
+            await world.user.delete(PODS, "default", running.metadata.name)
+            await asyncio.sleep(2)
+            assert (await status(world)).failed == failed
+        assert await world.eventually(lambda: finished(world)) == "Failed BackoffLimitExceeded"
+
+
 async def test_restarts_in_place_count_against_the_backoff_limit(world: World) -> None:
     async with world.nodes():
         told = {"outcome": "crash"}
@@ -284,6 +295,7 @@ async def test_a_job_is_suspended_and_resumed(world: World) -> None:
         await asyncio.sleep(5)
         assert await pods(world) == []
         assert (await status(world)).condition("Suspended") is not None
+        assert (await status(world)).failed == 0
         await asyncio.sleep(60)
         await world.user.merge_patch(JOBS, "default", "j", {"spec": {"suspend": False}})
         assert await world.eventually(lambda: finished(world)) == "Complete CompletionsReached"

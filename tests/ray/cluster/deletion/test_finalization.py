@@ -8,10 +8,12 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS, PODS
+from controller.ray.api.pod_state import is_head
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion.steps import DEFAULT_TIMEOUT
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
@@ -242,6 +244,40 @@ def test_a_job_that_has_ended_lets_go_however_it_ended(job: str, words: str, del
     assert finalizers_after(made) == []
     assert told(made).partition(":")[0] == words
     assert made.stages == ()
+
+
+@pytest.mark.parametrize(("code", "words"), [(0, ""), (1, "RedisCleanupFailed")])
+def test_a_proxy_that_outlives_the_job_in_its_pod_does_not_hold_the_cluster(code: int, words: str):
+    containers = [{"name": "istio-proxy", "state": {"running": {}}}, job_container(code)]
+    left = pod(
+        f"{JOB}-x",
+        "headgroup",
+        labels={"ray.io/node-type": "redis-cleanup"},
+        owner_uid="uid-of-job",
+        restart_policy="Never",
+        containers=containers,
+    )
+    template = {"spec": {"containers": [{"name": "ray-head"}]}}
+    job = cleanup_job()
+    spec = msgspec.structs.replace(job.spec, backoff_limit=0, template=template)
+    seen = redis_cluster(deleted=1), left
+    made = plan_now(observed(*seen, job=msgspec.structs.replace(job, spec=spec)))
+    assert finalizers_after(made) == []
+    assert told(made).partition(":")[0] == words
+
+
+def job_container(code: int) -> dict[str, Any]:
+    return {"name": "ray-head", "state": {"terminated": {"exitCode": code}}}
+
+
+def test_a_pod_of_the_cleanup_is_watched_for_its_cluster_and_is_no_head():
+    watch = next(owned for owned in ENABLED.owned if owned.resource is PODS)
+    assert "redis-cleanup" in watch.label_selector
+    left = pod(f"{JOB}-x", "headgroup", labels={"ray.io/node-type": "redis-cleanup"})
+    assert not is_head(left)
+    assert watch.also_enqueues is not None
+    assert list(watch.also_enqueues(left)) == ["default/example"]
+    assert list(watch.indexes["head"](left)) == []
 
 
 # -- it always lets go ----------------------------------------------------------------------------

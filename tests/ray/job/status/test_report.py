@@ -87,7 +87,13 @@ def test_a_submitters_pod_says_why_it_does_not_start():
     status = {"name": "mine", "state": {"waiting": waiting}}
     scene.reads.add(
         PODS,
-        pod("example-x", phase="Pending", labels=labels, owner_uid=None, containers=[status]),
+        pod(
+            "example-x",
+            phase="Pending",
+            labels=labels,
+            owner_uid="uid-of-submitter",
+            containers=[status],
+        ),
     )
     said = condition(report(scene))
     assert said["reason"] == "ImagePullBackOff"
