@@ -133,7 +133,7 @@ def test_the_log_of_a_submitter_is_that_of_the_container_that_submits(insert: in
     containers.insert(insert, PROXY)
     spec = msgspec.structs.replace(job.spec, template={"spec": {"containers": containers}})
     changed = msgspec.structs.replace(job, spec=spec)
-    seen = observe_submitter(Problem("spec", "is not valid"), changed, None, FeatureGates())
+    seen = observe_submitter(Problem("spec", "is not valid"), changed, (), None, FeatureGates())
     assert seen.log is not None
     assert seen.log.container == "mine"
 
