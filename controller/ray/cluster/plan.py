@@ -166,7 +166,7 @@ def _scale(
     groups_held = held.groups if held is not None else ()
     missing = find_missing_pods(seen, desired, batch=settings.batch, without=groups_held)
     head = list(create_head(seen, desired, missing))
-    deletions = [*delete_heads(seen), *delete_workers(seen, surplus), *drain_writes(seen, now)]
+    deletions = [*delete_heads(seen), *delete_workers(seen, surplus, now), *drain_writes(seen, now)]
     if not seen.heads and (
         HEAD_SCOPE in seen.pending_scopes or is_replacement_held(seen, HEAD_SCOPE)
     ):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.ray.dashboard import JobStatus, ServeProxy
 from controller.ray.dashboard.client.client import TIMEOUT, DashboardClient
-from controller.ray.dashboard.client.draining import PURPOSE
+from controller.ray.dashboard.client.submission import PURPOSE
 from controller.ray.dashboard.errors import NoResponse, Unreachable
 from controller.ray.dashboard.transport.transport import DashboardResponse
 from tests.ray.dashboard.recorded import recorded, recorded_text

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from controller.ray.rolling import UnitGroup
 
 OUTDATED: Final = "it was created from an older template and is being replaced"
+DRAINED: Final = "it was draining"
 
 
 class Verdict(Enum):
@@ -103,8 +104,11 @@ class GroupUpgrade:
 
     def to_delete(self, *, may_shrink: bool) -> Iterator[PodToDelete]:
         """Yield the pods to delete, apart from named or broken ones."""
-        for pod in self.pods_of(self.moves.delete):
-            yield PodToDelete(pod, OUTDATED, DeletionCause.UPGRADED)
+        current = {unit.name for unit in self.group.units if unit.up_to_date}
+        for name in self.moves.delete:
+            for pod in self.pods_of((name,)):
+                reason = DRAINED if name in current else OUTDATED
+                yield PodToDelete(pod, reason, DeletionCause.UPGRADED)
         if may_shrink:
             for pod in self.pods_of(self.surplus):
                 yield PodToDelete(pod, SURPLUS, DeletionCause.SURPLUS)

@@ -9,15 +9,20 @@ from __future__ import annotations
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api import labels
+from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.pods.losses import is_replacement_held
-from controller.ray.cluster.pods.writes import create_pod, delete_pod
+from controller.ray.cluster.pods.writes import create_pod, delete_pod, pod_target, scope_of
 from controller.ray.cluster.workers import multi_host, scale_down
 from controller.ray.head.identity import worker_scope
-from controller.runtime.plan import ReplicaMember
+from controller.runtime.plan import Event, MergePatch, ReplicaMember
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
+    from controller.kube.objects import Pod
     from controller.ray.api.raycluster import WorkerGroup
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.cluster.workers.missing_pods import MissingPod, MissingPods
@@ -58,11 +63,39 @@ def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
 
 
 def delete_workers(
-    seen: ClusterObservation, workers: Iterable[scale_down.PodToDelete]
+    seen: ClusterObservation, workers: Iterable[scale_down.PodToDelete], now: datetime
 ) -> Iterator[Write]:
-    """Delete these workers."""
+    """Delete these workers; those that serve requests and are only surplus are drained first."""
+    has_head = any(is_ready(pod) and not pod.metadata.terminating for pod in seen.heads)
     for each in workers:
-        yield delete_pod(seen, each.pod, what="WorkerPod", reason=each.reason)
+        surplus = each.cause is scale_down.DeletionCause.SURPLUS
+        if surplus and has_head and _serves(each.pod):
+            yield _stop_serving(seen, each.pod, now)
+        else:
+            yield delete_pod(seen, each.pod, what="WorkerPod", reason=each.reason)
+
+
+def _serves(pod: Pod) -> bool:
+    """Return whether the service of a RayService leads to the worker."""
+    return is_ready(pod) and (pod.metadata.labels or {}).get(labels.SERVE) == "true"
+
+
+def _stop_serving(seen: ClusterObservation, pod: Pod, now: datetime) -> MergePatch:
+    """Let the service lead to it no more, and record since when it is draining, in one write."""
+    meta, scope = pod.metadata, scope_of(pod)
+    patch = {
+        "labels": {labels.SERVE: "false"},
+        "annotations": {labels.DRAINING_SINCE: rfc3339(now)},
+    }
+    event = Event(
+        "Normal",
+        "DrainingWorkerPod",
+        "Update",
+        f"Draining pod {meta.name} before its deletion, because {scale_down.SURPLUS}",
+        aggregate_note=f"Draining {{count}} pods before their deletion: {scale_down.SURPLUS}",
+    )
+    target = pod_target(seen, meta.name, scope)
+    return MergePatch(target, meta.uid, {"metadata": patch}, on_success=event)
 
 
 def workers_to_delete(

@@ -14,13 +14,12 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.dashboard.client.draining import PURPOSE
-from controller.ray.dashboard.client.submission import JobSubmission
+from controller.ray.dashboard.client.submission import PURPOSE, JobSubmission
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-_PROGRAM: Final = """
+CLOSING: Final = """
 import asyncio, sys, time
 import ray
 
@@ -81,19 +80,26 @@ def left_on(call):
         return 0
 
 
-due, until, ends = float(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "ends"
-ray.init(address="auto", log_to_driver=False)
-due, left = max(due, time.time() + IDLE), [1]
-while any(left) and time.time() < until:
-    proxies = [
-        ray.get_actor(each["name"], namespace=each["namespace"])
-        for each in ray.util.list_named_actors(all_namespaces=True)
-        if "SERVE_PROXY_ACTOR" in each["name"]
-    ]
-    calls = [each.__ray_call__.remote(close, time.time() > due, until, ends) for each in proxies]
-    left = [left_on(each) for each in calls]
-    print(time.strftime("%X"), "connections:", *left, flush=True)
-    time.sleep(1)
+def close_all(due, until, ends, nodes=()):
+    ray.init(address="auto", log_to_driver=False)
+    due, left = max(due, time.time() + IDLE), [1]
+    while any(left) and time.time() < until:
+        proxies = [
+            ray.get_actor(each["name"], namespace=each["namespace"])
+            for each in ray.util.list_named_actors(all_namespaces=True)
+            if "SERVE_PROXY_ACTOR" in each["name"]
+            and (not nodes or each["name"].endswith(tuple(nodes)))
+        ]
+        last = time.time() > due
+        calls = [each.__ray_call__.remote(close, last, until, ends) for each in proxies]
+        left = [left_on(each) for each in calls]
+        print(time.strftime("%X"), "connections:", *left, flush=True)
+        time.sleep(1)
+"""
+
+
+_PROGRAM: Final = f"""{CLOSING}
+close_all(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "ends")
 """
 
 

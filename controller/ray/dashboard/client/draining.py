@@ -10,14 +10,12 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.dashboard.client.submission import JobSubmission
+from controller.ray.dashboard.client.closing import CLOSING
+from controller.ray.dashboard.client.submission import PURPOSE, JobSubmission
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-
-PURPOSE: Final = "manta.dev/purpose"
-"""Metadata of the job, for readers of Ray's list of jobs."""
 
 REASON_MESSAGE: Final = "Manta replaces its pod"
 """Message for a drained node; Ray prefixes `Terminated due to preemption:`."""
@@ -36,6 +34,15 @@ for node in sys.argv[3:]:
 """
 
 
+_SERVING: Final = f"""{_PROGRAM}{CLOSING}
+import traceback
+try:
+    close_all(time.time() + 30, float(sys.argv[2]), True, sys.argv[3:])
+except Exception:
+    traceback.print_exc()  # the nodes drain all the same
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class NodesDraining:
     """Ray puts no new work on these nodes, and ends each node when its work has ended.
@@ -47,9 +54,15 @@ class NodesDraining:
     count: int
 
 
-def drain_submission(job_id: str, nodes: Sequence[str], until: datetime) -> JobSubmission:
-    """Return the job that drains these nodes; those still working at `until` are killed."""
+def drain_submission(
+    job_id: str, nodes: Sequence[str], until: datetime, *, serving: bool = False
+) -> JobSubmission:
+    """Return the job that drains these nodes; those still working at `until` are killed.
+
+    If they are `serving`, the proxies of Serve on them close their connections in order.
+    """
+    program = _SERVING if serving else _PROGRAM
     arguments = (REASON_MESSAGE, f"{until.timestamp():.0f}", *nodes)
     return JobSubmission(
-        shlex.join(("python", "-c", _PROGRAM, *arguments)), job_id, metadata={PURPOSE: "drain"}
+        shlex.join(("python", "-c", program, *arguments)), job_id, metadata={PURPOSE: "drain"}
     )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+PURPOSE: Final = "manta.dev/purpose"
+"""Metadata of Manta's own jobs, for readers of Ray's list of jobs."""
 
 
 @dataclass(frozen=True, slots=True)

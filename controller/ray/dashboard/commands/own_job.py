@@ -74,17 +74,19 @@ class DrainNodes(OwnJob):
     Attributes:
         nodes: ids of `RayNode`. One that is dead or unknown to Ray counts as drained.
         until: time at which remaining work is killed. Ray gets it and does not act on it.
+        serving: whether Serve's proxies on them close their connections.
     """
 
     name: ClassVar[str] = "drain"
 
     nodes: tuple[str, ...]
     until: datetime
+    serving: bool = False
 
     @property
     def submission(self) -> JobSubmission:
         """Implement `OwnJob.submission`."""
-        return drain_submission(self.job_id, self.nodes, self.until)
+        return drain_submission(self.job_id, self.nodes, self.until, serving=self.serving)
 
     @property
     def value(self) -> CommandValue:

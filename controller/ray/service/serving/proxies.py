@@ -71,6 +71,8 @@ def takes_requests(cluster: ServingCluster, pod: Pod) -> bool | None:
     A pod that is not ready takes none until its next answer: its container may have been restarted.
     """
     listed = _listed(cluster)
+    if labels.DRAINING_SINCE in (pod.metadata.annotations or {}):
+        return False
     if not is_ready(pod) or (listed is not None and not listed):
         return False
     seen = cluster.proxies.get(pod.metadata.uid)

@@ -70,7 +70,8 @@ def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
         return plan
     until = min(nodes.values()) + timedelta(seconds=rollout.settings.drain_timeout_seconds)
     command = f"drain-{suffix(*sorted(nodes))}"
-    drain = DrainNodes(command, until, tuple(sorted(nodes)), until)
+    serving = any(labels.SERVE in (pod.metadata.labels or {}) for pod in _leaving(rollout))
+    drain = DrainNodes(command, until, tuple(sorted(nodes)), until, serving)
     kept = replace(plan.memory, drains=DrainMemory(head, {**told, **dict.fromkeys(nodes, command)}))
     return replace(plan, commands=(HeadCommand(head, drain),), memory=kept)
 
@@ -84,12 +85,16 @@ def _untold(
 ) -> dict[str, datetime]:
     """Return the living nodes of draining pods that Ray was not told of, and since when."""
     found: dict[str, datetime] = {}
-    for each in rollout.groups.values():
-        for pod in each.pods_of(each.leaving):
-            node, since = seen.ray.node_of(pod), draining_since((pod,))
-            if node is not None and node.alive and since is not None and node.id not in told:
-                found[node.id] = since
+    for pod in _leaving(rollout):
+        node, since = seen.ray.node_of(pod), draining_since((pod,))
+        if node is not None and node.alive and since is not None and node.id not in told:
+            found[node.id] = since
     return found
+
+
+def _leaving(rollout: Rollout) -> Iterator[Pod]:
+    for each in rollout.groups.values():
+        yield from each.pods_of(each.leaving)
 
 
 def _stamp(
