@@ -52,10 +52,19 @@ class Forwarder:
         """
         self._server = await asyncio.start_server(self._accept, address, port, limit=_CHUNK)
 
-    async def aclose(self) -> None:
-        """Stop listening and cut all connections."""
+    def close(self) -> None:
+        """Stop listening; open connections stay, as they do when kube-proxy drops a service."""
         if self._server is not None:
             self._server.close()
+
+    @property
+    def is_used(self) -> bool:
+        """True if connections are open."""
+        return bool(self._connections)
+
+    async def aclose(self) -> None:
+        """Stop listening and cut all connections."""
+        self.close()
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)

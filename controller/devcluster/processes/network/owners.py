@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-_TABLE = Path("/proc/net/tcp")
+_TABLES = {Path("/proc/net/tcp"): "", Path("/proc/net/tcp6"): "0000000000000000FFFF0000"}
+"""Tables of connections, with what stands before an IPv4 address in each."""
 _LAST_UID = 4_294_967_294
 
 
@@ -42,11 +43,12 @@ def owner(peer: tuple[str, int], here: tuple[str, int]) -> int | None:
     Returns:
         The user id; None if no process of that network holds that end, as for one in a pod.
     """
-    wanted = [_in_table(peer), _in_table(here)]
-    for line in _TABLE.read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1:3] == wanted and fields[9] != "0":  # closed ends have no inode, and no owner
-            return int(fields[7])
+    for table, before in _TABLES.items():
+        wanted = [before + _in_table(peer), before + _in_table(here)]
+        for line in table.read_text().splitlines()[1:] if table.exists() else ():
+            fields = line.split()
+            if fields[1:3] == wanted and fields[9] != "0":  # closed ends have no inode, no owner
+                return int(fields[7])
     return None
 
 

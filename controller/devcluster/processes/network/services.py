@@ -64,6 +64,7 @@ class ServiceNetwork:
         self._slices = slices.lister
         self._pods = context.caches.informer(PODS).lister
         self._forwarders: dict[tuple[str, int], Forwarder] = {}
+        self._closed: list[Forwarder] = []
         self._refused: set[tuple[str, int]] = set()
         self._held: Mapping[str, str] = {}
 
@@ -76,7 +77,7 @@ class ServiceNetwork:
         try:
             await self._loop.run()
         finally:
-            for forwarder in self._forwarders.values():
+            for forwarder in (*self._forwarders.values(), *self._closed):
                 await forwarder.aclose()
 
     def backends(self, service: Service, port: str) -> tuple[Backend, ...]:
@@ -138,8 +139,10 @@ class ServiceNetwork:
 
     async def _forward(self, wanted: Mapping[tuple[str, int], tuple[Backend, ...]]) -> None:
         """Listen at the desired addresses and ports, and at no others."""
+        self._closed = [each for each in self._closed if each.is_used]
         for endpoint in self._forwarders.keys() - wanted.keys():
-            await self._forwarders.pop(endpoint).aclose()
+            self._forwarders[endpoint].close()
+            self._closed.append(self._forwarders.pop(endpoint))
         self._refused &= wanted.keys()
         for endpoint, behind in wanted.items():
             if endpoint in self._forwarders:

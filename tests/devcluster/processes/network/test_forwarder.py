@@ -109,3 +109,22 @@ async def test_closing_cuts_connections_that_stand():
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", port)
     server.close()
+
+
+async def test_a_service_that_goes_keeps_the_connections_that_stand():
+    server, backend = await answering(b"heard ")
+    forwarder, port = await forwarding(backend)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"a")
+    await writer.drain()
+    assert await told(port) == b"heard ?"  # so the first has been taken by now
+    forwarder.close()
+    assert forwarder.is_used
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+    writer.write_eof()
+    assert await reader.read() == b"heard a"
+    writer.close()
+    await forwarder.aclose()
+    assert not forwarder.is_used
+    server.close()

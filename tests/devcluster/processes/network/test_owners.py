@@ -49,6 +49,19 @@ def test_the_owner_of_a_connection_is_known_while_it_is_open():
     assert owner(("10.1.2.3", 1), ("10.1.2.4", 2)) is None
 
 
+def test_a_client_with_an_ipv6_socket_is_known_too():
+    """As those of gRPC are, which reach IPv4 addresses with them."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as client,
+    ):
+        address, port = server.getsockname()
+        client.connect((f"::ffff:{address}", port))
+        here, peer = server.accept()
+        assert owner(peer, (address, port)) == os.getuid()
+        here.close()
+
+
 @needs_root
 def test_another_users_connection_is_not_mine():
     with (
