@@ -50,7 +50,14 @@ EMPTY = ProbeObservation(ServeState(), NOW)
 WELL = ProbeObservation(ProxyHealth(healthy=True), NOW)
 
 
-def pod(name: str, *, serve: str, ready: bool = True, port: int | None = 8000) -> Pod:
+def pod(
+    name: str,
+    *,
+    serve: str,
+    ready: bool = True,
+    port: int | None = 8000,
+    annotations: dict[str, str] | None = None,
+) -> Pod:
     role = name.partition("-")[0]
     group = "headgroup" if role == "head" else "workers"
     ports = [{"name": "serve", "containerPort": port}] if port else []
@@ -60,6 +67,7 @@ def pod(name: str, *, serve: str, ready: bool = True, port: int | None = 8000) -
                 "name": name,
                 "namespace": "default",
                 "uid": f"uid of {name}",
+                "annotations": annotations,
                 "labels": {
                     "ray.io/node-type": role,
                     "ray.io/group": group,

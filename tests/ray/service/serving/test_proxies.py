@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from controller.ray.api.labels import DRAINING_SINCE
 from controller.ray.dashboard import ProbeObservation, ProxyHealth, ServeState
 from controller.ray.service.serving.commands import put_configs
 from controller.ray.service.serving.proxies import (
@@ -125,6 +126,12 @@ def test_the_label_of_a_worker_that_is_asked_follows_its_proxy():
     pods = pod("head", serve="false"), pod("worker-1", serve="true")
     found = labelled(scene(*pods, own_readiness=True, proxy=DRAINED))
     assert found == {"worker-1": "false"}
+
+
+def test_a_worker_that_drains_gets_no_requests_back_though_its_proxy_still_answers():
+    draining = pod("worker-a", serve="false", annotations={DRAINING_SINCE: "2026-01-01T00:00:00Z"})
+    seen = scene(pod("head-a", serve="true"), draining, own_readiness=True)
+    assert labelled(seen) == {}
 
 
 def test_a_proxy_is_asked_on_the_port_named_serve_or_8000():
