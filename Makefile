@@ -13,6 +13,10 @@ KIND   ?= raycluster
 # make test-all [REST=1]: all tests; REST=1 runs only what `make test` leaves out, but for the rare
 REST   ?=
 
+# make lab [CORES=1]: the programs of real control planes, built from Go modules; see tests/lab/README.md
+# make test-real: the tests of a real control plane that CI runs; make test-real ARGS='-k NAME': any
+CORES  ?=
+
 # make simulate [EXAMPLES=2000] [SEED=17]: random lives; make simulate SCENARIO=@FILE plays one
 EXAMPLES ?= 2000
 SEED     ?=
@@ -27,7 +31,7 @@ AUDIT  ?= .audit
 # Images set this. Every one of the many processes that tests start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo ray test test-all test-real simulate mutate lint bench sbom audit lock clean
+.PHONY: demo ray test test-all test-real lab simulate mutate lint bench sbom audit lock clean
 
 demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo --kind $(KIND) $(ARGS)
@@ -37,6 +41,7 @@ ray: $(VENV)/.runtime
 	$(VENV)/bin/python -m controller.command.development.rayenv
 
 PYTEST  = $(VENV)/bin/python -m pytest
+REAL    = $(VENV)/bin/python -m tests.lab
 
 test: $(VENV)/.dev
 	$(PYTEST) -n auto --dist worksteal -m 'not slow' $(LAYERS) $(ARGS)
@@ -50,10 +55,14 @@ test-all: $(VENV)/.dev
 	failed=0; \
 	$(if $(filter tests,$(LAYERS)),$(PYTEST) $(EACH) $(WITH_RAY) || [ $$? = 5 ] || failed=1;) \
 	$(PYTEST) -n auto --dist worksteal $(EACH) --ignore $(WITH_RAY) $(LAYERS) || [ $$? = 5 ] || failed=1; \
+	$(if $(REST),,$(if $(filter tests,$(LAYERS)),$(REAL) -m '' || failed=1;)) \
 	exit $$failed
 
 test-real: $(VENV)/.dev
-	$(VENV)/bin/python -m tests.integration.real $(ARGS)
+	$(REAL) $(ARGS)
+
+lab: $(VENV)/.dev
+	$(VENV)/bin/python -m tests.lab.build $(if $(CORES),--cores $(CORES))
 
 simulate: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.simulation --examples=$(EXAMPLES) $(if $(SEED),--seed=$(SEED)) \

@@ -2,7 +2,7 @@
 
 What users of the fifty want to know is how much longer their pods take because of the big one;
 what its user wants to know is pods per second. Real time, on the embedded API server, which shares
-this process, and on a real one when KUBEBUILDER_ASSETS names a folder with it.
+this process, and on a real one where the lab is built (tests/lab/README.md).
 
 Before that, `FLEET` clusters that are created at once, in virtual time: how long those whose pods
 are ready wait until their status says so.
@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.planes import (
     Witness,
     children_seconds,
-    control_plane,
     embedded_plane,
+    lab_plane,
     real_plane,
 )
 from benchmarks.virtual import run_virtual
@@ -224,9 +224,9 @@ def run(sizes: Sizes | None = None, *, embedded: bool = True) -> dict[str, float
     figures = run_virtual(measure_fleet()) if embedded else {}
     if embedded:
         figures |= asyncio.run(measure("embedded", embedded_plane, sizes))
-    with control_plane() as kubeconfig:
+    with lab_plane() as kubeconfig:
         if kubeconfig is None:
-            figures["real: NOT MEASURED, KUBEBUILDER_ASSETS is not set"] = float("nan")
+            figures["real: NOT MEASURED, run `make lab` first"] = float("nan")
         else:
             figures |= asyncio.run(measure("real", lambda: real_plane(kubeconfig), sizes))
     figures["load of the machine at the end"] = os.getloadavg()[0]

@@ -23,7 +23,8 @@ from controller.kube.authentication.load import load_credentials
 from controller.kube.http import HttpTransport
 from controller.kube.resources import NAMESPACES
 from tests.integration.harness import World, install_crds
-from tests.integration.real import PROGRAMS, real_cluster
+from tests.lab.control_plane import SERVERS, control_plane
+from tests.lab.programs import why_missing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -95,17 +96,16 @@ async def real_plane(kubeconfig: Path) -> AsyncGenerator[World]:
 
 
 @contextmanager
-def control_plane() -> Generator[Path | None]:
-    """Kubeconfig of a real control plane; None unless KUBEBUILDER_ASSETS has its programs."""
-    assets = Path(os.environ.get("KUBEBUILDER_ASSETS") or "/nonexistent")
-    if not all(os.access(assets / name, os.X_OK) for name in PROGRAMS):
+def lab_plane() -> Generator[Path | None]:
+    """Kubeconfig of a real control plane; None where the lab is not built."""
+    if why_missing(*SERVERS):
         yield None
         return
     with (
         tempfile.TemporaryDirectory(prefix="manta-bench-") as folder,
-        real_cluster(assets, Path(folder)) as kubeconfig,
+        control_plane(Path(folder)) as plane,
     ):
-        yield kubeconfig
+        yield plane.kubeconfig
 
 
 def children_seconds() -> float:

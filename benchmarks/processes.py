@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+from tests.lab.running import running
 
-_STOP_SECONDS = 15
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Generator, Mapping, Sequence
 
 
 class MeasuredProcess:
@@ -39,20 +38,9 @@ class MeasuredProcess:
 
 
 @contextmanager
-def running(
+def measured(
     command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None
 ) -> Generator[MeasuredProcess]:
     """Run a program until the context ends; its output goes to a file."""
-    with log.open("ab") as output:
-        child = subprocess.Popen(
-            command, stdout=output, stderr=output, env={**os.environ, **(environment or {})}
-        )
-        try:
-            yield MeasuredProcess(child)
-        finally:
-            child.terminate()
-            try:
-                child.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+    with running(command, log, environment) as child:
+        yield MeasuredProcess(child)

@@ -1,6 +1,6 @@
 """Manta beside KubeRay's operator: what each needs for the same RayClusters.
 
-Each operator gets a new real API server (etcd and kube-apiserver of KUBEBUILDER_ASSETS), a fake
+Each operator gets a new real API server (etcd and kube-apiserver of tests/lab), a fake
 kubelet that reports every pod as ready, and RayClusters as in KubeRay's performance tests: a head
 and three workers. One operator runs after the other, each with 16 reconciles at a time and no
 limit of requests. KubeRay's operator is measured if KUBERAY_OPERATOR names its binary. Processor
@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from benchmarks.planes import real_plane
-from benchmarks.processes import running
+from benchmarks.processes import measured
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.real import PROGRAMS, free_ports, real_cluster
+from tests.lab.control_plane import control_plane, free_ports
+from tests.lab.programs import why_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -276,7 +277,7 @@ class Trial:
             yield process, Metrics(metrics)
 
     def _child(self, name: str, command: Sequence[str]) -> AbstractContextManager[MeasuredProcess]:
-        return running(command, self._log(name), {"KUBECONFIG": str(self._kubeconfig)})
+        return measured(command, self._log(name), {"KUBECONFIG": str(self._kubeconfig)})
 
     def _log(self, name: str) -> Path:
         return self._kubeconfig.with_name(f"{name}.log")
@@ -331,15 +332,15 @@ def table(figures: Mapping[str, Figures]) -> str:
     return "\n".join(row[0].ljust(34) + "".join(cell.rjust(10) for cell in row[1:]) for row in rows)
 
 
-def measure(launches: Sequence[Launch], assets: Path, clusters: int) -> dict[str, Figures]:
+def measure(launches: Sequence[Launch], clusters: int) -> dict[str, Figures]:
     """Measure each operator on an API server of its own."""
     found: dict[str, Figures] = {}
     for launch in launches:
         with (
             tempfile.TemporaryDirectory(prefix="manta-side-by-side-") as folder,
-            real_cluster(assets, Path(folder), controllers=False) as kubeconfig,
+            control_plane(Path(folder), controllers=False) as plane,
         ):
-            found[launch.name] = asyncio.run(Trial(launch, kubeconfig, clusters).run())
+            found[launch.name] = asyncio.run(Trial(launch, plane.kubeconfig, clusters).run())
     return found
 
 
@@ -350,7 +351,7 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="environment:\n"
-        "  KUBEBUILDER_ASSETS  folder with etcd, kube-apiserver and kube-controller-manager\n"
+        "  KUBEBUILDER_ASSETS  folder with etcd and kube-apiserver (default: those of `make lab`)\n"
         "  KUBERAY_OPERATOR    KubeRay's operator, built with `go build` in its ray-operator",
     )
     found.add_argument(
@@ -369,14 +370,13 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit status."""
     options = parser().parse_args(arguments)
-    assets = Path(os.environ.get("KUBEBUILDER_ASSETS") or "/nonexistent")
-    if missing := [name for name in PROGRAMS if not os.access(assets / name, os.X_OK)]:
-        sys.stderr.write(f"KUBEBUILDER_ASSETS names no folder with {', '.join(missing)}\n")
+    if missing := why_missing("etcd", "kube-apiserver"):
+        sys.stderr.write(f"{missing}\n")
         return 2
     launches = [manta(options.python)]
     if binary := os.environ.get("KUBERAY_OPERATOR"):
         launches.append(kuberay(binary))
-    figures = measure(launches, assets, options.clusters)
+    figures = measure(launches, options.clusters)
     if options.output == "json":
         listed = {name: asdict(each) for name, each in figures.items()}
         sys.stdout.write(json.dumps({"clusters": options.clusters, **listed}, indent=2) + "\n")

@@ -13,8 +13,8 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests.lab.session import own_kubeconfig
 from tests.neighbours.report import print_table
-from tests.real_servers import own_kubeconfig
 from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ LEFT_BY = {"not slow": "slow", "slow and not rare": "rare"}
 """The markers of tests that the expressions of the Makefile leave out."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Log exceptions without the variables of each frame, and time no example of a random test.
 
     structlog shows them by itself, and to print one takes longer than most tests. Hypothesis fails
@@ -35,6 +35,8 @@ def pytest_configure() -> None:
     settings.load_profile("untimed")
     console = structlog.dev.ConsoleRenderer.get_active()
     console.exception_formatter = structlog.dev.plain_traceback
+    if own_kubeconfig():
+        config.pluginmanager.import_plugin("tests.lab.plugin")
 
 
 def pytest_asyncio_loop_factories(
@@ -47,8 +49,15 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the slow tests, and with those that may take longest: the short ones fill gaps."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is meant for the other kind of API server, and sort the rest.
+
+    Slow tests are first, and those that may take longest: the short ones fill gaps.
+    """
+    elsewhere = "embedded_only" if own_kubeconfig() else "real_only"
+    if left_out := [item for item in items if item.get_closest_marker(elsewhere)]:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: (item.get_closest_marker("slow") is None, -_time_limit(item)))
 
 

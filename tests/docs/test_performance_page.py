@@ -10,17 +10,19 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from benchmarks.side_by_side import LABELS
 from tests.docs.tree import ROOT, commands_of
-from tests.integration.real import PROGRAMS
+from tests.lab.session import needs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PATH = ROOT / "docs" / "performance.md"
 PAGE = PATH.read_text()
-ASSETS = Path(os.environ.get("KUBEBUILDER_ASSETS") or "/nonexistent")
 ROWS = {
     cells[0]: cells[1:4]
     for line in PAGE.split("<!-- side by side -->")[1].split("<!-- end -->")[0].splitlines()
@@ -82,10 +84,7 @@ def command_with(word: str) -> list[str]:
 @pytest.mark.rare
 @pytest.mark.real_time
 @pytest.mark.timeout(400)
-@pytest.mark.skipif(
-    not all(os.access(ASSETS / name, os.X_OK) for name in PROGRAMS),
-    reason="SKIP: KUBEBUILDER_ASSETS names no folder with an API server",
-)
+@needs("etcd", "kube-apiserver")
 def test_the_benchmark_of_the_page_prints_all_figures_of_three_clusters():
     _, *arguments, number = command_with("benchmarks.side_by_side")
     assert number.isdecimal()

@@ -45,7 +45,10 @@ RUN_ELSEWHERE = {
     "manta dev": "test_kubectl.py",
     "manta dev --workspaces": "test_dev_with_workspaces.py",
     "docker build -t manta-operator .": "test_image.py reads what it builds from",
-    "KUBEBUILDER_ASSETS=~/envtest KUBERAY_OPERATOR=~/kuberay/ray-operator/manager "
+    "make test-real ARGS='-k test_killed_again_and_again'": (
+        "CI runs `make test-real`, tests/lab/test_lab.py tries its arguments"
+    ),
+    "KUBERAY_OPERATOR=~/kuberay/ray-operator/manager "
     "python -m benchmarks.side_by_side --clusters 1000": (
         "the test of the page, test_performance_page.py, for three clusters"
     ),

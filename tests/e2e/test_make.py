@@ -58,11 +58,12 @@ def test_tests_with_real_ray_run_by_themselves_and_before_all_others(
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "status"), [(0, 0, 0), (5, 0, 0), (1, 0, 1), (0, 1, 1), (0, 5, 0)]
+    ("first", "second", "real", "status"),
+    [(0, 0, 0, 0), (5, 0, 0, 0), (1, 0, 0, 1), (0, 1, 0, 1), (0, 5, 0, 0), (0, 0, 1, 1)],
 )
-def test_the_tests_fail_if_either_run_does(first: int, second: int, status: int):
+def test_the_tests_fail_if_any_run_does(first: int, second: int, real: int, status: int):
     ended = f"f() {{ case $* in *--ignore*) return {second};; *) return {first};; esac; }}; "
-    command = line_of("test-all", "PYTEST=f").splitlines()[-1]
+    command = line_of("test-all", "PYTEST=f", f"REAL=sh -c 'exit {real}'").splitlines()[-1]
     assert subprocess.run(ended + command, shell=True, check=False).returncode == status
 
 
@@ -126,6 +127,7 @@ def test_ci_runs_every_test_once():
     assert any(command.startswith("make") and " lint ray " in command for command in commands)
     assert "make test" in commands
     assert any(command.startswith("make test-all REST=1") for command in commands)
+    assert "make test-real" in commands
 
 
 @pytest.mark.slow

@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 
     from tests.integration.harness import World
 
-ELSEWHERE = "embedded_only" if REAL_KUBECONFIG else "real_only"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that are meant for the other kind of API server."""
-    left_out = [item for item in items if item.get_closest_marker(ELSEWHERE)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:

@@ -35,7 +35,7 @@ from informers import Codec, SharedInformer, Tombstone
 from tests.fakes import worlds
 from tests.fakes.worlds import RunningOperator, embedded_server, virtual_wall
 from tests.faults.faulty_transport import FaultyTransport
-from tests.real_servers import own_kubeconfig
+from tests.lab.session import own_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence

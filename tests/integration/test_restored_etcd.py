@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from contextlib import ExitStack
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,8 +13,11 @@ from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.fleets import OLD, Fleets
 from tests.integration.harness import World, real_world
-from tests.integration.real import free_ports, real_cluster
 from tests.integration.test_restored import agrees, ready_workers
+from tests.lab.control_plane import control_plane, free_ports
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = [pytest.mark.real_only, pytest.mark.real_time, pytest.mark.timeout(900)]
 
@@ -25,13 +27,13 @@ class ControlPlane:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._ports = free_ports(4)
+        self._ports = free_ports(3)
         self._running = ExitStack()
 
     async def start(self) -> Path:
-        assets = Path(os.environ["KUBEBUILDER_ASSETS"])
-        cluster = real_cluster(assets, self.folder, controllers=False, ports=self._ports)
-        return await asyncio.to_thread(self._running.enter_context, cluster)
+        running = control_plane(self.folder, controllers=False, ports=self._ports)
+        plane = await asyncio.to_thread(self._running.enter_context, running)
+        return plane.kubeconfig
 
     async def stop(self) -> None:
         await asyncio.to_thread(self._running.close)

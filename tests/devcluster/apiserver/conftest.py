@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.devcluster.apiserver.support import EmbeddedApi, open_api
-from tests.real_servers import own_kubeconfig
+from tests.lab.session import own_kubeconfig
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -22,7 +22,7 @@ import yaml
 
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.transport import Request
-from tests.real_servers import own_kubeconfig
+from tests.lab.session import own_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

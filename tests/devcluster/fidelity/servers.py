@@ -13,7 +13,7 @@ import aiohttp
 from tests.devcluster.apiserver.support import EmbeddedApi, RealApi
 from tests.devcluster.fidelity.custom import DEFINITIONS
 from tests.devcluster.fidelity.run import Player
-from tests.integration.real import real_cluster
+from tests.lab.control_plane import control_plane, plane_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -37,28 +37,26 @@ async def embedded_player() -> AsyncIterator[Player]:
 
 @contextlib.asynccontextmanager
 async def real_player() -> AsyncIterator[Player]:
-    """A real server that knows the custom kinds; `KUBEBUILDER_ASSETS` says where its programs are.
+    """A real server that knows the custom kinds.
 
     `MANTA_FIDELITY_SERVER`, the folder of a server that already runs, saves its start.
     """
     running = os.environ.get("MANTA_FIDELITY_SERVER")
     with contextlib.ExitStack() as stack:
         if running:
-            kubeconfig = Path(running, "kubeconfig")
+            plane = plane_in(Path(running))
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="manta-real-")))
-            assets = Path(os.environ["KUBEBUILDER_ASSETS"])
-            kubeconfig = stack.enter_context(real_cluster(assets, folder, controllers=False))
-        api = RealApi(str(kubeconfig))
-        etcd = kubeconfig.with_name("etcd-address").read_text()
+            plane = stack.enter_context(control_plane(folder, controllers=False))
+        api = RealApi(str(plane.kubeconfig))
 
         async def compact() -> None:
             """Compact etcd at its current revision, as the API server does every five minutes."""
             async with aiohttp.ClientSession() as session:
-                status = await session.post(f"{etcd}/v3/maintenance/status", json={})
+                status = await session.post(f"{plane.etcd}/v3/maintenance/status", json={})
                 revision = (await status.json())["header"]["revision"]
                 await session.post(
-                    f"{etcd}/v3/kv/compaction", json={"revision": revision, "physical": True}
+                    f"{plane.etcd}/v3/kv/compaction", json={"revision": revision, "physical": True}
                 )
 
         for definition in DEFINITIONS:
