@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+GPU = "example.com/gpu"
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -167,6 +169,18 @@ PODS = Kind(
                 )
             }
         },
+        *(
+            {"spec": {"containers": containers("main", resources=resources)}}
+            for resources in (
+                {"requests": {GPU: "1"}},
+                {"requests": {GPU: "1"}, "limits": {GPU: "2"}},
+                {"limits": {GPU: "500m"}},
+                {"limits": {"gpu": "1"}},
+                {"limits": {"requests.example.com/gpu": "1"}},
+                {"limits": {"hugepages-2Mi": "2Mi"}},
+                {"requests": {"hugepages-2Mi": "2Mi", "cpu": "1"}},
+            )
+        ),
         {
             "spec": {
                 "containers": containers("main", volumeMounts=[{"name": "no", "mountPath": "/n"}])

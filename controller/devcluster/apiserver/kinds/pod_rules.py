@@ -6,7 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import child, entries
-from controller.devcluster.apiserver.meta import is_label, is_subdomain, validate_labels
+from controller.devcluster.apiserver.meta import (
+    is_label,
+    is_qualified_name,
+    is_subdomain,
+    validate_labels,
+)
 from controller.devcluster.apiserver.protocol.status import (
     StatusCause,
     duplicate,
@@ -29,6 +34,9 @@ _KEYLESS = (
 )
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _NOT_NEGATIVE = "must be greater than or equal to 0"
+_NO_LIMIT = "Limit must be set for non overcommitable resources"
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
+_HUGE_PAGES = "hugepages-"
 _ENV_NAME = re.compile(r"[ -<>-~]+")
 _ENV_RULE = (
     "a valid environment variable name must consist only of printable ASCII characters other than "
@@ -121,16 +129,45 @@ def _validate_resources(resources: Json, field: str) -> list[StatusCause]:
     causes: list[StatusCause] = []
     limits, requests = child(resources, "limits"), child(resources, "requests")
     for group, amounts in (("limits", limits), ("requests", requests)):
-        causes += [
-            invalid_value(f"{field}.{group}[{name}]", amount, _NOT_NEGATIVE)
-            for name, amount in amounts.items()
-            if quantity_value(amount) < 0
-        ]
-    for name in sorted(requests.keys() & limits.keys()):
-        if quantity_value(requests[name]) > quantity_value(limits[name]):
-            detail = f"must be less than or equal to {name} limit of {limits[name]}"
+        for name, amount in amounts.items():
+            causes += _validate_resource(name, amount, f"{field}.{group}[{name}]")
+    for name in sorted(requests):
+        amount, limit = quantity_value(requests[name]), limits.get(name)
+        may_exceed = _is_native(name) and not name.startswith(_HUGE_PAGES)
+        if limit is None:
+            if not may_exceed:
+                causes.append(required(f"{field}.limits", _NO_LIMIT))
+        elif not may_exceed and amount != quantity_value(limit):
+            detail = f"must be equal to {name} limit of {limit}"
             causes.append(invalid_value(f"{field}.requests", requests[name], detail))
+        elif amount > quantity_value(limit):
+            detail = f"must be less than or equal to {name} limit of {limit}"
+            causes.append(invalid_value(f"{field}.requests", requests[name], detail))
+    named = {*limits, *requests}
+    if not named & {"cpu", "memory"} and any(name.startswith(_HUGE_PAGES) for name in named):
+        causes.append(forbidden_field(field, "HugePages require cpu or memory"))
     return causes
+
+
+def _validate_resource(name: str, amount: str, field: str) -> list[StatusCause]:
+    problems = is_qualified_name(name)
+    if "/" not in name and name not in _STANDARD and not name.startswith(_HUGE_PAGES):
+        problems = problems or ["must be a standard resource type or fully qualified"]
+        problems.append("must be a standard resource for containers")
+    elif name.startswith("requests."):
+        problems.append("doesn't follow extended resource name standard")
+    causes = [invalid_value(field, name, problem) for problem in problems]
+    value = quantity_value(amount)
+    if value < 0:
+        causes.append(invalid_value(field, amount, _NOT_NEGATIVE))
+    if not _is_native(name) and value % 1:
+        causes.append(invalid_value(field, amount, "must be an integer"))
+    return causes
+
+
+def _is_native(name: str) -> bool:
+    """Return whether the resource is one of Kubernetes' own, and no extended one."""
+    return "/" not in name or "kubernetes.io/" in name
 
 
 def _validate_env(variables: list[Json], field: str) -> list[StatusCause]:

@@ -80,6 +80,50 @@ async def test_pod_specs_that_cannot_run_are_invalid(api, spec, causes):
     assert (answer.status, answer.causes) == (422, causes)
 
 
+@pytest.mark.vital
+@pytest.mark.parametrize(
+    ("resources", "message"),
+    [
+        (
+            {"requests": {"nvidia.com/gpu": "1"}},
+            "limits: Required value: Limit must be set for non overcommitable resources",
+        ),
+        (
+            {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "2"}},
+            'requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2',
+        ),
+        (
+            {"limits": {"nvidia.com/gpu": "500m"}},
+            'limits[nvidia.com/gpu]: Invalid value: "500m": must be an integer',
+        ),
+        (
+            {"limits": {"gpu": "1"}},
+            'limits[gpu]: Invalid value: "gpu": must be a standard resource for containers',
+        ),
+        ({"limits": {"hugepages-2Mi": "2Mi"}}, "Forbidden: HugePages require cpu or memory"),
+    ],
+)
+async def test_resources_of_a_pod_that_no_node_could_count_are_invalid(api, resources, message):
+    body = {
+        "metadata": {"name": "a"},
+        "spec": {"containers": [CONTAINER | {"resources": resources}]},
+    }
+    answer = await api.create(api.path("pods"), body)
+    assert answer.status == 422
+    assert message in answer.message
+
+
+async def test_what_is_limited_needs_no_request_and_fewer_cpus_may_be_requested(api):
+    limits = {"cpu": "2", "nvidia.com/gpu": "1"}
+    resources = {"limits": limits, "requests": {"cpu": "500m"}}
+    body = {
+        "metadata": {"name": "a"},
+        "spec": {"containers": [CONTAINER | {"resources": resources}]},
+    }
+    answer = await api.create(api.path("pods"), body)
+    assert answer.status == 201, answer.message
+
+
 async def test_of_a_pods_spec_only_images_may_change(api):
     await api.create(api.path("pods"), pod("a"))
     image = {"spec": {"containers": [{"name": "main", "image": "busybox:2"}]}}
