@@ -246,7 +246,11 @@ async def embedded_world(
 
 @asynccontextmanager
 async def real_world(
-    kubeconfig: str, *, nodes: NodeSettings | None = None, cleanup: bool = True
+    kubeconfig: str,
+    *,
+    nodes: NodeSettings | None = None,
+    components: frozenset[str] = frozenset({"kubelet"}),
+    cleanup: bool = True,
 ) -> AsyncIterator[World]:
     """A world in a namespace of its own on the API server of `kubeconfig`, in real time."""
     credentials = await load_credentials(kubeconfig=kubeconfig, context=None)
@@ -263,7 +267,7 @@ async def real_world(
         await world.user.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", **body})
         # A real controller manager gives up nodes that are silent for 40 s.
         settings = nodes or NodeSettings(heartbeat=10.0)
-        async with _inhabited(world, frozenset({"kubelet"}), settings):
+        async with _inhabited(world, components, settings):
             yield world
             if cleanup:
                 await world.user.delete(NAMESPACES, "", world.namespace)

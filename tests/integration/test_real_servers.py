@@ -151,3 +151,61 @@ async def test_another_writer_is_named_and_not_fought(world: World):
     assert 3 <= writes(operator, "services", "example-head-svc", since) <= 9
     said = await contested(world)
     assert f"another writer ({RIVAL}) keeps changing spec.selector.ray.io/node-type" in said
+
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+PANICS = (
+    'JSONPatch{op: "add", path: "/spec/tolerations", '
+    'value: [Object.spec.tolerations{key: "gpu", operator: "Exists"}]}'
+)
+"""Kubernetes 1.36 panics when it converts a list of objects."""
+
+
+@asynccontextmanager
+async def panicking_policy(world: World, resource: str) -> AsyncIterator[None]:
+    """A policy that makes the API server panic when something is created in this namespace."""
+    name = f"panics.{world.namespace}"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"]}
+    here = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
+    policy = {
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {
+                "namespaceSelector": here,
+                "resourceRules": [rule | {"resources": [resource]}],
+            },
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": f"[{PANICS}]"}}],
+        },
+    }
+    binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
+    await world.user.request_json("POST", POLICIES, body=policy)
+    await world.user.request_json("POST", BINDINGS, body=binding)
+    try:
+        await world.settle(3)  # until the API server has heard of it
+        yield
+    finally:
+        await world.user.request_json("DELETE", f"{BINDINGS}/{name}")
+        await world.user.request_json("DELETE", f"{POLICIES}/{name}")
+
+
+@pytest.mark.vital
+async def test_a_policy_that_makes_the_api_server_panic_is_survived_and_makes_nothing_twice(
+    world: World,
+):
+    operator = world.start_operator()
+
+    async def unconfirmed() -> bool:
+        condition = await ready(world, RAYCLUSTERS)
+        return (condition.get("status"), condition.get("reason")) == ("False", "WriteUnconfirmed")
+
+    async with panicking_policy(world, "pods"):
+        await world.create_cluster(replicas=2)
+        await world.eventually(unconfirmed, seconds=90)
+        await world.settle(10)
+        assert not world.journal.created
+        assert operator.running
+    await world.eventually(world.is_ready, seconds=120)
+    assert len(world.journal.created) == 3

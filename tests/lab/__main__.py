@@ -34,7 +34,7 @@ PROCESSES = 6
 
 
 def main(arguments: Sequence[str]) -> int:
-    if not os.environ.get(ASSETS):
+    if why_missing(*SERVERS) and not os.environ.get(ASSETS):
         try:
             build()
         except BuildError as failure:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     options = ["-o", f"testpaths={' '.join(TESTS)}", "-n", count, "--dist", "worksteal"]
     chosen = [] if any(_chooses(each) for each in arguments) else ["-m", "vital"]
     command = [sys.executable, "-m", "pytest", *options, *chosen, *arguments]
-    folder = tempfile.mkdtemp(prefix="manta-real-")
+    folder = tempfile.mkdtemp(prefix="lab-")
     return os.execve(sys.executable, command, os.environ | {PLANES: folder})
 
 

@@ -112,8 +112,6 @@ class ControlPlane:
     def _secure(self, port: int) -> tuple[str, ...]:
         return (
             f"--kubeconfig={self.kubeconfig}",
-            f"--authentication-kubeconfig={self.kubeconfig}",
-            f"--authorization-kubeconfig={self.kubeconfig}",
             "--leader-elect=false",
             f"--secure-port={port}",
             "--bind-address=127.0.0.1",

@@ -18,6 +18,7 @@ from tests.lab.session import PLANES, own_kubeconfig
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+WORKER = "PYTEST_XDIST_WORKER"
 RUNNING = pytest.StashKey[ExitStack]()
 BEGAN = pytest.StashKey[dict[Path, int]]()
 
@@ -42,6 +43,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
     """Say what the control planes took, and where they are if a test failed."""
+    if WORKER in os.environ:  # others still run
+        return
     folder = Path(os.environ[PLANES])
     starts = [float(path.read_text()) for path in folder.glob("*/seconds")]
     terminalreporter.section("real control planes")
