@@ -21,6 +21,10 @@ _INTEGER: Final = re.compile(r"[0-9]{1,9}")
 _MIG_DEVICE: Final = re.compile(r"nvidia\.com/mig-\d+g\.\d+gb$")
 _ACCELERATORS: Final = {"aws.amazon.com/neuroncore": "neuron_cores", "google.com/tpu": "TPU"}
 _NOT_SWITCHES: Final = frozenset({"log-color", "include-dashboard", "include-log-monitor"})
+_CREDENTIALS: Final = frozenset({"redis-password", "redis-username"})
+VARIABLE: Final = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
+"""A value that is one variable of the shell."""
+
 _OPEN_FILES: Final = "ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}"
 
 
@@ -101,6 +105,8 @@ def _flag(key: str, value: str) -> str:
             return f" --{key} "
         if value.lower() == "false":
             return ""
+    if key in _CREDENTIALS and VARIABLE.fullmatch(value):
+        value = f'"{value}"'  # a password may have spaces
     return f" --{key}={value} "
 
 

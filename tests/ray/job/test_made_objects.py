@@ -214,3 +214,32 @@ def test_settings_have_kuberays_variables_and_defaults():
 def test_a_time_that_is_no_positive_number_is_ignored(value: str):
     environment = {"RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS": value}
     assert JobSettings.from_environment(environment) == JobSettings()
+
+
+def test_the_submitter_takes_from_the_head_what_image_and_admission_need():
+    raw = job_manifest()
+    pod = raw["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    restricted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    pod |= {
+        "imagePullSecrets": [{"name": "regcred"}],
+        "securityContext": restricted,
+        "schedulingGates": [{"name": "kueue.x-k8s.io/elastic-job"}],
+        "nodeSelector": {"gpu": "h100"},
+        "initContainers": [{"name": "fetch"}],
+        "volumes": [{"name": "data"}],
+    }
+    pod["containers"][0] |= {
+        "imagePullPolicy": "Always",
+        "securityContext": {"allowPrivilegeEscalation": False},
+        "ports": [{"containerPort": 1, "hostPort": 1}],
+        "envFrom": [{"secretRef": {"name": "of-the-head"}}],
+    }
+    spec = raw["spec"]
+    made = submitter(rayClusterSpec=spec["rayClusterSpec"])["spec"]["template"]["spec"]
+    assert made.keys() == {"containers", "imagePullSecrets", "securityContext", "restartPolicy"}
+    assert made["securityContext"] == restricted
+    [container] = made["containers"]
+    own = {"name", "image", "resources", "command", "args", "env"}
+    assert container.keys() == own | {"imagePullPolicy", "securityContext"}
+    beside = sidecar(rayClusterSpec=spec["rayClusterSpec"])
+    assert beside["securityContext"] == {"allowPrivilegeEscalation": False}

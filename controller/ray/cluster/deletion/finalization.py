@@ -13,7 +13,11 @@ from controller.kube.resources import JOBS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.cluster.deletion.redis_cleanup import cleanup_job, cleanup_job_name
+from controller.ray.cluster.deletion.redis_cleanup import (
+    cleanup_job,
+    cleanup_job_name,
+    state_in_redis,
+)
 from controller.ray.cluster.deletion.steps import (
     CLEANUP_SCOPE,
     DeletionStep,
@@ -51,7 +55,7 @@ def change_finalizer(
         return add_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER)
     if labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
         return None
-    event = _skipped(reason_to_skip(seen, enabled=settings.redis_cleanup))
+    event = _skipped(seen, reason_to_skip(seen, enabled=settings.redis_cleanup))
     return remove_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER, on_success=event)
 
 
@@ -64,7 +68,7 @@ def finalize(seen: ClusterObservation, settings: ClusterSettings, now: datetime)
     step = step_of(seen, now, enabled=enabled)
     match step:
         case DeletionStep.SKIP:
-            return _let_go(seen, _skipped(reason_to_skip(seen, enabled=enabled)))
+            return _let_go(seen, _skipped(seen, reason_to_skip(seen, enabled=enabled)))
         case DeletionStep.FINISHED:
             return _let_go(seen, _job_failed(seen))
         case DeletionStep.OVERDUE:
@@ -109,7 +113,7 @@ def _create_job(seen: ClusterObservation, settings: ClusterSettings) -> Iterator
     owned = FOREGROUND not in meta.finalizers
     yield Create(
         Target(JOBS, namespace, name, CLEANUP_SCOPE),
-        cleanup_job(seen.desired, login_shell=settings.login_shell, owned=owned),
+        cleanup_job(seen.desired, settings, owned=owned),
         on_success=Event(
             "Normal",
             "CreatedRedisCleanupJob",
@@ -125,8 +129,9 @@ def _let_go(seen: ClusterObservation, event: Event | None) -> Plan:
     return Plan(commit=remove_finalizer(_cluster(seen), meta, finalizer, on_success=event))
 
 
-def _skipped(reason: str) -> Event:
-    note = f"The cluster's state, if it has any in Redis, is not removed because {reason}"
+def _skipped(seen: ClusterObservation, reason: str) -> Event:
+    where = state_in_redis(seen.cluster, seen.heads)
+    note = f"The cluster's state, if it has any in Redis, is not removed because {reason}: {where}"
     return Event("Warning", "SkippedRedisCleanup", "Cleanup", note)
 
 
@@ -134,15 +139,17 @@ def _job_failed(seen: ClusterObservation) -> Event | None:
     if seen.cleanup.outcome == "Complete":
         return None
     name = cleanup_job_name(seen.cluster.metadata.name)
-    note = f"Job {name} has failed: remove the cluster's state from Redis yourself"
+    where = state_in_redis(seen.cluster, seen.heads)
+    note = f"Job {name} has failed: remove the cluster's state from Redis yourself: {where}"
     return Event("Warning", "RedisCleanupFailed", "Cleanup", note)
 
 
 def _overdue(seen: ClusterObservation) -> Event:
     """Return the event, named as in KubeRay, that reports what was missing at the deadline."""
+    where = state_in_redis(seen.cluster, seen.heads)
     note = (
-        f"Let go at the deadline, with state left in Redis that must be removed by hand: "
-        f"{waiting_for(seen)}"
+        f"Let go at the deadline; the cluster's state, {where}, is left and must be removed by "
+        f"hand. It was {waiting_for(seen)}"
     )
     return Event("Warning", "ForceDeletedStuckCluster", "Cleanup", note)
 

@@ -146,6 +146,8 @@ def _redis_cleanup(seen: ClusterObservation) -> str:
         return f"Job {name} to go, which {ownership_text(None)}"
     if seen.cleanup.job is None and seen.cleanup.refusal is not None:
         return f"Job {name}, which cannot be created: {seen.cleanup.refusal.message}"
+    if seen.cleanup.job is not None and seen.cleanup.job.spec.suspend:
+        return f"Job {name} to remove its state from Redis, which is suspended (spec.suspend)"
     return f"Job {name} to remove its state from Redis"
 
 

@@ -11,7 +11,7 @@ from controller.kube.resources import JOBS
 from controller.ray.api import labels
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.job.names import submitter_name
-from controller.ray.job.submitter.container import add_variables, default_container, run_script
+from controller.ray.job.submitter.container import add_variables, default_pod, run_script
 from controller.ray.job.submitter.script import Dashboard, submission_script
 from controller.ray.pods.features.authentication import add_token_to_pod
 
@@ -71,7 +71,7 @@ def _template(
 ) -> Body:
     given = copy.deepcopy(spec.submitter_pod_template or {})
     metadata: Body = given.get("metadata", {})
-    pod: Body = given.get("spec") or {"containers": [default_container(target.spec)]}
+    pod: Body = given.get("spec") or default_pod(target.spec)
     pod.setdefault("restartPolicy", "Never")
     container: Body = pod["containers"][0]
     if not container.get("command"):

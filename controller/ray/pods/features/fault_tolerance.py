@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from controller.ray.api import labels
 from controller.ray.pods.features.volumes import add_mount, add_volume
+from controller.ray.pods.start_command import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +23,9 @@ STORAGE_VOLUME: Final = "gcs-storage"
 STORAGE_PATH: Final = "/data/gcs"
 WORKER_RECONNECT_SECONDS: Final = 600
 """Time for which a worker waits for a new head; Ray's default of a minute is too short."""
+
+
+_PASSWORD: Final = "REDIS_PASSWORD"  # noqa: S105 - a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +92,38 @@ def _add_redis(draft: PodDraft, storage: RedisStorage) -> None:
     draft.env.default("RAY_external_storage_namespace", storage.namespace)
     options = storage.options
     if options is None:
-        password = draft.parameters.get("redis-password")
-        if password is not None:  # the cleanup Job has no parameters
-            draft.env.default("REDIS_PASSWORD", password)
+        _add_given_password(draft)
         return
     if options.redis_address:
         draft.env.append("RAY_REDIS_ADDRESS", options.redis_address)
     _add_credential(draft, "username", options.redis_username)
     _add_credential(draft, "password", options.redis_password)
+
+
+def _add_given_password(draft: PodDraft) -> None:
+    """Add the user's parameter as a variable, because the cleanup Job has no parameters."""
+    given = draft.parameters.get("redis-password")
+    if given is None:
+        return
+    word = _shell_word(given)
+    variable = VARIABLE.fullmatch(word or "")
+    if variable is not None:
+        name = variable[1] or variable[2]
+        if name != _PASSWORD:  # which is in the environment already
+            draft.env.default(_PASSWORD, f"$({name})")
+        return
+    if word is None:
+        draft.parameters["redis-password"] = f"${_PASSWORD}"
+    draft.env.default(_PASSWORD, (given if word is None else word).replace("$", "$$"))
+
+
+def _shell_word(text: str) -> str | None:
+    """Return the one word that bash makes of a text; None if it makes several, or an error."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    return "".join(words) if len(words) < 2 else None
 
 
 def _add_credential(draft: PodDraft, what: str, source: Mapping[str, Any] | None) -> None:

@@ -337,6 +337,48 @@ def test_bug_69_the_finalizer_is_removed_when_cleanup_is_switched_off():
     assert "ENABLE_GCS_FT_REDIS_CLEANUP is false" in told(made)
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "uid-of-example in Redis at redis:6379"),
+        ({"externalStorageNamespace": "mine"}, "mine in Redis at redis:6379"),
+        ({"redisAddress": "redis://:p@ss,w@r:1"}, "uid-of-example in Redis at redis://r:1"),
+    ],
+)
+@pytest.mark.parametrize("end", ["given up", "failed", "switched off"])
+def test_the_last_message_names_what_a_person_must_remove(
+    end: str, options: dict[str, Any], named: str
+):
+    cluster = redis_cluster(redis.with_options(**options), deleted=301 if end == "given up" else 1)
+    kept = observed(cluster, job=cleanup_job("Failed") if end == "failed" else None)
+    made = plan_now(kept, DISABLED if end == "switched off" else ENABLED)
+    assert finalizers_after(made) == []
+    assert f"external storage namespace {named}" in told(made)
+
+
+def test_the_last_message_names_what_the_heads_own_variables_say():
+    raw = redis.legacy()
+    env = raw["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]
+    secret = {"secretKeyRef": {"name": "redis", "key": "ns"}}
+    env.append({"name": "RAY_external_storage_namespace", "valueFrom": secret})
+    said = told(plan_now(observed(redis_cluster(raw, deleted=301))))
+    assert "namespace (key ns of Secret redis) in Redis at redis:6379" in said
+
+
+def test_when_the_specification_no_longer_says_it_the_head_does():
+    running = head(annotations={"ray.io/external-storage-namespace": "former"})
+    said = told(plan_now(observed(redis_cluster(redis.manifest(), deleted=1), running)))
+    assert "external storage namespace former in Redis" in said
+
+
+def test_a_cleanup_that_a_queue_suspends_is_told():
+    suspended = cleanup_job()
+    spec = msgspec.structs.replace(suspended.spec, suspend=True)
+    kept = observed(redis_cluster(deleted=1))
+    kept.add(JOBS, msgspec.structs.replace(suspended, spec=spec))
+    assert "which is suspended (spec.suspend)" in ready_message(plan_now(kept))
+
+
 def test_cleanup_is_switched_off_by_kuberays_variable():
     off = ClusterSettings.from_environment({"ENABLE_GCS_FT_REDIS_CLEANUP": "False"})
     assert not off.redis_cleanup

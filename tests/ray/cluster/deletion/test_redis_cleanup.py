@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import copy
+import os
 import shlex
+import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +22,7 @@ from controller.runtime.plan import Create
 from tests.ray.cluster.deletion import redis
 from tests.ray.cluster.deletion.redis import redis_cluster
 from tests.ray.cluster.support import plan, reads, with_meta
+from tests.samples import case
 
 
 def job(raw: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
@@ -112,11 +117,10 @@ def test_a_long_name_keeps_its_end():
 def test_labels_are_the_heads_but_for_the_node_type_which_no_template_changes():
     body, model = job(rich_template()), head(rich_template())
     wanted = model["metadata"]["labels"] | {"ray.io/node-type": "redis-cleanup"}
-    annotations = model["metadata"]["annotations"] | {"manta.dev/cluster-uid": "uid-of-example"}
     pod = body["spec"]["template"]["metadata"]
     assert pod["labels"] == wanted
     assert body["metadata"]["labels"].keys() == wanted.keys()
-    assert pod["annotations"] == body["metadata"]["annotations"] == annotations
+    assert pod["annotations"] == body["metadata"]["annotations"]
     assert wanted["team"] == "a"
     assert "finalizers" not in body["spec"]["template"]["metadata"]
     assert body["metadata"]["annotations"]["ray.io/external-storage-namespace"] == "uid-of-example"
@@ -139,13 +143,135 @@ def test_only_the_ray_container_runs_without_probes_and_with_little():
     assert container["envFrom"] == [{"secretRef": {"name": "more"}}]
 
 
-def test_init_containers_stay_but_for_the_one_that_waits_for_a_certificate():
-    spec = job(rich_template())["spec"]["template"]["spec"]
-    assert [each["name"] for each in spec["initContainers"]] == ["fetch"]
-    assert spec["nodeSelector"] == {"disk": "ssd"}
-    raw = rich_template()
-    del raw["spec"]["headGroupSpec"]["template"]["spec"]["initContainers"][0]
-    assert "initContainers" not in job(raw)["spec"]["template"]["spec"]
+def heads_alone() -> dict[str, Any]:
+    """A head with all that keeps a pod waiting, or that another pod cannot have."""
+    raw = redis.with_options()
+    raw["spec"]["enableInTreeAutoscaling"] = True
+    template = raw["spec"]["headGroupSpec"]["template"]
+    template["metadata"] = {
+        "labels": {
+            "kueue.x-k8s.io/queue-name": "lq",
+            "scheduling.x-k8s.io/pod-group": "gang",
+            "volcano.sh/queue-name": "q",
+            "kai.scheduler/queue": "q",
+        },
+        "annotations": {
+            "kueue.x-k8s.io/podset-required-topology": "cloud.example.com/rack",
+            "scheduling.k8s.io/group-name": "gang",
+            "yunikorn.apache.org/task-groups": "[]",
+            "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+        },
+    }
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    template["spec"] |= {
+        "schedulingGates": [{"name": "kueue.x-k8s.io/elastic-job"}],
+        "readinessGates": [{"conditionType": "example.com/ready"}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+        "topologySpreadConstraints": [{"maxSkew": 1}],
+        "affinity": {"podAffinity": {required: [{"topologyKey": "rack"}]}},
+        "schedulerName": "volcano",
+        "nodeName": "node-1",
+        "hostname": "head",
+        "activeDeadlineSeconds": 10,
+        "initContainers": [{"name": "fetch", "image": "fetch"}],
+        "volumes": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "disk", "hostPath": {"path": "/mnt/disk", "type": "Directory"}},
+            {"name": "elsewhere", "secret": {"secretName": "of-the-proxy"}},
+        ],
+    }
+    template["spec"]["containers"][0] |= {
+        "ports": [{"containerPort": 6379, "hostPort": 6379}],
+        "lifecycle": {"postStart": {"exec": {"command": ["notify"]}}},
+        "resources": {"claims": [{"name": "gpu"}], "limits": {"nvidia.com/gpu": "1"}},
+        "volumeMounts": [
+            {"name": "data", "mountPath": "/data"},
+            {"name": "disk", "mountPath": "/disk"},
+        ],
+        "volumeDevices": [{"name": "data", "devicePath": "/dev/xvda"}],
+        "env": [
+            {
+                "name": "PROXY_CPUS",
+                "valueFrom": {"resourceFieldRef": {"containerName": "proxy", "resource": "cpu"}},
+            }
+        ],
+    }
+    return raw
+
+
+def test_nothing_of_the_head_keeps_the_job_waiting():
+    meta = job(heads_alone())["spec"]["template"]["metadata"]
+    pod = job(heads_alone())["spec"]["template"]["spec"]
+    assert pod.keys() == {"containers", "restartPolicy"}
+    container = pod["containers"][0]
+    assert container.keys() == {"name", "image", "command", "args", "env", "resources"}
+    assert "PROXY_CPUS" not in {each["name"] for each in container["env"]}
+    assert all(key.startswith(("ray.io/", "app.kubernetes.io/")) for key in meta["labels"])
+    assert meta["annotations"] == {
+        "ray.io/external-storage-namespace": "uid-of-example",
+        "manta.dev/cluster-uid": "uid-of-example",
+    }
+    assert job(heads_alone())["metadata"]["labels"].keys() == meta["labels"].keys()
+
+
+def test_what_the_way_to_redis_needs_is_taken():
+    raw = redis.with_options()
+    template = raw["spec"]["headGroupSpec"]["template"]
+    needed = {
+        "imagePullSecrets": [{"name": "regcred"}],
+        "tolerations": [{"key": "pool", "operator": "Equal", "value": "ray"}],
+        "nodeSelector": {"pool": "ray"},
+        "securityContext": {"runAsUser": 1000},
+        "serviceAccountName": "reads-redis",
+        "priorityClassName": "high",
+        "hostNetwork": True,
+        "dnsPolicy": "ClusterFirstWithHostNet",
+    }
+    tls = {"name": "tls", "secret": {"secretName": "redis-tls"}}
+    store = {"name": "store", "csi": {"driver": "secrets-store.csi.k8s.io"}}
+    nodes: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {}}
+    template["metadata"] = {
+        "labels": {"sidecar.istio.io/inject": "false", "example.com/cost-center": "7"},
+        "annotations": {"vault.hashicorp.com/role": "ray", "example.com/ns": "x", "note": "b"},
+    }
+    referring = {"fieldRef": {"fieldPath": "metadata.annotations['example.com/ns']"}}
+    template["spec"] |= needed | {
+        "affinity": {"nodeAffinity": nodes, "podAntiAffinity": {}},
+        "volumes": [tls, store, {"name": "tmp", "emptyDir": {}}],
+    }
+    template["spec"]["containers"][0] |= {
+        "env": [{"name": "NAMESPACE", "valueFrom": referring}],
+        "volumeMounts": [
+            {"name": "tls", "mountPath": "/tls", "subPath": "ca"},
+            {"name": "store", "mountPath": "/secrets"},
+        ],
+    }
+    body = job(raw, pod_annotations={"admin": "yes"})["spec"]["template"]
+    pod, [container] = body["spec"], body["spec"]["containers"]
+    assert needed.items() <= pod.items()
+    assert pod["affinity"] == {"nodeAffinity": nodes}
+    assert pod["volumes"] == [tls, store]
+    assert [mount["name"] for mount in container["volumeMounts"]] == ["tls", "store"]
+    assert body["metadata"]["annotations"].keys() == {
+        "admin",
+        "vault.hashicorp.com/role",
+        "example.com/ns",
+        "ray.io/external-storage-namespace",
+        "manta.dev/cluster-uid",
+    }
+    assert template["metadata"]["labels"].items() <= body["metadata"]["labels"].items()
+
+
+def test_a_cluster_of_an_elastic_queue_is_cleaned_up():
+    """The report: Kueue's gate and topology in the head's template, and nobody to lift them."""
+    raw = case("09-redis-cleanup-gated-or-suspended.yaml")[1]
+    raw["metadata"]["name"] = "example"
+    pod = job(raw)["spec"]["template"]
+    assert "schedulingGates" not in pod["spec"]
+    assert not [key for key in pod["metadata"]["annotations"] if "kueue" in key]
+    assert pod["spec"]["tolerations"][0]["value"] == "ray"
+    assert pod["spec"]["imagePullSecrets"] == [{"name": "regcred"}]
+    assert "serviceAccountName" not in pod["spec"], "the autoscaler's goes with the cluster"
 
 
 def test_the_environment_is_the_heads_and_patience_with_redis():
@@ -242,6 +368,29 @@ def test_the_password_variable_wins_and_the_user_name_is_passed_only_where_there
     assert (cleaning.called["username"], cleaning.called["password"]) == ("me", "new")
     cleaning.run(job(), REDIS_USERNAME="me", **variables)
     assert "username" not in cleaning.called, "older versions of Ray know no user names"
+
+
+def test_bash_and_python_read_a_password_of_any_characters(tmp_path: Path):
+    """Run the container's command as the kubelet does, with a double for Ray."""
+    double = tmp_path / "ray" / "_private" / "gcs_utils.py"
+    double.parent.mkdir(parents=True)
+    double.write_text("def cleanup_redis_storage(**given): print(ascii(given)); return True")
+    container = ray_container(job())
+    password = """p@ss $word "x" 'y' `z` \\ !"""
+    done = subprocess.run(
+        [*container["command"], *container["args"]],
+        env={
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(tmp_path),
+            "RAY_REDIS_ADDRESS": "redis:6379",
+            "REDIS_PASSWORD": password,
+            "RAY_external_storage_namespace": "ns",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ast.literal_eval(done.stdout)["password"] == password
 
 
 def test_a_failed_cleanup_fails_the_job(cleaning: Cleaning):
