@@ -6,6 +6,7 @@ error with the field's path.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
@@ -19,6 +20,7 @@ T = TypeVar("T")
 FieldReader: TypeAlias = Callable[[Any], Any]
 """Returns a field's value as far as it is well-formed, else None."""
 
+_FIELD_OF_ERROR: Final = re.compile(r" - at `\$\.(\w+)")
 _TEXTS: Final = ("status", "reason", "message", "lastTransitionTime")
 """Fields of a condition besides its type."""
 
@@ -54,6 +56,21 @@ def parse(data: Any, view: type[T]) -> T:
         msgspec.ValidationError: a field has the wrong type or is missing.
     """
     return msgspec.convert(without_nulls(data), view)
+
+
+def parse_readable(data: Any, view: type[T]) -> T:
+    """Convert plain data to a typed view, without nulls and without fields of a wrong type.
+
+    The view must have a default for each field.
+    """
+    fields = dict(mapping(without_nulls(data)))
+    while True:
+        try:
+            return msgspec.convert(fields, view)
+        except msgspec.ValidationError as error:
+            wrong = _FIELD_OF_ERROR.search(str(error))
+            if wrong is None or fields.pop(wrong[1], None) is None:
+                return msgspec.convert({}, view)
 
 
 def status_of(obj: CustomObject) -> dict[str, Any]:

@@ -6,14 +6,17 @@ server validates them there.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from controller.apimachinery.name_syntax import is_dns_1035_label
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.problem import Problem, together
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.kube.objects import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Amount: TypeAlias = str | int | float
 
@@ -138,14 +141,18 @@ def service_problem(service: dict[str, Any] | None, path: str) -> Problem | None
 
 
 def read_template(template: dict[str, Any], path: str) -> TemplateShape | Problem:
-    """Return the typed fields of a template, or its problem."""
+    """Return the typed fields of a template, or all of its problems as one."""
     try:
         shape = msgspec.convert(template, TemplateShape)
     except msgspec.ValidationError as error:
         return malformed(error, path)
+    return together(_problems(shape, path)) or shape
+
+
+def _problems(shape: TemplateShape, path: str) -> Iterator[Problem]:
     if not shape.spec.containers:
-        return Problem(f"{path}.spec.containers", "needs at least one container, the Ray container")
-    return _wrong_quantity(shape, path) or shape
+        yield Problem(f"{path}.spec.containers", "needs at least one container, the Ray container")
+    yield from _wrong_quantities(shape, path)
 
 
 def malformed(error: msgspec.ValidationError, path: str) -> Problem:
@@ -154,7 +161,7 @@ def malformed(error: msgspec.ValidationError, path: str) -> Problem:
     return Problem(f"{path}{where.rstrip('`')}", message)
 
 
-def _wrong_quantity(shape: TemplateShape, path: str) -> Problem | None:
+def _wrong_quantities(shape: TemplateShape, path: str) -> Iterator[Problem]:
     containers = {
         f"{field}[{position}]": container.resources
         for field, listed in (
@@ -169,5 +176,4 @@ def _wrong_quantity(shape: TemplateShape, path: str) -> Problem | None:
                 try:
                     parse_quantity(amount)
                 except InvalidQuantity as error:
-                    return Problem(f"{path}.spec.{where}.resources.{kind}[{name}]", str(error))
-    return None
+                    yield Problem(f"{path}.spec.{where}.resources.{kind}[{name}]", str(error))

@@ -10,7 +10,13 @@ from typing import Annotated, Any, ClassVar, Final, cast
 
 import msgspec
 
-from controller.apimachinery.custom_object import mapping, only, parse, read_conditions
+from controller.apimachinery.custom_object import (
+    mapping,
+    only,
+    parse,
+    parse_readable,
+    read_conditions,
+)
 from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import View
 from controller.kube.resources import Resource
@@ -69,6 +75,9 @@ class SubmissionMode(Enum):
     HTTP = "HTTPMode"
     INTERACTIVE = "InteractiveMode"
     SIDECAR = "SidecarMode"
+
+
+_MODES: Final = {mode.value: mode for mode in SubmissionMode}
 
 
 class DeletionPolicy(Enum):
@@ -145,13 +154,14 @@ class JobSpec(View, frozen=True):
     entrypoint_resources: str = ""
 
     @property
-    def submission_mode(self) -> SubmissionMode:
-        """The mode, `K8sJobMode` if it is not set.
+    def has_known_mode(self) -> bool:
+        """False if a mode is set that does not exist, which validation refuses."""
+        return not self.given_mode or self.given_mode in _MODES
 
-        Raises:
-            ValueError: there is no such mode; never raised for a valid specification.
-        """
-        return SubmissionMode(self.given_mode) if self.given_mode else SubmissionMode.K8S_JOB
+    @property
+    def submission_mode(self) -> SubmissionMode:
+        """The mode, `K8sJobMode` if none is set that exists."""
+        return _MODES.get(self.given_mode, SubmissionMode.K8S_JOB)
 
     @property
     def selected_cluster(self) -> str:
@@ -161,6 +171,11 @@ class JobSpec(View, frozen=True):
 
 CLUSTER_KEY: Final = "ray.io/cluster"
 """The only key of `spec.clusterSelector` that is used."""
+
+
+def readable_job_spec(job: RayJob) -> JobSpec:
+    """Return the typed specification without the fields that cannot be read."""
+    return parse_readable(job.spec, JobSpec)
 
 
 def parse_job_spec(job: RayJob) -> JobSpec:

@@ -1,11 +1,12 @@
 """Validates a RayCluster: KubeRay's checks in its order, each with a remedy.
 
-The first problem is reported on the object; the operator does not act on an invalid object.
+All problems are reported on the object; the operator does not act on an invalid object.
 """
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -15,6 +16,8 @@ from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.name_syntax import is_label_value, is_qualified_name
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import (
+    ContainerShape,
+    PodShape,
     TemplateShape,
     read_template,
     service_problem,
@@ -29,7 +32,7 @@ from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.validation.cluster_options import option_problems
 from controller.ray.api.validation.context import AUTOSCALER_V2, ValidationContext
 from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import read_spec
+from controller.ray.api.validation.read_spec import read_spec, valid_or_problem
 from controller.ray.api.validation.upgrade_strategy import strategy_problems
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ _RESOURCE_PARAMETERS: Final = ("num-cpus", "num-gpus", "memory", "resources")
 _GROUP_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 INVALID_SPEC_REASON: Final = "InvalidRayClusterSpec"
 _DEFAULT_GATES: Final = FeatureGates()
+_EMPTY: Final = TemplateShape(spec=PodShape(containers=(ContainerShape(),)))
 _NAME_RULE: Final = NameRule(
     MAX_CLUSTER_NAME,
     noun="the cluster",
@@ -52,10 +56,14 @@ _NAME_RULE: Final = NameRule(
 def validate_cluster(
     cluster: RayCluster, gates: FeatureGates = _DEFAULT_GATES
 ) -> ClusterSpec | Problem:
-    """Return the specification if the object is valid, else its first problem."""
-    context = _read(cluster, gates)
-    found = context if isinstance(context, Problem) else next(_problems(context), context.spec)
-    return found.or_reason(INVALID_SPEC_REASON) if isinstance(found, Problem) else found
+    """Return the specification if the object is valid, else all of its problems as one."""
+    spec = read_spec(cluster, parse_spec)
+    if not isinstance(spec, Problem):
+        strategy = strategy_in_force(spec.upgrade_strategy, cluster.metadata.annotations or {})
+        if not isinstance(strategy, Problem):
+            spec = msgspec.structs.replace(spec, upgrade_strategy=strategy)
+    problems = partial(_problems, cluster=cluster, gates=gates)
+    return valid_or_problem(cluster, _NAME_RULE, spec, problems, INVALID_SPEC_REASON)
 
 
 def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
@@ -70,37 +78,26 @@ def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
     )
 
 
-def _read(cluster: RayCluster, gates: FeatureGates) -> ValidationContext | Problem:
-    spec = read_spec(cluster, _NAME_RULE, parse_spec)
-    if isinstance(spec, Problem):
-        return spec
+def _problems(spec: ClusterSpec, cluster: RayCluster, gates: FeatureGates) -> Iterator[Problem]:
+    """Yield all problems, most basic first; a template that cannot be read counts as empty."""
     strategy = strategy_in_force(spec.upgrade_strategy, cluster.metadata.annotations or {})
-    if isinstance(strategy, Problem):
-        return strategy
-    spec = msgspec.structs.replace(spec, upgrade_strategy=strategy)
     head = read_template(spec.head_group_spec.template, "spec.headGroupSpec.template")
-    if isinstance(head, Problem):
-        return head
-    problem = service_problem(spec.head_group_spec.head_service, "spec.headGroupSpec.headService")
-    if problem is not None:
-        return problem
-    workers: list[TemplateShape] = []
-    for position, group in enumerate(spec.worker_group_specs):
-        shape = read_template(group.template, f"{_group(position)}.template")
-        if isinstance(shape, Problem):
-            return shape
-        workers.append(shape)
-    return ValidationContext(cluster, spec, head, tuple(workers), gates)
-
-
-def _problems(context: ValidationContext) -> Iterator[Problem]:
-    """Yield all problems, most basic first; callers use the first."""
-    yield from _group_rules(context.spec.head_group_spec, "spec.headGroupSpec")
+    service = service_problem(spec.head_group_spec.head_service, "spec.headGroupSpec.headService")
+    workers = [
+        read_template(group.template, f"{_group(position)}.template")
+        for position, group in enumerate(spec.worker_group_specs)
+    ]
+    parts = (strategy, head, service, *workers)
+    yield from (each for each in parts if isinstance(each, Problem))
+    shapes = [_EMPTY if isinstance(each, Problem) else each for each in (head, *workers)]
+    context = ValidationContext(cluster, spec, shapes[0], tuple(shapes[1:]), gates)
+    yield from _group_rules(spec.head_group_spec, "spec.headGroupSpec")
     yield from _worker_groups(context)
     yield from option_problems(context)
     yield from _suspended_groups(context)
     yield from _autoscaler(context)
-    yield from strategy_problems(context)
+    if not isinstance(strategy, Problem):
+        yield from strategy_problems(context)
     yield from _contradicting_status(context)
 
 

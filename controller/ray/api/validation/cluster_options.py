@@ -29,7 +29,7 @@ _BACKEND_NEEDS: Final = {
 
 
 def option_problems(context: ValidationContext) -> Iterator[Problem]:
-    """Yield all problems of the optional features; callers use the first."""
+    """Yield all problems of the optional features."""
     yield from unbuilt_protection(context)
     yield from fault_tolerance_problems(context)
     yield from _history_server(context)

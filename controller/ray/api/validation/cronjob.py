@@ -15,9 +15,10 @@ from controller.ray.api.raycronjob import parse_cron_job_spec
 from controller.ray.api.rayjob import RayJob
 from controller.ray.api.validation.job import validate_job
 from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import read_spec
+from controller.ray.api.validation.read_spec import read_spec, valid_or_problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import tzinfo
 
     from controller.ray.api.feature_gates import FeatureGates
@@ -52,23 +53,27 @@ class ValidCronJob:
 def validate_cron_job(
     cron: RayCronJob, gates: FeatureGates, local_zone: tzinfo
 ) -> ValidCronJob | Problem:
-    """Return the derived values if the object is valid, else its first problem.
+    """Return the derived values if the object is valid, else all of its problems as one.
 
     Args:
         cron: the object.
         gates: the enabled features.
         local_zone: time zone of schedules that name none.
     """
-    spec = read_spec(cron, _NAME_RULE, parse_cron_job_spec)
-    if isinstance(spec, Problem):
-        return spec.or_reason(INVALID)
-    schedule = _schedule(spec.schedule)
-    if isinstance(schedule, Problem):
-        return schedule
-    zone = local_zone if spec.time_zone is None else _zone(spec.time_zone)
-    if isinstance(zone, Problem):
-        return zone
-    return _template_problem(cron, spec, gates) or ValidCronJob(spec, schedule, zone)
+    spec = read_spec(cron, parse_cron_job_spec)
+
+    def problems(spec: CronJobSpec) -> Iterator[Problem]:
+        parts = (_schedule(spec.schedule), _zone(spec, local_zone))
+        yield from (each for each in parts if isinstance(each, Problem))
+        yield from filter(None, (_template_problem(cron, spec, gates),))
+
+    valid = valid_or_problem(cron, _NAME_RULE, spec, problems, INVALID)
+    if isinstance(valid, Problem):
+        return valid
+    schedule, zone = _schedule(valid.schedule), _zone(valid, local_zone)
+    assert not isinstance(schedule, Problem)
+    assert not isinstance(zone, Problem)
+    return ValidCronJob(valid, schedule, zone)
 
 
 def _schedule(text: str) -> Schedule | Problem:
@@ -81,7 +86,10 @@ def _schedule(text: str) -> Schedule | Problem:
         return Problem("spec.schedule", str(error), INVALID)
 
 
-def _zone(name: str) -> tzinfo | Problem:
+def _zone(spec: CronJobSpec, local_zone: tzinfo) -> tzinfo | Problem:
+    name = spec.time_zone
+    if name is None:
+        return local_zone
     try:
         if name:
             return ZoneInfo(name)

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from controller.ray.api.feature_gates import FeatureGates
     from controller.ray.api.rayjob import DeletionCondition, DeletionRule, DeletionStrategy, JobSpec
 
-_STRATEGY: Final = "spec.deletionStrategy"
+STRATEGY: Final = "spec.deletionStrategy"
 _BY_REACH: Final = (DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER, DeletionPolicy.SELF)
 """Policies by reach: each deletes the objects of those before it, and more."""
 _OF_CLUSTER: Final = frozenset({DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER})
 
 
 def deletion_problems(spec: JobSpec, gates: FeatureGates) -> Iterator[Problem]:
-    """Yield all problems of the strategy; callers use the first."""
+    """Yield all problems of the strategy."""
     strategy = spec.deletion_strategy
     if strategy is None:
         return
     if not gates.enabled(JOB_DELETION_POLICY):
-        yield Problem(_STRATEGY, f"needs the feature gate {JOB_DELETION_POLICY}")
+        yield Problem(STRATEGY, f"needs the feature gate {JOB_DELETION_POLICY}")
     if strategy.deletion_rules:
         yield from _beside_rules(spec, strategy)
         yield from _rules(spec, strategy.deletion_rules)
@@ -40,20 +40,23 @@ def _beside_rules(spec: JobSpec, strategy: DeletionStrategy) -> Iterator[Problem
     if spec.shutdown_after_job_finishes:
         yield Problem(
             "spec.shutdownAfterJobFinishes",
-            f"cannot be true beside {_STRATEGY}.deletionRules; a rule with policy DeleteCluster "
-            "says the same",
+            f"cannot be true beside {STRATEGY}.deletionRules; set it to false: a rule with policy "
+            "DeleteCluster says the same",
+            against=(f"{STRATEGY}.deletionRules",),
         )
     if strategy.on_success or strategy.on_failure:
         yield Problem(
-            f"{_STRATEGY}.deletionRules",
-            f"cannot be combined with {_STRATEGY}.onSuccess and onFailure; keep the rules",
+            f"{STRATEGY}.deletionRules",
+            f"cannot be combined with {STRATEGY}.onSuccess and {STRATEGY}.onFailure; keep the "
+            "rules",
+            against=(f"{STRATEGY}.onSuccess", f"{STRATEGY}.onFailure"),
         )
 
 
 def _rules(spec: JobSpec, rules: tuple[DeletionRule, ...]) -> Iterator[Problem]:
     seen: set[tuple[str, DeletionPolicy]] = set()
     for position, rule in enumerate(rules):
-        path = f"{_STRATEGY}.deletionRules[{position}]"
+        path = f"{STRATEGY}.deletionRules[{position}]"
         yield from _condition(rule.condition, f"{path}.condition")
         yield from _policy(spec, rule.policy, f"{path}.policy")
         case = (_case(rule.condition), rule.policy)
@@ -82,11 +85,15 @@ def _policy(spec: JobSpec, policy: DeletionPolicy, path: str) -> Iterator[Proble
             path,
             f"{policy.value} cannot be used with spec.clusterSelector: the cluster is not the "
             "job's own",
+            against=("spec.clusterSelector",),
         )
     autoscaling = mapping(spec.ray_cluster_spec).get("enableInTreeAutoscaling")
-    if autoscaling and policy is DeletionPolicy.WORKERS:
+    if autoscaling and policy is DeletionPolicy.WORKERS and not spec.cluster_selector:
         yield Problem(
-            path, "DeleteWorkers cannot be used while autoscaling is on; use DeleteCluster"
+            path,
+            "DeleteWorkers cannot be used while spec.rayClusterSpec.enableInTreeAutoscaling is "
+            "true; use DeleteCluster",
+            against=("spec.rayClusterSpec.enableInTreeAutoscaling",),
         )
 
 
@@ -96,7 +103,7 @@ def _order(rules: list[DeletionRule], case: str) -> Iterator[Problem]:
     for less, more in pairwise(policy for policy in _BY_REACH if policy in seconds):
         if seconds[more] < seconds[less]:
             yield Problem(
-                f"{_STRATEGY}.deletionRules",
+                f"{STRATEGY}.deletionRules",
                 f"with {case}, {more.value} comes after {seconds[more]} s, before {less.value} "
                 f"after {seconds[less]} s, which then has nothing left to do; give "
                 f"{more.value} the longer ttlSeconds",
@@ -105,20 +112,35 @@ def _order(rules: list[DeletionRule], case: str) -> Iterator[Problem]:
 
 def _legacy(spec: JobSpec, strategy: DeletionStrategy) -> Iterator[Problem]:
     for name, outcome in (("onSuccess", strategy.on_success), ("onFailure", strategy.on_failure)):
-        path = f"{_STRATEGY}.{name}"
+        path = f"{STRATEGY}.{name}"
         if outcome is None or outcome.policy is None:
             yield Problem(
                 f"{path}.policy",
                 f"must be set, as onSuccess and onFailure need each other; or use "
-                f"{_STRATEGY}.deletionRules",
+                f"{STRATEGY}.deletionRules",
             )
-            return
+            continue
         yield from _policy(spec, outcome.policy, f"{path}.policy")
         if outcome.policy is DeletionPolicy.NONE and spec.shutdown_after_job_finishes:
             yield Problem(
                 f"{path}.policy",
                 "is DeleteNone while spec.shutdownAfterJobFinishes is true; change one of them",
+                against=("spec.shutdownAfterJobFinishes",),
             )
+
+
+def keeps_everything(strategy: DeletionStrategy) -> bool:
+    """Return whether one of the older policies deletes nothing."""
+    outcomes = (strategy.on_success, strategy.on_failure)
+    return any(each is not None and each.policy is DeletionPolicy.NONE for each in outcomes)
+
+
+def deletes_cluster(strategy: DeletionStrategy) -> bool:
+    """Return whether a policy deletes the cluster or a part of it."""
+    outcomes = (strategy.on_success, strategy.on_failure)
+    policies = [each.policy for each in outcomes if each is not None]
+    policies += [rule.policy for rule in strategy.deletion_rules]
+    return any(policy in _OF_CLUSTER for policy in policies)
 
 
 def _case(condition: DeletionCondition) -> str:

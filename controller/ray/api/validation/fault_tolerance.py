@@ -22,7 +22,7 @@ _STORAGE_VARIABLES: Final = ("RAY_gcs_storage", "RAY_gcs_storage_path")
 
 
 def fault_tolerance_problems(context: ValidationContext) -> Iterator[Problem]:
-    """Yield all problems of fault tolerance; callers use the first."""
+    """Yield all problems of fault tolerance."""
     options = context.spec.gcs_fault_tolerance_options
     if options is None:
         yield from _address_without_options(context)

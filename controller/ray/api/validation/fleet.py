@@ -13,7 +13,7 @@ from controller.ray.api.names import MAX_FLEET_NAME
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, parse_fleet_spec
 from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
 from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import first_problem_or, read_spec
+from controller.ray.api.validation.read_spec import read_spec, valid_or_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,13 +31,14 @@ _NAME_RULE: Final = NameRule(
 def validate_fleet(
     fleet: RayClusterFleet, gates: FeatureGates = _DEFAULT_GATES
 ) -> FleetSpec | Problem:
-    """Return the specification if the object is valid, else its first problem."""
-    spec = read_spec(fleet, _NAME_RULE, parse_fleet_spec)
-    return first_problem_or(spec, partial(_problems, gates=gates), INVALID_FLEET)
+    """Return the specification if the object is valid, else all of its problems as one."""
+    spec = read_spec(fleet, parse_fleet_spec)
+    problems = partial(_problems, gates=gates)
+    return valid_or_problem(fleet, _NAME_RULE, spec, problems, INVALID_FLEET)
 
 
 def _problems(spec: FleetSpec, gates: FeatureGates) -> Iterator[Problem]:
-    """Yield all problems, most basic first; callers use the first."""
+    """Yield all problems, most basic first."""
     template = spec.template
     annotations = template.metadata.annotations
     problem = embedded_cluster_problem(template.spec, RAYCLUSTERFLEETS.kind, annotations, gates)

@@ -6,6 +6,7 @@ find.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import dig
@@ -13,10 +14,15 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.names import MAX_JOB_NAME
 from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, SubmissionMode, parse_job_spec
-from controller.ray.api.validation.deletion_strategy import deletion_problems
+from controller.ray.api.validation.deletion_strategy import (
+    STRATEGY,
+    deletes_cluster,
+    deletion_problems,
+    keeps_everything,
+)
 from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
 from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import read_spec
+from controller.ray.api.validation.read_spec import read_spec, valid_or_problem
 from controller.ray.api.validation.submission import runtime_env_problems, submission_problems
 
 if TYPE_CHECKING:
@@ -27,16 +33,16 @@ if TYPE_CHECKING:
 
 _DEFAULT_GATES: Final = FeatureGates()
 _REASON: Final = "InvalidRayJobSpec"
+_SHUTDOWN: Final = "spec.shutdownAfterJobFinishes"
+_TTL: Final = "spec.ttlSecondsAfterFinished"
 _NAME_RULE: Final = NameRule(MAX_JOB_NAME, noun="the job", reason="InvalidRayJobMetadata")
 
 
 def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec | Problem:
-    """Return the specification if the object is valid, else its first problem."""
-    spec = read_spec(job, _NAME_RULE, parse_job_spec)
-    if isinstance(spec, Problem):
-        return spec.or_reason(_REASON)
-    problem = next(job_spec_problems(spec, job.metadata, gates), None)
-    return spec if problem is None else problem.under("spec", _REASON)
+    """Return the specification if the object is valid, else all of its problems as one."""
+    spec = read_spec(job, parse_job_spec)
+    problems = partial(job_spec_problems, metadata=job.metadata, gates=gates)
+    return valid_or_problem(job, _NAME_RULE, spec, problems, _REASON)
 
 
 def validate_job_status(spec: JobSpec, deployment_status: str) -> Problem | None:
@@ -54,7 +60,7 @@ def validate_job_status(spec: JobSpec, deployment_status: str) -> Problem | None
 def job_spec_problems(
     spec: JobSpec, metadata: ObjectMeta, gates: FeatureGates
 ) -> Iterator[Problem]:
-    """Yield all problems of a specification, most basic first; callers use the first.
+    """Yield all problems of a specification, most basic first.
 
     Args:
         spec: the specification, found at `spec`.
@@ -80,59 +86,97 @@ def _mode(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _shutdown(spec: JobSpec) -> Iterator[Problem]:
-    shutdown, seconds = spec.shutdown_after_job_finishes, spec.ttl_seconds_after_finished
-    if spec.suspend and not shutdown:
-        yield Problem("spec.suspend", "needs spec.shutdownAfterJobFinishes to be true")
-    if seconds < 0:
-        yield Problem("spec.ttlSecondsAfterFinished", "must not be negative")
-    if seconds > 0 and not shutdown:
+    shutdown, strategy = spec.shutdown_after_job_finishes, spec.deletion_strategy
+    stays = spec.selected_cluster and spec.submission_mode is not SubmissionMode.SIDECAR
+    if spec.suspend and not (shutdown or stays or strategy):
         yield Problem(
-            "spec.ttlSecondsAfterFinished", "needs spec.shutdownAfterJobFinishes to be true"
+            "spec.suspend",
+            f"needs {_SHUTDOWN} to be true, or {STRATEGY}, which say what becomes of the cluster",
         )
+    if spec.ttl_seconds_after_finished < 0:
+        yield Problem(_TTL, "must not be negative")
+    if spec.ttl_seconds_after_finished <= 0:
+        return
+    if strategy is not None and strategy.deletion_rules:
+        yield Problem(
+            _TTL,
+            f"has no effect beside {STRATEGY}.deletionRules; give each rule a "
+            "condition.ttlSeconds instead",
+            against=(f"{STRATEGY}.deletionRules",),
+        )
+    elif strategy is not None and keeps_everything(strategy):
+        outcomes = f"{STRATEGY}.onSuccess", f"{STRATEGY}.onFailure"
+        yield Problem(
+            _TTL,
+            f"needs {_SHUTDOWN} to be true, which cannot be while {' or '.join(outcomes)} is "
+            f"DeleteNone; leave it out, or use {STRATEGY}.deletionRules with a "
+            "condition.ttlSeconds",
+            against=(_SHUTDOWN, *outcomes),
+        )
+    elif not shutdown:
+        yield Problem(_TTL, f"needs {_SHUTDOWN} to be true; or leave it out")
 
 
 def _selection(spec: JobSpec) -> Iterator[Problem]:
     selector = "spec.clusterSelector"
     if not spec.cluster_selector:
         if spec.ray_cluster_spec is None:
-            yield Problem(
-                "spec.rayClusterSpec", f"must be set, or {selector} to use an existing cluster"
-            )
+            another = "" if _needs_own_cluster(spec) else f", or {selector} to use an existing one"
+            yield Problem("spec.rayClusterSpec", f"must be set, to create a cluster{another}")
         return
-    if spec.suspend:
-        yield Problem("spec.suspend", f"cannot be true with {selector}")
     if not spec.selected_cluster:
         yield Problem(selector, f"needs the name of a cluster under the key {CLUSTER_KEY}")
     if spec.submission_mode is SubmissionMode.SIDECAR:
         yield Problem(
-            selector, "cannot be used with SidecarMode, which puts a container into a new head"
+            selector,
+            "cannot be used with spec.submissionMode SidecarMode, which puts a container into a "
+            "new head; use another mode",
+            against=("spec.submissionMode",),
         )
     if spec.backoff_limit > 0:
-        yield Problem("spec.backoffLimit", f"must be 0 with {selector}: retries need new clusters")
+        yield Problem(
+            "spec.backoffLimit",
+            f"must be 0 with {selector}: retries need new clusters",
+            against=(selector,),
+        )
+
+
+def _needs_own_cluster(spec: JobSpec) -> bool:
+    """Return whether the job could not run on an existing cluster either."""
+    strategy = spec.deletion_strategy
+    deletes = strategy is not None and deletes_cluster(strategy)
+    return spec.submission_mode is SubmissionMode.SIDECAR or spec.backoff_limit > 0 or deletes
 
 
 def _interactive(spec: JobSpec) -> Iterator[Problem]:
     if spec.submission_mode is SubmissionMode.INTERACTIVE and spec.backoff_limit > 0:
-        yield Problem("spec.backoffLimit", "must be 0 with InteractiveMode: you submit the job")
+        yield Problem(
+            "spec.backoffLimit",
+            "must be 0 with spec.submissionMode InteractiveMode: you submit the job",
+            against=("spec.submissionMode",),
+        )
 
 
 def _sidecar(spec: JobSpec) -> Iterator[Problem]:
     if spec.submission_mode is not SubmissionMode.SIDECAR:
         return
-    if spec.submitter_pod_template is not None:
-        yield Problem(
-            "spec.submitterPodTemplate",
-            "cannot be used with SidecarMode, which has no pod of its own",
-        )
-    if spec.submitter_config is not None:
-        yield Problem(
-            "spec.submitterConfig", "cannot be used with SidecarMode, which has no pod of its own"
-        )
+    for field, value in (
+        ("spec.submitterPodTemplate", spec.submitter_pod_template),
+        ("spec.submitterConfig", spec.submitter_config),
+    ):
+        if value is not None:
+            yield Problem(
+                field,
+                "cannot be used with spec.submissionMode SidecarMode, which has no pod of its own; "
+                "remove it",
+                against=("spec.submissionMode",),
+            )
     policy = dig(spec.ray_cluster_spec, "headGroupSpec", "template", "spec", "restartPolicy")
     if str(policy or "") not in {"", "Never"}:
         yield Problem(
             "spec.rayClusterSpec.headGroupSpec.template.spec.restartPolicy",
-            f"is {policy}; SidecarMode needs Never, or leave it out",
+            f"is {policy}; spec.submissionMode SidecarMode needs Never, or leave it out",
+            against=("spec.submissionMode",),
         )
 
 

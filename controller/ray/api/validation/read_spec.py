@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from controller.apimachinery.custom_object import CustomObject, undecodable_problem
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.problem import Problem, together
 from controller.apimachinery.template import malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
     from controller.ray.api.validation.object_name import NameRule
 
@@ -19,19 +19,14 @@ T = TypeVar("T", bound=CustomObject)
 Spec = TypeVar("Spec")
 
 
-def read_spec(obj: T, name_rule: NameRule, parse: Callable[[T], Spec]) -> Spec | Problem:
-    """Return the typed specification, or the problem of the object's name or of a field's type.
-
-    A problem of a field's type has no reason yet; neither has one of a field that could not be
-    decoded.
+def read_spec(obj: T, parse: Callable[[T], Spec]) -> Spec | Problem:
+    """Return the typed specification, or the problem of a field's type, which has no reason yet.
 
     Args:
         obj: the object.
-        name_rule: the rule for its name.
         parse: returns the typed specification or raises `msgspec.ValidationError`.
     """
-    problem = name_rule.problem(obj.metadata.name)
-    problem = problem or undecodable_problem(obj)
+    problem = undecodable_problem(obj)
     if problem is not None:
         return problem
     try:
@@ -40,17 +35,26 @@ def read_spec(obj: T, name_rule: NameRule, parse: Callable[[T], Spec]) -> Spec |
         return malformed(error, "spec")
 
 
-def first_problem_or(
-    spec: Spec | Problem, problems: Callable[[Spec], Iterator[Problem]], reason: str
+def valid_or_problem(
+    obj: T,
+    name_rule: NameRule,
+    spec: Spec | Problem,
+    problems: Callable[[Spec], Iterable[Problem]],
+    reason: str,
 ) -> Spec | Problem:
-    """Return the specification if it is valid, else its first problem.
+    """Return the specification if the object is valid, else all of its problems as one.
 
     Args:
+        obj: the object.
+        name_rule: the rule for its name.
         spec: the result of `read_spec`.
         problems: finds all problems of a specification, most basic first.
         reason: of problems without one.
     """
-    if isinstance(spec, Problem):
-        return spec.or_reason(reason)
-    problem = next(problems(spec), None)
-    return spec if problem is None else problem.or_reason(reason)
+    found = (spec,) if isinstance(spec, Problem) else problems(spec)
+    name = name_rule.problem(obj.metadata.name)
+    problem = together((*(() if name is None else (name,)), *found))
+    if problem is not None:
+        return problem.or_reason(reason)
+    assert not isinstance(spec, Problem)
+    return spec

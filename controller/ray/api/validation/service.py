@@ -19,7 +19,7 @@ from controller.ray.api.names import MAX_SERVICE_NAME
 from controller.ray.api.rayservice import UpgradeType, parse_service_spec
 from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
 from controller.ray.api.validation.object_name import NameRule
-from controller.ray.api.validation.read_spec import first_problem_or, read_spec
+from controller.ray.api.validation.read_spec import read_spec, valid_or_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,14 +38,14 @@ _NAME_RULE: Final = NameRule(MAX_SERVICE_NAME, noun="the service", reason=_METAD
 def validate_service(
     service: RayService, gates: FeatureGates = _DEFAULT_GATES
 ) -> RayServiceSpec | Problem:
-    """Return the specification if the object is valid, else its first problem."""
-    spec = read_spec(service, _NAME_RULE, parse_service_spec)
+    """Return the specification if the object is valid, else all of its problems as one."""
+    spec = read_spec(service, parse_service_spec)
     problems = partial(_problems, metadata=service.metadata, gates=gates)
-    return first_problem_or(spec, problems, INVALID_SPEC_REASON)
+    return valid_or_problem(service, _NAME_RULE, spec, problems, INVALID_SPEC_REASON)
 
 
 def _problems(spec: RayServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
-    """Yield all problems, most basic first; callers use the first."""
+    """Yield all problems, most basic first."""
     yield from _timeout(metadata)
     yield from _cluster(spec, metadata, gates)
     yield from _strategy(spec, gates)

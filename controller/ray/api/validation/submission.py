@@ -74,15 +74,16 @@ def _submitter(spec: JobSpec) -> Iterator[Problem]:
     config, template = spec.submitter_config, spec.submitter_pod_template
     if config is not None and config.backoff_limit is not None and config.backoff_limit < 0:
         yield Problem("spec.submitterConfig.backoffLimit", "must not be negative")
-    if template is None or spec.submission_mode is not SubmissionMode.K8S_JOB:
+    if template is None or spec.submission_mode not in _WITH_SCRIPT:
         return
     shape = read_template(template, _TEMPLATE)
     if isinstance(shape, Problem):
         yield shape
-    elif shape.spec.restart_policy not in {"", "Never", "OnFailure"}:
+    policy = dig(template, "spec", "restartPolicy")
+    if str(policy or "") not in {"", "Never", "OnFailure"}:
         yield Problem(
             f"{_TEMPLATE}.spec.restartPolicy",
-            f"is {shape.spec.restart_policy}; pods of a Job need Never or OnFailure",
+            f"is {policy}; pods of a Job need Never or OnFailure",
         )
 
 

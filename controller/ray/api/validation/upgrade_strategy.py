@@ -24,7 +24,7 @@ _REPLACED_BY_THEIR_OWNERS: Final = frozenset({"RayClusterFleet", "RayJob", "RayS
 
 
 def strategy_problems(context: ValidationContext) -> Iterator[Problem]:
-    """Yield all problems of the strategy in force; callers use the first."""
+    """Yield all problems of the strategy in force."""
     strategy = context.spec.upgrade_strategy
     given = dig(context.cluster.spec, "upgradeStrategy", "type")
     path = FIELD if given or not strategy.type else ANNOTATION
