@@ -47,7 +47,7 @@ async def test_a_suspension_stops_the_job_in_ray_before_it_deletes_the_cluster(r
     before = await running(rays)
     await rays.patch(suspend=True)
     status = await rays.reaches("Suspended")
-    assert len(stops(rays)) == 1
+    assert 1 <= len(stops(rays)) <= 2
     assert await rays.clusters() == []
     assert await rays.jobs_of_kubernetes() == []
     assert not {"jobId", "rayClusterName", "dashboardURL", "jobStatus"} & status.keys()
@@ -99,7 +99,7 @@ async def test_a_deleted_job_is_stopped_in_ray_and_leaves_nothing(rays: Rays):
     await running(rays)
     await rays.world.user.delete(RAYJOBS, rays.world.namespace, "job", propagation="Background")
     await gone(rays)
-    assert len(stops(rays)) == 1
+    assert 1 <= len(stops(rays)) <= 2
     await no_clusters(rays)
     await rays.world.eventually(lambda: not rays.world.journal.present, seconds=60)
 
@@ -143,7 +143,7 @@ async def test_a_job_on_a_cluster_of_another_owner_leaves_it_alone(rays: Rays):
     await running(rays)
     await rays.world.user.delete(RAYJOBS, rays.world.namespace, "job", propagation="Background")
     await gone(rays)
-    assert len(stops(rays)) == 1
+    assert 1 <= len(stops(rays)) <= 2
     await rays.world.settle(30)
     kept = await rays.world.user.get(RAYCLUSTERS, rays.world.namespace, "shared")
     assert kept.metadata.uid == made.metadata.uid
@@ -182,7 +182,127 @@ async def test_a_deadline_stops_the_job_in_ray_and_is_not_retried(rays: Rays):
     await rays.create(activeDeadlineSeconds=60, backoffLimit=3)
     status = await rays.reaches("Failed", seconds=90)
     assert (status["reason"], status["failed"]) == ("DeadlineExceeded", 1)
-    assert len(stops(rays)) == 1
+    await jobs_end_in_ray(rays, seconds=10)
+    assert 1 <= len(stops(rays)) <= 2
+
+
+SELECTED: dict[str, Any] = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": "shared"}}
+
+
+async def on_shared_cluster(rays: Rays, **spec: Any) -> None:
+    """A job that runs for ever on a cluster that somebody else has made."""
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    body = example_cluster("shared", replicas=1)
+    await rays.world.user.create(RAYCLUSTERS, rays.world.namespace, body)
+    await rays.create(**(SELECTED | spec))
+    await running(rays)
+
+
+async def jobs_end_in_ray(rays: Rays, *, seconds: float) -> None:
+    await rays.world.eventually(lambda: rays.ray.running() == [], seconds=seconds, pause=0.5)
+
+
+def stop_condition(status: dict[str, Any]) -> str:
+    found = find_condition(status.get("conditions", ()), "JobStopped")
+    return "" if found is None else str(found["message"])
+
+
+@pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode"])
+@pytest.mark.parametrize("fault", [Fault.SILENT, Fault.REFUSES, Fault.ERROR])
+async def test_bug_06_a_deadline_on_a_shared_cluster_is_kept_and_the_job_stopped_later(
+    rays: Rays, fault: Fault, mode: str
+):
+    await on_shared_cluster(rays, activeDeadlineSeconds=60, submissionMode=mode)
+    rays.ray.fault(fault)
+    status = await rays.reaches("Failed", seconds=65)
+    assert (status["reason"], status["jobStatus"]) == ("DeadlineExceeded", "RUNNING")
+    assert "may still run" in stop_condition(status)
+    await rays.world.settle(120)
+    assert await rays.jobs_of_kubernetes() == [], "the submitter has gone too"
+    assert len(rays.ray.running()) == 1
+    rays.ray.fault(None)
+    await jobs_end_in_ray(rays, seconds=60)
+
+    async def confirmed() -> bool:
+        return (await rays.status())["jobStatus"] == "STOPPED"
+
+    await rays.world.eventually(confirmed, seconds=60, pause=0.5)
+    status = await rays.status()
+    assert (status["jobDeploymentStatus"], status["reason"]) == ("Failed", "DeadlineExceeded")
+    assert (status["failed"], stop_condition(status)) == (1, "")
+    assert len(await rays.clusters()) == 1
+
+
+async def test_a_job_that_nobody_could_stop_is_stopped_when_it_is_deleted(rays: Rays):
+    await on_shared_cluster(rays, activeDeadlineSeconds=60)
+    rays.ray.fault(Fault.SILENT)
+    await rays.reaches("Failed", seconds=65)
+    await rays.world.settle(660)
+    assert "gave up" in stop_condition(await rays.status())
+    rays.ray.fault(None)
+    await rays.world.settle(60)
+    assert len(rays.ray.running()) == 1
+    await rays.world.user.delete(RAYJOBS, rays.world.namespace, "job", propagation="Background")
+    await gone(rays, seconds=35)
+    assert rays.ray.running() == []
+
+
+async def test_a_deletion_that_stops_nothing_says_what_may_run_on(rays: Rays):
+    await on_shared_cluster(rays)
+    rays.ray.fault(Fault.SILENT)
+    await rays.world.user.delete(RAYJOBS, rays.world.namespace, "job", propagation="Background")
+    await gone(rays, seconds=35)
+
+    async def told() -> bool:
+        return "StopNotConfirmed" in [reason for reason, _ in await rays.events()]
+
+    await rays.world.eventually(told, seconds=20, pause=0.5)
+
+
+@pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode"])
+async def test_bug_08_a_suspension_on_a_shared_cluster_stops_the_job_and_keeps_the_cluster(
+    rays: Rays, mode: str
+):
+    await on_shared_cluster(rays, submissionMode=mode)
+    before = await rays.status()
+    rays.ray.fault(Fault.SILENT)
+    await rays.patch(suspend=True)
+    await rays.world.settle(60)
+    assert await rays.state() == "Suspending", "nobody has confirmed that the job is stopped"
+    assert "may still run" in stop_condition(await rays.status())
+    rays.ray.fault(None)
+    status = await rays.reaches("Suspended", seconds=60)
+    assert rays.ray.running() == []
+    assert await rays.jobs_of_kubernetes() == []
+    assert len(await rays.clusters()) == 1
+    assert stop_condition(status) == ""
+    rays.ray.course = lambda _body: Course()
+    await rays.patch(suspend=False)
+    after = await rays.reaches("Complete", seconds=120)
+    assert after["jobId"] != before["jobId"]
+    assert after["rayClusterName"] == before["rayClusterName"]
+    assert len(await rays.clusters()) == 1
+
+
+@pytest.mark.parametrize("edit", [{"suspend": True}, {"backoffLimit": -1}])
+async def test_bug_08_a_refused_edit_hides_neither_the_end_nor_what_follows_it(
+    rays: Rays, edit: dict[str, Any]
+):
+    rays.ray.course = lambda _body: Course(running=60)
+    rays.start_operator()
+    await rays.create()
+    await running(rays)
+    await rays.patch(**edit)
+
+    async def refused() -> bool:
+        return find_condition((await rays.status())["conditions"], "SpecAccepted") is not None
+
+    await rays.world.eventually(refused, seconds=20, pause=0.5)
+    assert await rays.state() == "Running"
+    assert "InvalidRayJobSpec" in [reason for reason, _ in await rays.events()]
+    status = await rays.reaches("Complete", seconds=120)
+    assert (status["succeeded"], status["jobStatus"]) == (1, "SUCCEEDED")
 
 
 async def test_shutdown_deletes_the_cluster_and_keeps_job_and_submitter(rays: Rays):
@@ -232,21 +352,18 @@ async def test_deletion_rules_take_workers_then_cluster_then_the_job(rays: Rays)
     await gone(rays, seconds=70)
 
 
-async def test_a_specification_that_becomes_invalid_and_valid_again_keeps_the_attempt(rays: Rays):
-    rays.ray.course = lambda _body: Course(running=100)
+async def test_a_specification_that_becomes_invalid_before_the_submission_waits_for_it(rays: Rays):
     rays.start_operator()
     await rays.create()
-    before = await running(rays)
+    await rays.reaches("Initializing")
     await rays.patch(backoffLimit=-1)
-    status = await rays.reaches("ValidationFailed")
-    assert "backoffLimit" in status["message"]
-    await rays.world.settle(20)
+    await rays.world.settle(60)
+    assert await rays.state() == "Initializing"
+    assert ready(await rays.status())["reason"] == "ValidationFailed"
+    assert rays.ray.submissions() == 0
     await rays.patch(backoffLimit=0)
-    after = await rays.reaches("Complete", seconds=200)
-    assert after["jobId"] == before["jobId"]
-    assert after["rayClusterName"] == before["rayClusterName"]
+    await rays.reaches("Complete", seconds=200)
     assert rays.ray.submissions() == 1
-    assert "reason" not in after
 
 
 async def test_the_log_of_a_lost_submitter_is_kept_without_its_secrets(rays: Rays):

@@ -72,7 +72,9 @@ async def test_a_suspension_waits_until_ray_says_that_the_job_is_stopped(rays: R
 
 
 @pytest.mark.parametrize("course", [Course(pending=NEVER), forever()])
-async def test_a_deadline_keeps_what_ray_said_before_it_stopped_the_job(rays: Rays, course: Course):
+async def test_a_deadline_shows_what_ray_said_last_and_then_how_the_job_ended(
+    rays: Rays, course: Course
+):
     rays.ray.course = lambda _body: course
     rays.start_operator()
     await rays.create(activeDeadlineSeconds=60, backoffLimit=3)
@@ -80,8 +82,15 @@ async def test_a_deadline_keeps_what_ray_said_before_it_stopped_the_job(rays: Ra
     assert status["reason"] == "DeadlineExceeded"
     assert status["jobStatus"] == ("PENDING" if course.pending == NEVER else "RUNNING")
     assert "endTime" not in status["rayJobInfo"]
-    await rays.world.settle(60)
-    assert (await rays.status())["jobStatus"] == status["jobStatus"]
+    shown = rays.world.loop.time()
+    while (await rays.status())["jobStatus"] == status["jobStatus"]:
+        await rays.world.settle(0.5)
+        if rays.world.loop.time() > shown + 60:
+            break
+    assert rays.world.loop.time() - shown > 2, "KubeRay's clients look once a second"
+    after = await rays.status()
+    assert after["jobStatus"] == ("PENDING" if course.pending == NEVER else "STOPPED")
+    assert (after["reason"], after["message"]) == (status["reason"], status["message"])
     assert course.pending == NEVER or not rays.ray.running()
 
 
@@ -124,23 +133,17 @@ async def test_a_job_on_a_head_that_keeps_its_state_is_stopped_on_the_next_head(
     await rays.world.user.delete(RAYJOBS, rays.world.namespace, "job", propagation="Background")
     await gone(rays)
     await rays.world.settle(5)
-    assert len(stops(rays)) == 1
+    assert 1 <= len(stops(rays)) <= 2
 
 
-async def test_an_attempt_that_was_submitted_is_not_submitted_to_another_head_after_a_correction(
-    rays: Rays,
-):
+async def test_a_head_lost_under_a_refused_edit_ends_the_attempt_and_submits_nothing(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
     await rays.create()
     await rays.world.eventually(lambda: rays.ray.submissions() == 1, seconds=120, pause=0.01)
     await rays.patch(backoffLimit=-1)
-    await rays.reaches("ValidationFailed")
     (head,) = rays.heads()
     await rays.world.user.delete(PODS, rays.world.namespace, head.metadata.name)
-    await rays.world.settle(60)
-    assert "jobStatus" not in await rays.status()
-    await rays.patch(backoffLimit=0)
     status = await rays.reaches("Failed", seconds=150)
     assert is_head_lost(status)
     assert rays.ray.submissions() == 1
@@ -227,7 +230,7 @@ async def test_a_job_that_waits_for_resources_for_good_holds_no_suspension_up(ra
     await running(rays, "PENDING")
     await rays.patch(suspend=True)
     await rays.reaches("Suspended", seconds=25)
-    assert len(stops(rays)) == 1
+    assert stops(rays)
 
 
 @pytest.mark.slow

@@ -11,8 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import find_condition, is_true
-from controller.apimachinery.custom_object import conditions_of, status_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.custom_object import conditions_of, mapping, status_of
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import (
@@ -40,6 +39,7 @@ from controller.ray.job.state_machine.facts import (
     RayFact,
     SubmitterFact,
 )
+from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.states import State
 
 if TYPE_CHECKING:
@@ -65,9 +65,6 @@ NOT_FOUND_FOR: Final = timedelta(seconds=10)
 Until then the cache may still show the previous head.
 """
 
-STOP_DURATION: Final = timedelta(seconds=10)
-"""The time that the operator waits for a job to end after Ray accepted the request to stop it."""
-
 _FRESH_FAILURE: Final = timedelta(seconds=30)
 """Time for which the probes of this process must have failed.
 
@@ -88,6 +85,7 @@ _RAY_FACTS: Final = {
     JobStatus.FAILED: RayFact.FAILED,
 }
 _TERMINAL: Final = {each.value: each for each in JobStatus if each.terminal}
+_POD_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
 
 
@@ -107,15 +105,15 @@ class DashboardOutage:
 
 def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobFacts:
     """Return the present facts; `deadlines` records when time changes the next of them."""
-    spec = None if isinstance(seen.spec, Problem) else seen.spec
+    spec, valid = seen.spec, seen.problem is None
     watch = deadlines if seen.state is State.RUNNING else deadlines.untracked
     return JobFacts(
         deleted=seen.job.metadata.terminating,
-        valid=spec is not None,
-        suspend=spec is not None and spec.suspend,
+        valid=valid,
+        suspend=valid and spec.suspend,
         interactive=seen.mode is SubmissionMode.INTERACTIVE,
         records_late=seen.mode is SubmissionMode.HTTP,
-        id_given=spec is not None and bool(spec.job_id),
+        id_given=bool(spec.job_id),
         has_attempt=bool(seen.cluster_name and seen.status.get("startTime")),
         may_be_submitted=bool(seen.cluster_name and seen.job_id)
         and bool(seen.status.get("dashboardURL")),
@@ -127,30 +125,34 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
         submission_refused=isinstance(seen.submit_outcome, CommandRefused | CommandExpired),
         was_known=bool(seen.status.get("jobStatus"))
         or isinstance(seen.submit_outcome, CommandDone),
-        deadline_passed=seen.is_stopped_for_its_deadline
-        or _passed(
+        deadline_passed=_passed(
             seen,
-            spec and spec.active_deadline_seconds,
+            spec.active_deadline_seconds,
             deadlines if seen.state in _WITH_DEADLINE else deadlines.untracked,
         ),
         pre_running_deadline_passed=_passed(
             seen,
-            spec and spec.pre_running_deadline_seconds,
+            spec.pre_running_deadline_seconds,
             deadlines if _waits_to_run(seen) else deadlines.untracked,
         ),
         submitter_grace_passed=_submitter_grace_passed(seen, watch),
         result_grace_passed=watch.waited(_result_time(seen), settings.transition_grace_period),
-        stopped=is_stopped(seen, deadlines),
         leftovers=has_leftovers(seen),
         failed=max(0, seen.status.get("failed", 0)),
-        backoff_limit=spec.backoff_limit if spec is not None else 0,
+        backoff_limit=max(0, spec.backoff_limit),
     )
 
 
-def must_stop(seen: JobObservation) -> bool:
-    """Return whether the attempt's job may run on a head that can be asked to stop it."""
+def may_still_run(seen: JobObservation) -> bool:
+    """Return whether the attempt's job may run on a head that can be asked to stop it.
+
+    Only Ray's word ends that: how the job ended, or that Ray does not know it and nobody is left
+    who could submit it. That a request was sent, accepted or given up proves nothing.
+    """
     if seen.head is None or not seen.job_id or result_of(seen) is not None:
         return False
+    if info_of(seen) is None and isinstance(seen.stop_outcome, CommandDone):
+        return _may_be_submitted_yet(seen)
     if not seen.recorded_head:  # a sidecar submits early, and KubeRay records no head
         return seen.mode is SubmissionMode.SIDECAR or bool(seen.status.get("jobStatus"))
     same = seen.head.id == seen.recorded_head
@@ -169,40 +171,54 @@ def is_unsubmitted(seen: JobObservation) -> bool:
     return seen.mode is SubmissionMode.HTTP and not known
 
 
-def is_stopped(seen: JobObservation, deadlines: Deadlines) -> bool:
-    """Return whether nothing is left to stop in Ray, or stopping it has taken too long.
-
-    Ray takes some seconds to stop a job, and never stops one that waits for resources.
-    """
-    if not must_stop(seen):
-        return True
-    if not isinstance(seen.stop_outcome, CommandDone) or isinstance(
-        seen.stop_outcome.value, NoSuchJob
-    ):
-        return seen.stop_outcome is not None
-    answer = seen.answer
-    return answer is None or deadlines.waited(answer.failing_since or answer.since, STOP_DURATION)
+def _may_be_submitted_yet(seen: JobObservation) -> bool:
+    """Return whether a submitter could bring the job to a cluster that stays."""
+    alive = any(pod.status.phase not in _POD_ENDED for pod in seen.submitter_pods)
+    return not seen.owns_cluster and (seen.submitter.fact is SubmitterFact.ACTIVE or alive)
 
 
 def has_leftovers(seen: JobObservation) -> bool:
-    """Return whether the attempt's cluster or submitter exists, or may after an unknown create."""
+    """Return whether something of the attempt exists, or may after an unknown create.
+
+    That is its cluster, its submitter, or its job on a cluster that stays.
+    """
     made = seen.owns_cluster or bool(seen.stale_clusters) or seen.submitter_job is not None
-    return made or bool(seen.pending_scopes & {CLUSTER_SCOPE, SUBMITTER_SCOPE})
+    unknown = bool(seen.pending_scopes & {CLUSTER_SCOPE, SUBMITTER_SCOPE})
+    return made or unknown or (seen.state is State.SUSPENDING and may_still_run(seen))
 
 
 def info_of(seen: JobObservation) -> JobInfo | None:
     """Return Ray's last report about the job; None if it does not know it or did not answer."""
+    stopped = seen.stop_outcome.value if isinstance(seen.stop_outcome, CommandDone) else None
+    if isinstance(stopped, JobInfo):
+        return stopped
     value = seen.answer.value if seen.answer is not None else None
     return value if isinstance(value, JobInfo) else None
 
 
 def result_of(seen: JobObservation) -> JobStatus | None:
     """Return the final status that Ray reported; a stored one stays valid after Ray is gone."""
-    stored = _TERMINAL.get(seen.status.get("jobStatus", ""))
+    stored = _stored_result(seen)
     info = info_of(seen)
     if stored is None and info is not None and info.status.terminal:
         return info.status
     return stored
+
+
+def is_end_stored(seen: JobObservation) -> bool:
+    """Return whether the status says how the job ended in Ray."""
+    return _stored_result(seen) is not None
+
+
+def _stored_result(seen: JobObservation) -> JobStatus | None:
+    return None if _is_given_up(seen) else _TERMINAL.get(seen.status.get("jobStatus", ""))
+
+
+def _is_given_up(seen: JobObservation) -> bool:
+    """Return whether the stored FAILED is KubeRay's word for a job whose end nobody knows."""
+    reason = FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED.for_status
+    given_up = seen.state is State.FAILED and seen.status.get("reason") == reason
+    return given_up and not mapping(seen.status.get("rayJobInfo")).get("endTime")
 
 
 def dashboard_outage(
@@ -324,4 +340,5 @@ def _waits_to_run(seen: JobObservation) -> bool:
 def _passed(seen: JobObservation, seconds: int | None, deadlines: Deadlines) -> bool:
     """Return whether so many seconds have passed since the start; never if there is no limit."""
     started = time_of(seen.status.get("startTime"))
-    return bool(seconds) and deadlines.passed(started, timedelta(seconds=seconds or 0))
+    limit = max(0, seconds or 0)  # an invalid one is none
+    return limit > 0 and deadlines.passed(started, timedelta(seconds=limit))

@@ -8,7 +8,7 @@ from controller.apimachinery.memo import IdentityMemo, SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.definitions.unknown_fields import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.rayjob import RAYJOBS, readable_job_spec
 from controller.ray.api.validation.job import validate_job
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
@@ -19,7 +19,7 @@ from controller.ray.job.settings import JobSettings
 from controller.ray.job.state_machine.deadlines import Deadlines
 from controller.ray.job.status.current_status import current_status
 from controller.ray.job.watches import WATCHES
-from controller.runtime.reconcile.definitions.definition_guard import believed, remember
+from controller.runtime.reconcile.definitions.definition_guard import remember
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -73,8 +73,8 @@ class RayJobKind:
 
     def problem(self, observation: JobObservation) -> Problem | None:
         """Return the problem of the RayJob's specification, None if it is valid."""
-        spec = believed(observation.spec, observation.definition)
-        return spec if isinstance(spec, Problem) else None
+        cut = observation.definition.cut
+        return observation.problem if cut is None else cut.problem
 
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
         """Return the plan for the RayJob."""
@@ -93,5 +93,6 @@ class RayJobKind:
         deadlines = Deadlines(now, observation.clock_jumped_at, observation.clock_steady_since)
         return current_status(observation, self._settings, deadlines, failures)
 
-    def _validate(self, job: RayJob) -> JobSpec | Problem:
-        return validate_job(job, self._settings.feature_gates)
+    def _validate(self, job: RayJob) -> tuple[JobSpec, Problem | None]:
+        found = validate_job(job, self._settings.feature_gates)
+        return (readable_job_spec(job), found) if isinstance(found, Problem) else (found, None)

@@ -6,10 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.ownership import is_owned_by
-from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
-from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.states import State
 from controller.ray.job.submitter.state import NO_SUBMITTER, SubmitterState
 from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
@@ -17,11 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from controller.apimachinery.problem import Problem
     from controller.kube.objects import Job, Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob, SubmissionMode
     from controller.ray.dashboard import CommandOutcome, ProbeObservation
     from controller.ray.head.incarnation import HeadIncarnation
+    from controller.ray.job.states import State
     from controller.runtime.kind import CreateError, LogText
 
 CLUSTER_SCOPE: Final = "cluster"
@@ -43,7 +42,8 @@ class JobObservation:
 
     Attributes:
         job: the RayJob.
-        spec: its specification, or the `Problem` that makes it invalid.
+        spec: its specification; of an invalid one, the fields that can be read.
+        problem: what makes the specification invalid; None if it is valid.
         status: its status without fields of the wrong type.
         state: the state that the status names.
         names: names of the next attempt; None unless an attempt may start.
@@ -60,7 +60,7 @@ class JobObservation:
         service: the RayJob's own head service.
         answer: the dashboard's report for the submission id; None before the first probe.
         submit_outcome: the result of the operator's own submission.
-        stop_outcome: the result of stopping the job in Ray.
+        stop_outcome: the result of stopping the job in Ray; the one that confirms it, of several.
         log: the last lines of the submitter's log, once they have been read.
         pending_scopes: scopes in which the outcome of a write is unknown.
         definition: the fields that the installed definition of RayJobs lacks.
@@ -71,9 +71,10 @@ class JobObservation:
     """
 
     job: RayJob
-    spec: JobSpec | Problem
+    spec: JobSpec
     status: Mapping[str, Any]
     state: State
+    problem: Problem | None = None
     names: AttemptNames | None = None
     cluster: RayCluster | None = None
     cluster_spec: ClusterSpec | None = None
@@ -124,18 +125,6 @@ class JobObservation:
         return incarnation if is_of_this else ""
 
     @property
-    def is_stopped_for_its_deadline(self) -> bool:
-        """True if it was recorded that the attempt is stopped because of its deadline."""
-        reason = self.status.get("reason")
-        return self.state is State.RUNNING and reason == FailureReason.DEADLINE_EXCEEDED.for_status
-
-    @property
-    def valid_spec(self) -> JobSpec:
-        """The specification of a RayJob that is known to be valid."""
-        assert not isinstance(self.spec, Problem)
-        return self.spec
-
-    @property
     def mode(self) -> SubmissionMode | None:
-        """The submission mode of the job; None if the specification is not valid."""
-        return None if isinstance(self.spec, Problem) else self.spec.submission_mode
+        """The submission mode of the job; None if there is no mode of the given name."""
+        return self.spec.submission_mode if self.spec.has_known_mode else None

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.ownership import is_owned_by
-from controller.apimachinery.problem import Problem
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.job import validate_job_status
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
-from controller.ray.dashboard import JobProbe
+from controller.ray.dashboard import CommandDone, JobProbe
 from controller.ray.head.incarnation import find_head, is_gcs_fault_tolerant
 from controller.ray.head.stable_service import stable_head_service_name
-from controller.ray.job.attempt.command_ids import stop_command_id, submit_command_id
+from controller.ray.job.attempt.command_ids import (
+    STOP_OCCASIONS,
+    stop_command_id,
+    submit_command_id,
+)
 from controller.ray.job.names import (
     generated_submission_id,
     submitter_name,
@@ -33,9 +36,10 @@ from controller.ray.job.watches import SUBMITTER_PODS
 from controller.runtime.kind import owned_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from controller.apimachinery.memo import SpecificationMemo
+    from controller.apimachinery.problem import Problem
     from controller.kube.objects import Job, Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob
@@ -52,7 +56,7 @@ class JobSources:
     """The sources of an observation besides the caches.
 
     Attributes:
-        job_spec_of: returns a RayJob's specification or its problem.
+        job_spec_of: returns a RayJob's specification, as far as it can be read, and its problem.
         cluster_spec_of: returns a RayCluster's specification, None if it cannot be read.
         unknown_fields_of: finds the unknown fields of its pod templates.
         read_definition: reads which fields the installed definition lacks.
@@ -60,7 +64,7 @@ class JobSources:
         settings: settings of the RayJob controller.
     """
 
-    job_spec_of: SpecificationMemo[RayJob, JobSpec | Problem]
+    job_spec_of: SpecificationMemo[RayJob, tuple[JobSpec, Problem | None]]
     cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]
     unknown_fields_of: UnknownFieldFinder
     read_definition: DefinitionReader
@@ -74,13 +78,15 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
     if job is None:
         return None
     meta, status = job.metadata, status_of(job)
+    spec, problem = sources.job_spec_of(job)
     state = State.of(status.get("jobDeploymentStatus", ""))
     service = reads.get(SERVICES, f"{meta.namespace}/{stable_head_service_name(meta)}")
     seen = JobObservation(
         job,
-        _job_spec(job, status, sources),
+        spec,
         status,
         state,
+        problem or validate_job_status(spec, status.get("jobDeploymentStatus", "")),
         names=_next_names(job, reads) if state is State.NEW else None,
         service=service
         if service is not None and is_owned_by(service.metadata, meta.uid)
@@ -98,7 +104,7 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
 
 def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources) -> JobObservation:
     """Return the observation with the cluster of the attempt, its head, and earlier clusters."""
-    cluster, foreign = _cluster(seen.job, seen.cluster_name, seen.spec, reads)
+    cluster, foreign = _cluster(seen.job, seen.cluster_name, seen.spec, seen.problem, reads)
     spec = sources.cluster_spec_of(cluster) if cluster is not None else None
     head, fault_tolerant = None, False
     if cluster is not None and spec is not None:
@@ -125,7 +131,7 @@ def _with_submitter(
     found = reads.get(JOBS, key)
     job = found if found is not None and is_owned_by(found.metadata, meta.uid) else None
     pods = _submitter_pods(key, job, reads)
-    submitter = observe_submitter(seen.spec, job, pods, seen.head, sources.settings.feature_gates)
+    submitter = observe_submitter(seen.mode, job, pods, seen.head, sources.settings.feature_gates)
     return replace(
         seen,
         submitter=submitter,
@@ -138,11 +144,20 @@ def _with_submitter(
 
 
 def _submitter_pods(key: str, job: Job | None, reads: CacheReader) -> tuple[Pod, ...]:
-    """Return the pods of the submitter's Job, not those of others with its labels."""
-    if job is None:
-        return ()
+    """Return the pods of the submitter's Job, not those of others with its labels.
+
+    Without the Job, they are those that its deletion has left to the garbage collector.
+    """
     found = reads.by_index(PODS, SUBMITTER_PODS, key)
-    return tuple(pod for pod in found if is_owned_by(pod.metadata, job.metadata.uid))
+    if job is not None:
+        return tuple(pod for pod in found if is_owned_by(pod.metadata, job.metadata.uid))
+    name = key.partition("/")[2]
+    return tuple(pod for pod in found if _is_of_job(pod, name))
+
+
+def _is_of_job(pod: Pod, name: str) -> bool:
+    owners = pod.metadata.owner_references
+    return any(each.controller and (each.kind, each.name) == (JOBS.kind, name) for each in owners)
 
 
 def _with_ray(seen: JobObservation, dashboards: Dashboards) -> JobObservation:
@@ -152,20 +167,12 @@ def _with_ray(seen: JobObservation, dashboards: Dashboards) -> JobObservation:
         seen,
         answer=_answer(seen.head, job_id, dashboards),
         submit_outcome=_outcome(seen.head, submit_command_id(job_id), dashboards),
-        stop_outcome=_outcome(seen.head, stop_command_id(job_id), dashboards),
+        stop_outcome=_stop_outcome(seen.head, job_id, dashboards),
     )
 
 
-def _job_spec(job: RayJob, status: Mapping[str, Any], sources: JobSources) -> JobSpec | Problem:
-    """Return the specification, or a problem of it or of the state that the status names."""
-    spec = sources.job_spec_of(job)
-    if isinstance(spec, Problem):
-        return spec
-    return validate_job_status(spec, status.get("jobDeploymentStatus", "")) or spec
-
-
 def _cluster(
-    job: RayJob, name: str, spec: JobSpec | Problem, reads: CacheReader
+    job: RayJob, name: str, spec: JobSpec, problem: Problem | None, reads: CacheReader
 ) -> tuple[RayCluster | None, bool]:
     """Return the cluster of the attempt, and whether another owner has the name."""
     if not name:
@@ -174,9 +181,8 @@ def _cluster(
     cluster = reads.get(RAYCLUSTERS, key)
     if cluster is None:
         return None, reads.has_name_conflict(RAYCLUSTERS, key)
-    selected = "" if isinstance(spec, Problem) else spec.selected_cluster
     owned = is_owned_by(cluster.metadata, job.metadata.uid)
-    if owned or selected == name or isinstance(spec, Problem):
+    if owned or spec.selected_cluster == name or problem is not None:
         return cluster, False
     return None, True
 
@@ -201,6 +207,16 @@ def _outcome(
     head: HeadIncarnation | None, command_id: str, dashboards: Dashboards
 ) -> CommandOutcome | None:
     return None if head is None else dashboards.outcome(head.dashboard, command_id)
+
+
+def _stop_outcome(
+    head: HeadIncarnation | None, job_id: str, dashboards: Dashboards
+) -> CommandOutcome | None:
+    """Return the outcome that confirms the stop; else the last one, None if none has ended."""
+    ids = (stop_command_id(job_id, occasion) for occasion in STOP_OCCASIONS)
+    outcomes = [found for each in ids if (found := _outcome(head, each, dashboards)) is not None]
+    confirmed = (each for each in outcomes if isinstance(each, CommandDone))
+    return next(confirmed, outcomes[0] if outcomes else None)
 
 
 def _create_errors(

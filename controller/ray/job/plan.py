@@ -9,20 +9,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.timestamps import time_of
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.children.drift import NAME_CONFLICT_RETRY
-from controller.ray.job.attempt.dashboard import interests, stop, submit
+from controller.ray.dashboard import CommandExpired
+from controller.ray.job.attempt.dashboard import (
+    STOP_PATIENCE,
+    interests,
+    stop,
+    stop_until,
+    submit,
+)
 from controller.ray.job.attempt.writes import (
     create_cluster,
     create_submitter,
     delete_clusters,
     delete_outlived_submitter,
-    delete_pending_submitter,
     delete_stale_clusters,
     delete_submitter,
+    delete_surviving_submitter,
     end_failed_submitters,
     reconcile_head_service,
-    record_deadline,
     record_head,
     stop_submitter_retries,
 )
@@ -32,6 +39,7 @@ from controller.ray.job.collect_facts import (
     collect_facts,
     has_answered,
     is_unsubmitted,
+    may_still_run,
 )
 from controller.ray.job.definition import leave_as_it_is
 from controller.ray.job.state_machine.deadlines import Deadlines
@@ -46,6 +54,7 @@ from controller.runtime.plan import NOTHING, Plan, stages_of
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from controller.ray.dashboard import HeadCommand
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.facts import JobFacts
@@ -62,28 +71,29 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
         return finalize(seen, deadlines)
     untouched = leave_as_it_is(seen)
     if untouched is not None:
-        return replace(untouched, subscriptions=interests(seen))
+        return replace(untouched, subscriptions=interests(seen, deadlines))
     cut = seen.definition.cut
     if cut is not None:
         status = held_edit_status(seen, cut.problem, now)
-        return Plan(status=status, subscriptions=interests(seen))
+        return Plan(status=status, subscriptions=interests(seen, deadlines))
     facts = collect_facts(seen, settings, deadlines)
     step = next_step(seen.state, facts)
     if step is not None:
         return _plan_transition(seen, step, settings, deadlines)
     plan = _plan_state(seen, facts, settings, deadlines)
+    watched = interests(seen, deadlines)
     retry = NAME_CONFLICT_RETRY if seen.foreign_cluster or seen.foreign_submitter else None
     waits = [
         wait for wait in (plan.requeue_after, deadlines.seconds_to_next, retry) if wait is not None
     ]
-    return replace(plan, subscriptions=interests(seen), requeue_after=min(waits, default=None))
+    return replace(plan, subscriptions=watched, requeue_after=min(waits, default=None))
 
 
 def _plan_transition(
     seen: JobObservation, step: DueTransition, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """Write the next state; for a failed attempt, read the log first."""
-    watched = interests(seen)
+    watched = interests(seen, deadlines)
     if step.failed and seen.submitter.log is not None and seen.log is None:
         return Plan(lookups=(seen.submitter.log,), subscriptions=watched)
     commit: MergePatch | None = None
@@ -104,7 +114,7 @@ def _plan_state(
         case State.RUNNING:
             return _run_attempt(seen, facts, settings, deadlines)
         case State.SUSPENDING | State.RETRYING:
-            return _end_attempt(seen, facts, settings, deadlines)
+            return _end_attempt(seen, settings, deadlines)
         case State.COMPLETE | State.FAILED:
             return _clean_up(seen, settings, deadlines)
         case State.SUSPENDED:
@@ -119,11 +129,11 @@ def _prepare_attempt(
 ) -> Plan:
     """Create the cluster; when it is ready, record the head that the attempt will run on."""
     writes = [*delete_stale_clusters(seen)]
-    if facts.cluster is ClusterFact.ABSENT and seen.state is State.INITIALIZING:
+    if facts.valid and facts.cluster is ClusterFact.ABSENT and seen.state is State.INITIALIZING:
         writes += create_cluster(seen, settings)
-    early = not facts.records_late
+    is_due = facts.valid and facts.cluster is ClusterFact.READY and not facts.records_late
     return Plan(
-        commit=record_head(seen) if facts.cluster is ClusterFact.READY and early else None,
+        commit=record_head(seen) if is_due else None,
         stages=stages_of(writes),
         status=current_status(seen, settings, deadlines),
     )
@@ -132,16 +142,11 @@ def _prepare_attempt(
 def _run_attempt(
     seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
-    """Submit the job once to the recorded head; stop it after its deadline."""
-    if facts.deadline_passed and not seen.is_stopped_for_its_deadline:
-        return Plan(commit=record_deadline(seen), status=current_status(seen, settings, deadlines))
-    if facts.deadline_passed:
-        return Plan(
-            commands=stop(seen, deadlines.now), status=current_status(seen, settings, deadlines)
-        )
-    if facts.head is HeadFact.UNRECORDED and (has_answered(seen) or not is_unsubmitted(seen)):
+    """Submit the job once to the recorded head, unless the specification is invalid."""
+    recordable = (facts.valid and has_answered(seen)) or not is_unsubmitted(seen)
+    if facts.head is HeadFact.UNRECORDED and recordable:
         return Plan(commit=record_head(seen), status=current_status(seen, settings, deadlines))
-    here = facts.head is HeadFact.SAME
+    here = facts.valid and facts.head is HeadFact.SAME
     return Plan(
         commands=submit(seen, settings, deadlines.now) if here else (),
         stages=stages_of(create_submitter(seen, settings) if here else ()),
@@ -155,26 +160,45 @@ def _run_attempt(
     )
 
 
-def _end_attempt(
-    seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
-) -> Plan:
-    """End an attempt: stop its job in Ray, then delete its cluster and submitter."""
+def _end_attempt(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> Plan:
+    """End an attempt: stop its job in Ray and delete its submitter, then delete its cluster.
+
+    A cluster that is the job's own is deleted after some seconds even if Ray has not confirmed the
+    stop: the job ends with it.
+    """
     status = current_status(seen, settings, deadlines)
-    if seen.state is State.SUSPENDING and not facts.stopped:
-        return Plan(commands=stop(seen, deadlines.now), status=status)
-    return Plan(stages=stages_of([*delete_clusters(seen), *delete_submitter(seen)]), status=status)
+    writes = [*delete_submitter(seen)]
+    stopping = seen.state is State.SUSPENDING and may_still_run(seen)
+    given_up = seen.owns_cluster and isinstance(seen.stop_outcome, CommandExpired)
+    if not stopping or given_up:
+        return Plan(stages=stages_of([*delete_clusters(seen), *writes]), status=status)
+    return Plan(commands=_stop(seen, deadlines), stages=stages_of(writes), status=status)
+
+
+def _stop(seen: JobObservation, deadlines: Deadlines) -> tuple[HeadCommand, ...]:
+    until = stop_until(seen, deadlines)
+    return stop(seen, until) if until is not None else ()
 
 
 def _clean_up(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> Plan:
     """Delete what the deletion rules name, after the last attempt."""
     due = next_deletion(seen, settings, deadlines)
     delay = due.requeue_after.total_seconds() if due.requeue_after is not None else None
-    writes = [*deletion_writes(seen, due.action), *delete_stale_clusters(seen)]
+    writes = [*delete_stale_clusters(seen)]
+    if not _is_stop_awaited(seen, deadlines):
+        writes += deletion_writes(seen, due.action)
     writes += delete_outlived_submitter(seen, deadlines)
     if seen.state is State.FAILED:
-        writes += delete_pending_submitter(seen)
+        writes += delete_surviving_submitter(seen, deadlines)
     return Plan(
+        commands=_stop(seen, deadlines),
         stages=stages_of(writes),
         status=current_status(seen, settings, deadlines),
         requeue_after=delay,
     )
+
+
+def _is_stop_awaited(seen: JobObservation, deadlines: Deadlines) -> bool:
+    """Return whether the job may end in order before its cluster is deleted."""
+    stopping = seen.state is State.FAILED and may_still_run(seen)
+    return stopping and not deadlines.waited(time_of(seen.status.get("endTime")), STOP_PATIENCE)

@@ -16,6 +16,7 @@ from controller.ray.dashboard import (
     CommandDone,
     CommandExpired,
     CommandRefused,
+    JobInfo,
     JobStatus,
     StopJob,
     SubmitJob,
@@ -38,7 +39,6 @@ from tests.ray.job.scenes import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-OVERDUE = {"reason": "DeadlineExceeded"}
 STOPPED = f"stop/{JOB_ID}"
 SUBMITTED = f"submit/{JOB_ID}"
 
@@ -427,12 +427,6 @@ def printing() -> Scene:
     return made.says(JobStatus.SUCCEEDED, end_time=NOW - HOUR)
 
 
-def being_stopped() -> Scene:
-    made = running(activeDeadlineSeconds=1, status=OVERDUE).says(JobStatus.RUNNING)
-    made.dashboards.outcomes[STOPPED] = CommandDone(None)
-    return made
-
-
 def deleted() -> Scene:
     meta = {"deletionTimestamp": rfc3339(NOW - HOUR)}
     return running(meta=meta).says(JobStatus.RUNNING)
@@ -444,7 +438,7 @@ def forgotten() -> Scene:
 
 @pytest.mark.parametrize(
     ("make", "patience"),
-    [(not_submitted, 30), (printing, 300), (being_stopped, 10), (deleted, 30), (forgotten, 10)],
+    [(not_submitted, 30), (printing, 300), (deleted, 30), (forgotten, 10)],
 )
 def test_the_operators_own_patience_begins_again_with_a_jump_of_the_clock(
     make: Callable[[], Scene], patience: float
@@ -558,43 +552,6 @@ def test_a_job_taken_over_while_it_ran_gets_its_head_recorded_and_nothing_else()
     assert not made.commands
 
 
-def test_a_deadline_is_recorded_before_ray_is_asked_to_stop():
-    made = running(activeDeadlineSeconds=60).says(JobStatus.RUNNING).plan()
-    assert isinstance(made.commit, MergePatch)
-    assert made.commit.patch == {"status": {"reason": "DeadlineExceeded"}}
-    assert not made.commands
-
-
-@pytest.mark.parametrize("seconds", [None, 10**6])
-def test_a_job_that_was_stopped_for_its_deadline_has_failed_whatever_its_deadline_is_now(
-    seconds: int | None,
-):
-    scene = running(activeDeadlineSeconds=seconds, status=OVERDUE).says(JobStatus.STOPPED)
-    written = status_of(scene.plan())
-    assert written["reason"] == "DeadlineExceeded"
-    assert "None" not in written["message"]
-
-
-def test_ready_says_that_a_job_is_being_stopped_for_its_deadline():
-    scene = running(activeDeadlineSeconds=60, status=OVERDUE).says(JobStatus.RUNNING)
-    status = scene.plan().status
-    assert status is not None
-    (ready,) = status.wanted["conditions"]
-    assert (ready["status"], ready["reason"]) == ("False", "JobStopping")
-
-
-def test_a_deadline_asks_ray_to_stop_first():
-    scene = running(activeDeadlineSeconds=60, status=OVERDUE).says(JobStatus.RUNNING)
-    (order,) = scene.plan().commands
-    assert isinstance(order.command, StopJob)
-    assert order.command.deadline == NOW + timedelta(seconds=10)
-    scene.dashboards.outcomes[STOPPED] = CommandExpired("no answer")
-    assert status_of(scene.plan())["reason"] == "DeadlineExceeded"
-    stopped = status_of(running(activeDeadlineSeconds=60).says(JobStatus.STOPPED).plan())
-    assert stopped["reason"] == "DeadlineExceeded"
-    assert "jobStatus" not in stopped, "what Ray said before stays"
-
-
 def test_the_head_service_is_made_only_for_a_cluster_of_ones_own():
     made = running().plan()
     assert [write.target.resource for write in made.independent] == [SERVICES]
@@ -613,7 +570,7 @@ def test_a_suspension_stops_then_deletes_then_waits():
     assert [type(order.command) for order in first.commands] == [StopJob]
     assert not first.stages
     assert len(first.subscriptions) == 1
-    scene.dashboards.outcomes[STOPPED] = CommandRefused("whatever")
+    scene.dashboards.outcomes[STOPPED] = CommandExpired("no answer")
     (delete,) = scene.plan().stages[0]
     assert isinstance(delete, Delete)
     assert delete.uid == CLUSTER_UID
@@ -672,17 +629,22 @@ def test_a_new_attempt_forgets_the_last_one_but_its_end():
     assert "failed" not in written
 
 
-def test_a_deleted_job_is_let_go_when_ray_was_asked_to_stop():
+def test_a_deleted_job_is_let_go_when_ray_has_confirmed_its_end():
     meta = {"deletionTimestamp": rfc3339(NOW)}
     scene = running(meta=meta).says(JobStatus.RUNNING)
     made = scene.plan()
     assert [type(order.command) for order in made.commands] == [StopJob]
     assert made.commit is None
     assert made.requeue_after == 30
-    scene.dashboards.outcomes[STOPPED] = CommandExpired("no answer")
+    scene.dashboards.outcomes[f"{STOPPED}/deleted"] = CommandExpired("no answer")
+    assert scene.plan().commit is None, "giving up is no stop"
+    scene.dashboards.outcomes[f"{STOPPED}/deleted"] = CommandDone(
+        JobInfo(JOB_ID, JobStatus.STOPPED)
+    )
     commit = scene.plan().commit
     assert isinstance(commit, MergePatch)
     assert commit.patch == {"metadata": {"finalizers": []}}
+    assert commit.on_success is None
 
 
 def test_a_deleted_job_is_let_go_after_thirty_seconds_whatever_becomes_of_the_stop():
@@ -756,15 +718,16 @@ def test_a_crd_that_keeps_no_conditions_is_not_written_to_again_and_again():
     assert (failed["jobDeploymentStatus"], failed["failed"]) == ("Retrying", 1)
 
 
-def test_an_invalid_job_says_what_is_wrong_and_touches_nothing():
-    made = running(backoffLimit=-1).says(JobStatus.RUNNING).plan()
+def test_an_invalid_job_says_what_is_wrong_and_makes_nothing():
+    made = Scene("", runs_on="", backoffLimit=-1).plan()
     status = status_of(made)
     assert status["jobDeploymentStatus"] == "ValidationFailed"
     assert "backoffLimit" in status["message"]
     assert isinstance(made.commit, MergePatch)
     assert made.commit.on_success is not None
     assert made.commit.on_success.reason == "InvalidRayJobSpec"
-    resting = Scene("ValidationFailed", backoffLimit=-1).with_cluster().with_head().plan()
+    no_attempt = {"rayClusterName": None, "jobId": None, "startTime": None}
+    resting = Scene("ValidationFailed", status=no_attempt, backoffLimit=-1).plan()
     assert (resting.stages, resting.requeue_after, resting.subscriptions) == ((), None, ())
 
 

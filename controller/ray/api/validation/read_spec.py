@@ -36,7 +36,7 @@ def read_spec(obj: T, parse: Callable[[T], Spec]) -> Spec | Problem:
 
 
 def valid_or_problem(
-    obj: T,
+    obj: CustomObject,
     name_rule: NameRule,
     spec: Spec | Problem,
     problems: Callable[[Spec], Iterable[Problem]],

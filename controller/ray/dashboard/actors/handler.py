@@ -108,7 +108,9 @@ class RequestHandler:
             if isinstance(response, NotFinished):
                 pending.failures = min(pending.failures, _POLLS)
             pending.error = str(response)
-            if not isinstance(response, FenceClosed):
+            if isinstance(response, NotFinished):
+                self._record_response(actor, usable=True)
+            elif not isinstance(response, FenceClosed):
                 self._record_failure(actor, states, began, response)
             self._enqueue(actor.retry(pending, self._clock.time()))
             return

@@ -10,7 +10,6 @@ from controller.ray.dashboard.client.nodes import RayNodes
 from controller.ray.dashboard.client.results import (
     JobDeleted,
     JobInfo,
-    JobStopped,
     NoSuchJob,
     RayVersion,
     Submitted,
@@ -20,7 +19,7 @@ from controller.ray.dashboard.client.serve import ProxyHealth, ServeConfigAccept
 ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion | ServeState | ProxyHealth | RayNodes
 CommandValue: TypeAlias = (
     Submitted
-    | JobStopped
+    | JobInfo
     | JobDeleted
     | NoSuchJob
     | ServeConfigAccepted

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from controller.ray.dashboard.client.results import NoSuchJob
 from controller.ray.dashboard.commands.command import Command
+from controller.ray.dashboard.errors import NotFinished, RefusedByRay
 from controller.ray.dashboard.probes.probe import JobProbe
 
 if TYPE_CHECKING:
@@ -47,7 +49,11 @@ class SubmitJob(Command):
 
 @dataclass(frozen=True, slots=True)
 class StopJob(Command):
-    """Stop a job. Done when Ray has accepted the request or does not know the job.
+    """Stop a job. Done only when Ray reports how the job ended, or does not know it.
+
+    Ray accepts the request long before the job ends, and a job that waits for resources may never
+    end. So the state is read first, and the request is repeated until the state is terminal. It
+    leaves the probe of the job alone: what Ray reports meanwhile is still true.
 
     Attributes:
         job_id: submission id of the job.
@@ -57,15 +63,18 @@ class StopJob(Command):
 
     job_id: str
 
-    @property
-    def invalidates(self) -> tuple[Probe, ...]:
-        """The state of the job."""
-        return (JobProbe(self.job_id),)
-
     def supersedes(self, other: Command) -> bool:
         """Supersede the submission of the same job."""
         return isinstance(other, SubmitJob) and other.job_id == self.job_id
 
     async def send(self, client: DashboardClient) -> CommandValue:
         """Implement `Command.send`."""
-        return await client.stop(self.job_id)
+        job = await client.job(self.job_id)
+        if isinstance(job, NoSuchJob) or job.status.terminal:
+            return job
+        try:
+            if isinstance(await client.stop(self.job_id), NoSuchJob):
+                return NoSuchJob()
+        except RefusedByRay as refusal:  # no end of the job: it is asked for again
+            raise NotFinished(f"Ray did not accept the stop: {refusal}") from refusal
+        raise NotFinished(f"job {self.job_id} is {job.status.value}, and was asked to stop")

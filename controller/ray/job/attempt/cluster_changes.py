@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def digest_of(spec: JobSpec) -> str:
 
 def is_outdated(seen: JobObservation) -> bool:
     """Return whether the attempt's cluster was created from another specification."""
-    if seen.cluster is None or not seen.owns_cluster or isinstance(seen.spec, Problem):
+    if seen.cluster is None or not seen.owns_cluster:
         return False
     created_from = (seen.cluster.metadata.annotations or {}).get(labels.MADE_FROM)
     return created_from is not None and created_from != digest_of(seen.spec)

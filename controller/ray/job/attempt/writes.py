@@ -23,11 +23,9 @@ from controller.ray.job.attempt.submitted_fields import is_recorded, submission_
 from controller.ray.job.collect_facts import info_of, result_of
 from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.state_machine.facts import SubmitterFact
-from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
 from controller.ray.job.submitter.state import submitting_container
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
-from controller.runtime.reconcile.status.commit import status_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,9 +40,13 @@ OTHERS_MAY_END: Final = timedelta(seconds=20)
 """Time for which other containers may outlive a submitter before its pod is ended."""
 
 
+SUBMITTER_PATIENCE: Final = timedelta(seconds=10)
+"""Time after a failure in which a submitter may print the rest of the log."""
+
+
 def create_cluster(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
     """Create the attempt's cluster under its stored name, unless the job selects a cluster."""
-    spec = seen.valid_spec
+    spec = seen.spec
     if seen.cluster is not None or seen.foreign_cluster or spec.selected_cluster:
         return
     if CLUSTER_SCOPE in seen.pending_scopes:
@@ -92,7 +94,7 @@ def create_submitter(seen: JobObservation, settings: JobSettings) -> Iterator[Wr
     to = SubmissionTarget(
         seen.cluster.metadata.name, seen.cluster_spec, seen.head.address, seen.job_id
     )
-    body = submitter_job(seen.job, seen.valid_spec, to, settings)
+    body = submitter_job(seen.job, seen.spec, to, settings)
     name: str = body["metadata"]["name"]
     target = Target(JOBS, seen.job.metadata.namespace, name, SUBMITTER_SCOPE)
     yield Create(target, body, on_success=_created("RayJobSubmitter", name))
@@ -138,11 +140,17 @@ def delete_outlived_submitter(seen: JobObservation, deadlines: Deadlines) -> Ite
         yield from delete_submitter(seen)
 
 
-def delete_pending_submitter(seen: JobObservation) -> Iterator[Write]:
-    """Delete, for a failed job, a submitter that could still submit it to some head."""
+def delete_surviving_submitter(seen: JobObservation, deadlines: Deadlines) -> Iterator[Write]:
+    """Delete, for a failed job, a submitter that could still submit it, or that does not end.
+
+    One that only prints the log of a job that is being stopped may finish.
+    """
+    if seen.submitter.fact is not SubmitterFact.ACTIVE:
+        return
     known = bool(seen.status.get("jobStatus"))
     here = seen.head is not None and seen.head.id == seen.recorded_head
-    if seen.submitter.fact is SubmitterFact.ACTIVE and not (known and here):
+    ended = time_of(seen.status.get("endTime"))
+    if not (known and here) or deadlines.waited(ended, SUBMITTER_PATIENCE):
         yield from delete_submitter(seen)
 
 
@@ -206,12 +214,6 @@ def record_head(seen: JobObservation) -> MergePatch | None:
         {"metadata": {"annotations": stamps}},
         resource_version=meta.resource_version,
     )
-
-
-def record_deadline(seen: JobObservation) -> MergePatch:
-    """Record why the job is stopped before stopping it, so that no edit or clock reverts that."""
-    reason = FailureReason.DEADLINE_EXCEEDED.for_status
-    return status_commit(RAYJOBS, seen.job.metadata, "deadline", {"reason": reason})
 
 
 def _target(seen: JobObservation, name: str, scope: str) -> Target:

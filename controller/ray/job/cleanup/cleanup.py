@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, DeletionPolicy
@@ -29,9 +28,17 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Write
 
 
+_FIELDS: Final = (
+    "spec.deletionStrategy",
+    "spec.shutdownAfterJobFinishes",
+    "spec.ttlSecondsAfterFinished",
+)
+"""Fields that say what is deleted and when: what they say is not known while one is refused."""
+
+
 def next_deletion(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> DueDeletion:
     """Return the object to delete now, and the time to check again."""
-    if isinstance(seen.spec, Problem):
+    if seen.problem is not None and seen.problem.concerns(*_FIELDS):
         return DueDeletion()
     ended = FinishedJob(
         at=deadlines.counted_from(_end_of(seen) or deadlines.now),

@@ -1,4 +1,4 @@
-"""The finalizer of RayJobs: it keeps a deleted RayJob until its job is stopped in Ray.
+"""The finalizer of RayJobs: it keeps a deleted RayJob until Ray confirms its job's end.
 
 The garbage collector deletes what the RayJob owns. On a selected cluster, which the RayJob does not
 own, only a stop in Ray ends the job.
@@ -14,9 +14,13 @@ from controller.ray.api import labels
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.job.attempt.dashboard import interests, stop
 from controller.ray.job.attempt.writes import delete_submitter
-from controller.ray.job.collect_facts import is_stopped
-from controller.ray.job.states import State
-from controller.runtime.plan import NOTHING, Plan, Target
+from controller.ray.job.collect_facts import may_still_run
+from controller.ray.job.status.unconfirmed_stop import (
+    STOP_NOT_CONFIRMED,
+    stop_remedy,
+    stop_text,
+)
+from controller.runtime.plan import NOTHING, Event, Plan, Target, stages_of
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 
 if TYPE_CHECKING:
@@ -38,17 +42,28 @@ def finalize(seen: JobObservation, deadlines: Deadlines) -> Plan:
     meta = seen.job.metadata
     if labels.RAYJOB_FINALIZER not in meta.finalizers:
         return NOTHING
-    over = deadlines.waited(time_of(meta.deletion_timestamp), LONGEST_HOLD)
-    if seen.state.terminal or over or is_stopped(seen, deadlines):
-        removal = remove_finalizer(_target(seen), meta, labels.RAYJOB_FINALIZER)
-        return Plan(commit=removal, subscriptions=interests(seen))
-    stages = (tuple(delete_submitter(seen)),) if seen.state is State.RUNNING else ()
+    watched = interests(seen, deadlines)
+    deleted_at = time_of(meta.deletion_timestamp)
+    is_over = deadlines.waited(deleted_at, LONGEST_HOLD)
+    if is_over or not may_still_run(seen):
+        removal = remove_finalizer(
+            _target(seen), meta, labels.RAYJOB_FINALIZER, on_success=_unconfirmed(seen)
+        )
+        return Plan(commit=removal, subscriptions=watched)
     return Plan(
-        commands=stop(seen, deadlines.now),
-        subscriptions=interests(seen),
-        stages=tuple(filter(None, stages)),
+        commands=stop(seen, (deleted_at or deadlines.now) + LONGEST_HOLD),
+        subscriptions=watched,
+        stages=stages_of(delete_submitter(seen)),
         requeue_after=deadlines.seconds_to_next,
     )
+
+
+def _unconfirmed(seen: JobObservation) -> Event | None:
+    """Return the event about a job that may go on without its RayJob; None if it cannot."""
+    is_collected = seen.owns_cluster and "orphan" not in seen.job.metadata.finalizers
+    if is_collected or not may_still_run(seen):
+        return None
+    return Event("Warning", STOP_NOT_CONFIRMED, "Delete", f"{stop_text(seen)}; {stop_remedy(seen)}")
 
 
 def _target(seen: JobObservation) -> Target:

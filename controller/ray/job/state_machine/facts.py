@@ -86,8 +86,8 @@ class JobFacts:
         pre_running_deadline_passed: whether `preRunningDeadlineSeconds` have passed.
         submitter_grace_passed: whether the submitter ended more than 30 s ago.
         result_grace_passed: whether the transition grace period has passed since the Ray job ended.
-        stopped: whether nothing is left to stop in Ray, or stopping it has taken too long.
-        leftovers: whether the attempt's cluster or submitter exists or may exist.
+        leftovers: whether the attempt's cluster or submitter exists or may exist, or its job may
+            run on a cluster that stays.
         failed: number of attempts that have failed.
         backoff_limit: `spec.backoffLimit`.
     """
@@ -111,7 +111,6 @@ class JobFacts:
     pre_running_deadline_passed: bool = False
     submitter_grace_passed: bool = False
     result_grace_passed: bool = False
-    stopped: bool = True
     leftovers: bool = False
     failed: int = 0
     backoff_limit: int = 0

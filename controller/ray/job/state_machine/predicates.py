@@ -47,11 +47,6 @@ def deadline_has_passed(facts: JobFacts) -> bool:
     return facts.deadline_passed
 
 
-def deadline_has_passed_and_is_stopped(facts: JobFacts) -> bool:
-    """The deadline has passed, and the Ray job is stopped or stopping it has taken too long."""
-    return facts.deadline_passed and facts.stopped
-
-
 def pre_running_deadline_has_passed(facts: JobFacts) -> bool:
     """The job did not get to run within `preRunningDeadlineSeconds`."""
     return facts.pre_running_deadline_passed
@@ -65,10 +60,10 @@ def pre_running_deadline_has_passed_without_submitter(facts: JobFacts) -> bool:
 
 
 def is_ready(facts: JobFacts) -> bool:
-    """The cluster is ready, and the head that the attempt runs on is recorded, or will be."""
+    """Specification and cluster are ready, and the head to run on is recorded, or will be."""
     recorded = facts.head is HeadFact.SAME
     recordable = facts.records_late and facts.head is HeadFact.UNRECORDED
-    return facts.cluster is ClusterFact.READY and (recorded or recordable)
+    return facts.valid and facts.cluster is ClusterFact.READY and (recorded or recordable)
 
 
 def is_ready_and_interactive(facts: JobFacts) -> bool:
@@ -78,7 +73,7 @@ def is_ready_and_interactive(facts: JobFacts) -> bool:
 
 def id_is_given(facts: JobFacts) -> bool:
     """`spec.jobId` is set, and the head that the attempt runs on is recorded."""
-    return facts.id_given and facts.head is HeadFact.SAME
+    return facts.valid and facts.id_given and facts.head is HeadFact.SAME
 
 
 def cluster_is_lost(facts: JobFacts) -> bool:
@@ -197,14 +192,14 @@ def is_valid_again(facts: JobFacts) -> bool:
     return facts.valid
 
 
-def is_valid_again_with_a_submission(facts: JobFacts) -> bool:
-    """The specification is valid, and the job may have been submitted: do not submit it again."""
-    return facts.valid and facts.may_be_submitted
+def has_a_submission(facts: JobFacts) -> bool:
+    """The job may have been submitted: it is followed, and not submitted again."""
+    return facts.may_be_submitted
 
 
-def is_valid_again_with_an_attempt(facts: JobFacts) -> bool:
-    """The specification is valid, and an attempt was being prepared: continue it."""
-    return facts.valid and facts.has_attempt
+def has_an_attempt(facts: JobFacts) -> bool:
+    """An attempt was being prepared: continue it."""
+    return facts.has_attempt
 
 
 def _submitter_is_done(facts: JobFacts) -> bool:

@@ -73,8 +73,8 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(State.NEW, when.is_invalid, _INVALID),
     Transition(State.NEW, when.is_to_be_suspended, Enter(State.SUSPENDED)),
     Transition(State.NEW, when.always, Enter(State.INITIALIZING)),
-    # Initializing: the names are stored, and the cluster is being created.
-    Transition(State.INITIALIZING, when.is_invalid, _INVALID),
+    # Initializing: the names are stored, and the cluster is being created. What has begun is
+    # followed to its end also while the specification is invalid; only what is new waits.
     Transition(State.INITIALIZING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
     Transition(State.INITIALIZING, when.deadline_has_passed, Fail(FailureReason.DEADLINE_EXCEEDED)),
     Transition(
@@ -86,7 +86,6 @@ TABLE: Final[tuple[Transition, ...]] = (
     Transition(State.INITIALIZING, when.is_ready_and_interactive, Enter(State.WAITING)),
     Transition(State.INITIALIZING, when.is_ready, Enter(State.RUNNING)),
     # Waiting: for a person to submit the job and to set spec.jobId.
-    Transition(State.WAITING, when.is_invalid, _INVALID),
     Transition(State.WAITING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
     Transition(
         State.WAITING,
@@ -102,7 +101,6 @@ TABLE: Final[tuple[Transition, ...]] = (
         when.has_succeeded_but_submitter_does_not_end,
         Enter(State.COMPLETE, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
-    Transition(State.RUNNING, when.is_invalid, _INVALID),
     Transition(State.RUNNING, when.has_failed, Fail(FailureReason.APP_FAILED)),
     Transition(
         State.RUNNING,
@@ -111,12 +109,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     ),
     Transition(State.RUNNING, when.has_ended_and_submitter_still_runs, _STAY),
     Transition(State.RUNNING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
-    Transition(
-        State.RUNNING,
-        when.deadline_has_passed_and_is_stopped,
-        Fail(FailureReason.DEADLINE_EXCEEDED),
-    ),
-    Transition(State.RUNNING, when.deadline_has_passed, _STAY),
+    Transition(State.RUNNING, when.deadline_has_passed, Fail(FailureReason.DEADLINE_EXCEEDED)),
     Transition(State.RUNNING, when.was_stopped, Enter(State.COMPLETE)),
     Transition(
         State.RUNNING,
@@ -155,13 +148,9 @@ TABLE: Final[tuple[Transition, ...]] = (
     # Suspended: until somebody resumes it.
     Transition(State.SUSPENDED, when.is_invalid, _INVALID),
     Transition(State.SUSPENDED, when.is_resumed, Enter(State.NEW)),
-    # ValidationFailed: until the specification is valid.
-    Transition(
-        State.VALIDATION_FAILED, when.is_valid_again_with_a_submission, Enter(State.RUNNING)
-    ),
-    Transition(
-        State.VALIDATION_FAILED, when.is_valid_again_with_an_attempt, Enter(State.INITIALIZING)
-    ),
+    # ValidationFailed: until the specification is valid, unless another operator left an attempt.
+    Transition(State.VALIDATION_FAILED, when.has_a_submission, Enter(State.RUNNING)),
+    Transition(State.VALIDATION_FAILED, when.has_an_attempt, Enter(State.INITIALIZING)),
     Transition(State.VALIDATION_FAILED, when.is_valid_again, Enter(State.NEW)),
     # Complete and Failed are terminal: they have no rows.
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import READY, ConditionSet
+from controller.ray.job.status.unconfirmed_stop import JOB_STOPPED, STOP_NOT_CONFIRMED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +59,10 @@ class JobConditions(ConditionSet):
                 outlook = "a job that has ended does not run again: create a RayJob of another name"
             words = f"changed after the job had been submitted: {names}; {outlook}"
         self.set_if(JOB_AS_SPECIFIED, "False", "SpecChanged", words)
+
+    def set_stopped(self, unconfirmed: str) -> None:
+        """Report a job that may still run although nobody follows it; remove it once it ended."""
+        self.set_if(JOB_STOPPED, "False", STOP_NOT_CONFIRMED, unconfirmed)
 
     def set_cleanup(self, reason: str, failure: str) -> None:
         """Set the condition about what blocks the rules of deletion; empty if nothing does."""

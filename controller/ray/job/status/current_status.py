@@ -5,22 +5,27 @@ It decides and counts nothing; at rest the result equals the stored status.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.patches.merge_patch import difference, replacement
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.redaction import excerpt
-from controller.apimachinery.timestamps import rfc3339
+from controller.apimachinery.timestamps import rfc3339, time_of
 from controller.ray.job.attempt.cluster_changes import is_outdated
 from controller.ray.job.attempt.submitted_fields import changed_after_submission
-from controller.ray.job.collect_facts import dashboard_outage, info_of
+from controller.ray.job.collect_facts import dashboard_outage, info_of, is_end_stored
 from controller.ray.job.states import State
 from controller.ray.job.status.conditions import JobConditions
 from controller.ray.job.status.messages import LONGEST_MESSAGE
 from controller.ray.job.status.readiness import job_readiness
+from controller.ray.job.status.unconfirmed_stop import unconfirmed_stop
 from controller.runtime.plan import Event, StatusPatch
+from controller.runtime.reconcile.definitions.refused_edit import (
+    refused_edit_events,
+    set_spec_accepted,
+)
 from controller.runtime.reconcile.definitions.unknown_fields import (
     set_fields_known,
     unknown_field_events,
@@ -39,6 +44,9 @@ Status = dict[str, Any]
 
 _NOT_URGENT: Final = frozenset({"rayClusterStatus", "message", "conditions"})
 """Fields whose changes may be written later."""
+
+_FAILURE_SHOWN: Final = timedelta(seconds=3)
+"""Time for which a failure is shown before the end of its job is added."""
 
 _INTERVAL: Final = 3.0
 """Seconds between writes of such changes, the interval at which KubeRay checks."""
@@ -59,8 +67,10 @@ def current_status(
         wanted |= ray_fields(seen)
         since = dashboard_outage(seen, settings, deadlines).since
         wanted["jobStatusCheckFailureStartTime"] = rfc3339(since) if since is not None else None
-    if seen.state is State.VALIDATION_FAILED and isinstance(seen.spec, Problem):
-        wanted["message"] = str(seen.spec)
+    if seen.state is State.FAILED:
+        wanted |= _late_result(seen, deadlines)
+    if seen.state is State.VALIDATION_FAILED and seen.problem is not None:
+        wanted["message"] = str(seen.problem)
     conditions = seen.status.get("conditions")
     if conditions:  # KubeRay's CRD drops them: they would be written for ever
         wanted["conditions"] = _conditions(seen, settings, deadlines, readiness, failures)
@@ -86,6 +96,20 @@ def ray_fields(seen: JobObservation) -> Status:
     }
 
 
+def _late_result(seen: JobObservation, deadlines: Deadlines) -> Status:
+    """Return how the job of a failed attempt ended in Ray, if that was not known at its failure.
+
+    It is written after the failure was there to be read for some seconds: clients of KubeRay look
+    for the state in which the job was when its time was over, once a second.
+    """
+    info = info_of(seen)
+    if info is None or not info.status.terminal or is_end_stored(seen):
+        return {}
+    if not deadlines.waited(time_of(seen.status.get("endTime")), _FAILURE_SHOWN):
+        return {}
+    return {name: value for name, value in ray_fields(seen).items() if name != "message"}
+
+
 def cluster_status_copy(seen: JobObservation) -> Status | None:
     """Return a copy of the cluster's status; fields it no longer has are removed."""
     if seen.cluster is None:
@@ -104,6 +128,9 @@ def _conditions(
     ended = seen.state.terminal
     changed = changed_after_submission(seen) if ended or seen.state.has_attempt else []
     conditions.set_changed(changed, ended=ended)
+    conditions.set_stopped(unconfirmed_stop(seen, deadlines))
+    has_begun = ended or seen.state.has_attempt
+    set_spec_accepted(conditions, seen.problem if has_begun else None)
     if ended:
         conditions.set_cleanup(readiness.reason, readiness.message if failures else "")
         return conditions.as_list()
@@ -125,6 +152,8 @@ def _events(seen: JobObservation, readiness: JobReadiness) -> tuple[Event, ...]:
     """Return Warning events of unknown fields and of a cause that no condition reports yet."""
     stored = seen.status.get("conditions", ())
     events = unknown_field_events(stored, seen.unknown_fields) if stored else ()
+    if seen.state.terminal or seen.state.has_attempt:
+        events += refused_edit_events(seen.problem, status_of(seen.job), seen.job.metadata)
     told = find_condition(stored, READY) or {}
     if not readiness.event or told.get("reason") == readiness.reason:
         return events

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.redaction import excerpt
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.pod_state import ray_status
@@ -38,13 +37,13 @@ def _sentence(  # noqa: PLR0911  one for each reason
 ) -> str:
     match reason:
         case FailureReason.VALIDATION_FAILED:
-            return str(seen.spec) if isinstance(seen.spec, Problem) else reason.value.description
+            return reason.value.description if seen.problem is None else str(seen.problem)
         case FailureReason.DEADLINE_EXCEEDED:
-            seconds = seen.valid_spec.active_deadline_seconds
+            seconds = seen.spec.active_deadline_seconds
             limit = f" ({seconds} s)" if seconds else ""
             return f"the attempt took longer than activeDeadlineSeconds{limit}"
         case FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED:
-            seconds = seen.valid_spec.pre_running_deadline_seconds
+            seconds = seen.spec.pre_running_deadline_seconds
             cause = job_readiness(seen, settings, deadlines).message
             return f"the job did not start to run within {seconds} s: {cause}"
         case FailureReason.APP_FAILED:

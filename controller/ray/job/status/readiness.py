@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.ownership import ownership_text
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.redaction import redact
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS
@@ -25,6 +24,7 @@ from controller.ray.job.collect_facts import (
     dashboard_outage,
     info_of,
     is_unsubmitted,
+    may_still_run,
     result_of,
 )
 from controller.ray.job.names import submitter_name
@@ -71,6 +71,8 @@ def job_readiness(  # noqa: PLR0911  one for each state
         if not failure.may_resolve:
             return _failed_write(failure)
     match seen.state:
+        case State.INITIALIZING | State.WAITING if seen.problem is not None:
+            return JobReadiness("ValidationFailed", str(seen.problem))
         case State.NEW | State.INITIALIZING:
             return _initializing(seen)
         case State.WAITING:
@@ -82,8 +84,9 @@ def job_readiness(  # noqa: PLR0911  one for each state
             return JobReadiness(seen.state.title, _remaining_children(seen))
         case State.SUSPENDED:
             return JobReadiness("Suspended", "spec.suspend is true")
-        case State.VALIDATION_FAILED if isinstance(seen.spec, Problem):
-            return JobReadiness("ValidationFailed", str(seen.spec), event=seen.spec.reason)
+        case State.VALIDATION_FAILED if seen.problem is not None:
+            message = str(seen.problem)
+            return JobReadiness("ValidationFailed", message, event=seen.problem.reason)
         case _:
             return JobReadiness(seen.state.title, str(seen.status.get("message", "")))
 
@@ -118,7 +121,7 @@ def _no_cluster(seen: JobObservation) -> JobReadiness:
     if seen.foreign_cluster:
         message = f"cluster {name} exists and {ownership_text(None)}; delete it"
         return JobReadiness("RayClusterTaken", message, event="FailedToCreateRayCluster")
-    if not isinstance(spec, Problem) and spec.selected_cluster:
+    if spec.selected_cluster:
         message = (
             f"there is no RayCluster {spec.selected_cluster}, which spec.clusterSelector names"
         )
@@ -132,8 +135,6 @@ def _running(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) 
         return JobReadiness(
             "JobEnded", f"Ray reports {result.value}; the submitter still prints the log"
         )
-    if seen.is_stopped_for_its_deadline:
-        return JobReadiness("JobStopping", "activeDeadlineSeconds have passed; Ray stops the job")
     silent = dashboard_outage(seen, settings, deadlines).since is not None
     if info is None or silent:
         if seen.head is None and is_unsubmitted(seen):
@@ -199,4 +200,6 @@ def _remaining_children(seen: JobObservation) -> str:
         left.insert(0, f"RayCluster {seen.cluster_name}")
     if seen.submitter_job is not None:
         left.append(f"Job {seen.submitter_job.metadata.name}")
+    if may_still_run(seen) and seen.state is State.SUSPENDING:
+        left.append(f"job {seen.job_id} in Ray")
     return f"waits for the end of {', '.join(left)}" if left else "nothing is left to delete"

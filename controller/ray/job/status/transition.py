@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.redaction import last_lines
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
-from controller.ray.job.collect_facts import result_of
+from controller.ray.job.collect_facts import may_still_run, result_of
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.states import State
@@ -21,6 +20,7 @@ from controller.ray.job.status.conditions import JobConditions
 from controller.ray.job.status.current_status import cluster_status_copy, ray_fields
 from controller.ray.job.status.messages import failure_message
 from controller.ray.job.status.readiness import JobReadiness
+from controller.ray.job.status.unconfirmed_stop import failed_stop
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.status.commit import status_commit
 
@@ -73,6 +73,7 @@ class _TransitionPatch:
         self._seen = seen
         self._step = step
         self._now = deadlines.now
+        self._deadlines = deadlines
         self._failed = max(0, seen.status.get("failed", 0)) + step.failed
         self._message = ""
         if step.reason is not None:
@@ -110,6 +111,8 @@ class _TransitionPatch:
         conditions.set_dashboard("")
         if not self._step.state.has_attempt:
             conditions.set_outdated(outdated=False)
+        runs_on = self._step.state is State.FAILED and may_still_run(self._seen)
+        conditions.set_stopped(failed_stop(self._seen, self._deadlines) if runs_on else "")
         if self._step.state is State.RETRYING and self._step.reason is not None:
             conditions.set_retried(self._step.reason.title, self._retry_note())
         return conditions.as_list()
@@ -123,8 +126,8 @@ class _TransitionPatch:
                 return Event("Warning", "RetryingRayJob", "Reconcile", self._retry_note())
             case State.FAILED:
                 return Event("Warning", reason, "Reconcile", self._message)
-            case State.VALIDATION_FAILED if isinstance(seen.spec, Problem):
-                return Event("Warning", seen.spec.reason, "Validate", str(seen.spec))
+            case State.VALIDATION_FAILED if seen.problem is not None:
+                return Event("Warning", seen.problem.reason, "Validate", str(seen.problem))
             case State.COMPLETE if seen.submitter.fact is SubmitterFact.FAILED:
                 note = f"Ray's result stands; the submitter failed: {seen.submitter.failure}"
                 return Event("Warning", "SubmitterFailed", "Reconcile", note)
@@ -133,11 +136,12 @@ class _TransitionPatch:
 
     def _begin(self) -> Status:
         """Return the names of the attempt, stored before anything is created or submitted."""
-        seen, spec, names = self._seen, self._seen.valid_spec, self._seen.names
+        seen, spec, names = self._seen, self._seen.spec, self._seen.names
         assert names is not None
         interactive = spec.submission_mode is SubmissionMode.INTERACTIVE
-        job_id = spec.job_id or ("" if interactive else names.submission_id)
         cluster = spec.selected_cluster or names.cluster
+        given = "" if spec.job_id in self._used_ids() else spec.job_id
+        job_id = given or ("" if interactive else names.submission_id)
         return {
             "jobId": job_id or None,
             "rayClusterName": cluster,
@@ -153,6 +157,13 @@ class _TransitionPatch:
             ),
         }
 
+    def _used_ids(self) -> frozenset[str]:
+        """Return the submission ids that the selected cluster knows: Ray runs each of them once."""
+        if not self._seen.spec.selected_cluster:
+            return frozenset()
+        attempts_so_far = self._seen.status.get("attempts", ())
+        return frozenset(str(each.get("jobId")) for each in attempts_so_far)
+
     def _run(self) -> Status:
         seen = self._seen
         changes: Status = {
@@ -162,22 +173,16 @@ class _TransitionPatch:
         }
         if seen.head is not None:
             changes["dashboardURL"] = seen.head.address
-        if seen.mode is SubmissionMode.INTERACTIVE and seen.valid_spec.job_id:
-            changes["jobId"] = seen.valid_spec.job_id
-            changes |= self._attempt(jobId=seen.valid_spec.job_id)
+        if seen.mode is SubmissionMode.INTERACTIVE and seen.spec.job_id:
+            changes["jobId"] = seen.spec.job_id
+            changes |= self._attempt(jobId=seen.spec.job_id)
         return changes
 
     def _failure(self) -> Status:
         """Return the end of a failed attempt; the only place that counts it."""
         seen, reason = self._seen, self._step.reason
         assert reason is not None
-        said = ray_fields(seen)
-        if (
-            reason is FailureReason.DEADLINE_EXCEEDED
-            and said.get("jobStatus") == JobStatus.STOPPED.value
-        ):
-            said = {}  # the operator stopped it: what Ray said before stays (KubeRay)
-        changes = said | {
+        changes = ray_fields(seen) | {
             "failed": self._failed,
             "endTime": rfc3339(self._now),
             "reason": reason.for_status,
@@ -236,7 +241,7 @@ class _TransitionPatch:
                 return JobReadiness(reason, self._message)
 
     def _retry_note(self) -> str:
-        of = self._seen.valid_spec.backoff_limit + 1
+        of = self._seen.spec.backoff_limit + 1
         reason = self._step.reason.title if self._step.reason is not None else ""
         return (
             f"attempt {self._failed} of {of} failed ({reason}): {self._message}; "

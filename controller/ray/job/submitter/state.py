@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from controller.apimachinery.job_end import job_end, template_containers
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import Container
 from controller.ray.api import labels
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import ContainerStatus, Job, Pod
     from controller.ray.api.feature_gates import FeatureGates
-    from controller.ray.api.rayjob import JobSpec
     from controller.ray.head.incarnation import HeadIncarnation
 
 _RESTARTS: Final = 2
@@ -58,14 +56,13 @@ NO_SUBMITTER: Final = SubmitterState()
 
 
 def observe_submitter(
-    spec: JobSpec | Problem,
+    mode: SubmissionMode | None,
     job: Job | None,
     pods: Iterable[Pod],
     head: HeadIncarnation | None,
     gates: FeatureGates,
 ) -> SubmitterState:
     """Return the state of the submitter; `job` is the Job that the RayJob owns, with its pods."""
-    mode = None if isinstance(spec, Problem) else spec.submission_mode
     if mode is SubmissionMode.SIDECAR:
         return _container(head, restarts=gates.enabled(SIDECAR_SUBMITTER_RESTART))
     if job is not None:

@@ -14,9 +14,9 @@ from controller.ray.dashboard import (
     CommandRefused,
     HeadCommand,
     HealthProbe,
+    JobInfo,
     JobProbe,
     JobStatus,
-    JobStopped,
     JobSubmission,
     NoSuchJob,
     ProbeSubscription,
@@ -25,7 +25,7 @@ from controller.ray.dashboard import (
     Submitted,
 )
 from tests.ray.dashboard.kit import HEAD, JOB, head, world
-from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
+from tests.ray.dashboard.simulated import NEVER, STOPPING, Course, Fault, SimulatedRay
 
 
 async def test_nothing_is_known_before_the_first_answer():
@@ -223,20 +223,6 @@ async def test_an_answer_to_a_question_from_before_a_command_does_not_count():
         assert seen[-1] is not None
 
 
-async def test_a_status_from_before_a_stop_does_not_count_either():
-    async with world(SimulatedRay(latency=lambda _: 1.0)) as it:
-        it.ray.add(HEAD, "job", course=Course(running=NEVER))
-        it.watch()
-        await asyncio.sleep(0.5)
-        assert it.ray.in_flight == 1
-        it.stop()
-        while it.outcome("stop-job") is None:
-            assert it.seen().value is None
-            await asyncio.sleep(0.1)
-        await asyncio.sleep(2)
-        assert it.seen().value is not None
-
-
 async def test_nothing_is_asked_about_a_job_while_a_command_about_it_is_open():
     async with world() as it:
         it.ray.fault(Fault.ERROR)
@@ -288,17 +274,33 @@ async def test_a_command_that_comes_too_late_is_not_tried():
         assert it.ray.requests(method="POST") == 0
 
 
-async def test_a_stop_is_done_when_ray_took_note_of_it_or_knows_no_such_job():
+async def test_a_stop_is_done_when_ray_says_how_the_job_ended_or_knows_no_such_job():
     async with world() as it:
         it.ray.add(HEAD, "job", course=Course(running=NEVER))
         it.watch()
         it.stop()
         it.stop(job_id="unknown")
-        await asyncio.sleep(1)
-        assert it.outcome("stop-job") == CommandDone(JobStopped(stopping=True))
+        await asyncio.sleep(STOPPING / 2)
+        assert it.outcome("stop-job") is None, "Ray has accepted it, and the job still runs"
         assert it.outcome("stop-unknown") == CommandDone(NoSuchJob())
-        await asyncio.sleep(10)
-        assert it.seen().value.status is JobStatus.STOPPED
+        await asyncio.sleep(STOPPING + 5)
+        outcome = it.outcome("stop-job")
+        assert isinstance(outcome, CommandDone)
+        assert isinstance(outcome.value, JobInfo)
+        assert outcome.value.status is JobStatus.STOPPED
+        assert it.seen().failing_since is None
+
+
+async def test_a_job_that_never_stops_is_asked_again_and_never_counts_as_stopped():
+    async with world() as it:
+        it.ray.add(HEAD, "job", course=Course(pending=NEVER))
+        it.watch()
+        it.stop(within=600)
+        await asyncio.sleep(590)
+        assert it.outcome("stop-job") is None
+        assert 10 < it.ray.requests(method="POST") < 200, "again, with pauses"
+        await asyncio.sleep(60)
+        assert isinstance(it.outcome("stop-job"), CommandExpired)
 
 
 async def test_a_submission_is_given_up_when_nobody_waits_for_the_job_any_more():

@@ -85,7 +85,7 @@ async def test_a_command_takes_no_longer_than_the_lead_is_sure(left: float):
         it.ray.fault(Fault.SILENT)
         it.stop(within=timedelta(hours=1).total_seconds())
         fence.left = left
-        await it.until(lambda: it.ray.requests(method="POST") == 1)
+        await it.until(lambda: it.ray.in_flight == 1)
         began = it.ray.now()
         await it.until(lambda: it.ray.in_flight == 0)
         assert it.ray.now() - began == pytest.approx(left, abs=0.05)

@@ -34,9 +34,7 @@ def _grounds(known: dict[str, Any]) -> dict[FailureReason, bool]:
         FailureReason.APP_FAILED: (ray is RayFact.FAILED and settled)
         or (not_found and bool(known.get("was_known")))
         or (late and submitter is SubmitterFact.SUCCEEDED and not_found),
-        FailureReason.DEADLINE_EXCEEDED: bool(
-            known.get("deadline_passed") and known.get("stopped")
-        ),
+        FailureReason.DEADLINE_EXCEEDED: bool(known.get("deadline_passed")),
         FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED: bool(known.get("pre_running_deadline_passed"))
         and submitter is SubmitterFact.ABSENT
         and known.get("head") is HeadFact.SAME
@@ -67,12 +65,11 @@ def test_an_attempt_fails_only_for_a_reason_that_there_is():
 
 
 def test_an_attempt_that_has_a_reason_to_fail_does_not_go_on():
-    """But while it is stopped, or its submitter prints the rest, or it is suspended first."""
+    """But while its submitter prints the rest, or it is suspended first."""
     for known, step in explore(lambda facts: next_step(State.RUNNING, facts)):
         if step is not None or known["deleted"] or known["ray"] in RESULTS:
             continue
-        stopping = known.get("deadline_passed") and not known.get("stopped")
-        assert stopping or not any(_grounds(known).values()), known
+        assert not any(_grounds(known).values()), known
 
 
 def test_a_job_completes_only_by_the_word_of_ray():

@@ -111,10 +111,9 @@ def _progress(state: State, known: dict[str, Any]) -> list[dict[str, Any]]:
         return [{"suspend": False}]
     ready = {"cluster": ClusterFact.READY, "head": HeadFact.SAME}
     return [
-        ready,
-        {**ready, "id_given": True},
+        {**ready, "valid": True},
+        {**ready, "valid": True, "id_given": True},
         {"leftovers": False},
-        {"stopped": True},
         {"submitter": SubmitterFact.SUCCEEDED},
         {"result_grace_passed": True},
         {"outage": OutageLength.TOO_LONG},
@@ -207,10 +206,10 @@ def test_what_ray_says_stands_whatever_has_become_of_cluster_deadline_and_suspen
         assert step.state is state
 
 
-def test_a_deadline_stops_the_job_first_and_its_stop_is_no_success():
-    assert running(deadline_passed=True, stopped=False) is None
+def test_a_deadline_waits_for_nobody_and_a_stop_is_no_success():
     over = DueTransition(State.FAILED, FailureReason.DEADLINE_EXCEEDED, failed=True)
-    assert running(deadline_passed=True, stopped=True) == over
+    for ray in (RayFact.NO_ANSWER, RayFact.NOT_FOUND, RayFact.ACTIVE):
+        assert running(deadline_passed=True, ray=ray) == over
     none = SubmitterFact.NONE
     assert running(deadline_passed=True, ray=RayFact.STOPPED, submitter=none) == over
 
@@ -267,13 +266,20 @@ def test_a_refused_submission_is_over_at_once_but_not_if_ray_has_the_job_after_a
         assert running(submission_refused=True, ray=ray, submitter=SubmitterFact.NONE) is None
 
 
-def test_a_failure_is_not_final_while_it_cannot_be_read_how_often_to_retry():
-    for ray in (RayFact.FAILED, RayFact.NOT_FOUND, RayFact.ACTIVE):
-        for submitter in SubmitterFact:
-            step = running(
-                ray=ray, submitter=submitter, valid=False, was_known=True, result_grace_passed=True
-            )
-            assert step == DueTransition(State.VALIDATION_FAILED, FailureReason.VALIDATION_FAILED)
+def test_what_has_begun_goes_on_whatever_the_specification_has_become():
+    """Nothing that a running job meets depends on the specification's being valid."""
+    for known, step in explore(lambda facts: next_step(State.RUNNING, facts)):
+        assert "valid" not in known, (known, step)
+    for state in (State.INITIALIZING, State.WAITING, State.SUSPENDING, State.RETRYING):
+        for known, step in explore(lambda facts, s=state: next_step(s, facts)):
+            if known.get("valid") is False:
+                assert step is None or step.failed, "only what is new waits for the correction"
+
+
+@pytest.mark.parametrize("state", [State.NEW, State.SUSPENDED])
+def test_nothing_begins_while_the_specification_is_invalid(state: State):
+    step = next_step(state, JobFacts(valid=False))
+    assert step == DueTransition(State.VALIDATION_FAILED, FailureReason.VALIDATION_FAILED)
 
 
 def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
@@ -288,13 +294,17 @@ def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
     assert running(**active, pre_running_deadline_passed=True) is None
 
 
-def test_a_specification_that_is_corrected_goes_on_with_the_attempt_it_had():
-    ran = next_step(State.VALIDATION_FAILED, JobFacts(has_attempt=True, may_be_submitted=True))
-    assert ran == DueTransition(State.RUNNING)
-    back = next_step(State.VALIDATION_FAILED, JobFacts(has_attempt=True))
+@pytest.mark.parametrize("valid", [False, True])
+def test_an_attempt_that_another_operator_left_at_an_invalid_edit_is_followed(valid: bool):
+    ran = JobFacts(valid=valid, has_attempt=True, may_be_submitted=True)
+    assert next_step(State.VALIDATION_FAILED, ran) == DueTransition(State.RUNNING)
+    back = next_step(State.VALIDATION_FAILED, JobFacts(valid=valid, has_attempt=True))
     assert back == DueTransition(State.INITIALIZING)
+
+
+def test_a_specification_that_is_corrected_begins():
     assert next_step(State.VALIDATION_FAILED, JobFacts()) == DueTransition(State.NEW)
-    assert next_step(State.VALIDATION_FAILED, JobFacts(valid=False, has_attempt=True)) is None
+    assert next_step(State.VALIDATION_FAILED, JobFacts(valid=False)) is None
 
 
 def test_a_job_made_suspended_makes_nothing():

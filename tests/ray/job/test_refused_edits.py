@@ -1,0 +1,105 @@
+"""An edit that validation refuses: what had begun is followed to its end, and nothing begins."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.timestamps import rfc3339
+from controller.ray.dashboard import JobStatus
+from tests.ray.cluster.support import NOW, writes
+from tests.ray.job.scenes import CLUSTER, Scene, running
+from tests.ray.job.test_job_plan import ready, reported, status_of
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "a value out of bounds": {"submitterConfig": {"backoffLimit": -1}},
+    "a field of a wrong type": {"entrypointNumCpus": "many"},
+    "a mode that does not exist": {"submissionMode": "Telepathy"},
+    "a suspension without a shutdown": {"suspend": True},
+    "a contradiction": {"ttlSecondsAfterFinished": 5},
+}
+EDITS = pytest.mark.parametrize("edit", REFUSED.values(), ids=list(REFUSED))
+
+
+@EDITS
+def test_a_result_ends_the_job(edit: dict[str, Any]):
+    done = status_of(running(**edit).says(JobStatus.SUCCEEDED, end_time=NOW).plan())
+    assert (done["jobDeploymentStatus"], done["succeeded"]) == ("Complete", 1)
+    lost = status_of(running(**edit).says(JobStatus.FAILED).plan())
+    assert (lost["jobDeploymentStatus"], lost["failed"]) == ("Failed", 1)
+
+
+@EDITS
+@pytest.mark.parametrize("state", ["Initializing", "Running"])
+def test_the_deadline_ends_it(edit: dict[str, Any], state: str):
+    scene = Scene(state, activeDeadlineSeconds=60, **edit).with_cluster().with_head()
+    assert status_of(scene.says(JobStatus.RUNNING).plan())["reason"] == "DeadlineExceeded"
+
+
+@EDITS
+def test_it_is_watched_and_the_edit_is_said_to_be_refused(edit: dict[str, Any]):
+    made = running(**edit).says(JobStatus.RUNNING).plan()
+    assert len(made.subscriptions) == 1
+    status = reported(made)
+    assert status["jobStatus"] == "RUNNING"
+    assert ready(status)["status"] == "True"
+    refused = find_condition(status["conditions"], "SpecAccepted")
+    assert refused is not None
+    assert (refused["status"], refused["reason"]) == ("False", "InvalidRayJobSpec")
+    assert made.status is not None
+    (event,) = made.status.events
+    assert event.note == refused["message"]
+    told = running(status={"conditions": status["conditions"]}, **edit)
+    again = told.says(JobStatus.RUNNING).plan().status
+    assert again is not None
+    assert again.events == ()
+
+
+def test_a_definition_without_conditions_hears_of_a_refused_edit_once_a_generation():
+    def events(generation: int) -> int:
+        status = {"conditions": None, "observedGeneration": generation}
+        made = running(status=status, suspend=True).says(JobStatus.RUNNING).plan()
+        assert made.status is not None
+        return len(made.status.events)
+
+    assert (events(0), events(1)) == (1, 0)
+
+
+@EDITS
+def test_nothing_new_begins(edit: dict[str, Any]):
+    waiting = Scene("Initializing", runs_on="", **edit).plan()
+    assert writes(waiting) == []
+    assert ready(reported(waiting))["reason"] == "ValidationFailed"
+    assert Scene("Initializing", **edit).with_cluster().with_head().plan().commit is None
+    for mode in ("HTTPMode", "K8sJobMode"):
+        spec: dict[str, Any] = {"submissionMode": mode} | edit
+        made = running(**spec).knows_nothing().plan()
+        assert (made.commands, made.stages) == ((), ())
+    given: dict[str, Any] = {"submissionMode": "InteractiveMode", "jobId": "mine"} | edit
+    assert Scene("Waiting", **given).with_cluster().with_head().plan().commit is None
+
+
+def test_a_refused_suspension_suspends_nothing():
+    assert running(suspend=True).says(JobStatus.RUNNING).plan().commit is None
+
+
+def ended(**spec: Any) -> Scene:
+    status = {"endTime": rfc3339(NOW - timedelta(minutes=1)), "jobStatus": "SUCCEEDED"}
+    return Scene("Complete", status=status, **spec).with_cluster()
+
+
+def test_what_is_deleted_after_the_end_is_deleted_unless_the_edit_is_about_that():
+    told = ended(shutdownAfterJobFinishes=True, backoffLimit=-1).plan()
+    assert writes(told) == [f"delete RayCluster {CLUSTER}"]
+    assert find_condition(reported(told)["conditions"], "SpecAccepted") is not None
+    unclear = ended(shutdownAfterJobFinishes=True, ttlSecondsAfterFinished=-1)
+    assert writes(unclear.plan()) == []
+
+
+def test_an_accepted_correction_takes_the_condition_away():
+    refused = reported(running(suspend=True).says(JobStatus.RUNNING).plan())["conditions"]
+    corrected = reported(running(status={"conditions": refused}).says(JobStatus.RUNNING).plan())
+    assert find_condition(corrected["conditions"], "SpecAccepted") is None
