@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.timestamps import time_of
 from controller.ray.api.ray_object import is_managed_elsewhere
+from controller.ray.api.validation.deletion_strategy import deletion_holes
 from controller.ray.children.drift import NAME_CONFLICT_RETRY
 from controller.ray.dashboard import CommandExpired
 from controller.ray.job.attempt.dashboard import (
@@ -49,7 +50,7 @@ from controller.ray.job.states import State
 from controller.ray.job.status.current_status import current_status
 from controller.ray.job.status.held_edit import held_edit_status
 from controller.ray.job.status.transition import transition_patch
-from controller.runtime.plan import NOTHING, Plan, stages_of
+from controller.runtime.plan import NOTHING, Event, Plan, stages_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -86,7 +87,13 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
     waits = [
         wait for wait in (plan.requeue_after, deadlines.seconds_to_next, retry) if wait is not None
     ]
-    return replace(plan, subscriptions=watched, requeue_after=min(waits, default=None))
+    notes = _notes(seen, settings) if seen.state.has_attempt else ()
+    return replace(
+        plan,
+        subscriptions=watched,
+        events=(*plan.events, *notes),
+        requeue_after=min(waits, default=None),
+    )
 
 
 def _plan_transition(
@@ -99,9 +106,22 @@ def _plan_transition(
     commit: MergePatch | None = None
     if seen.state is State.NEW and step.state is State.INITIALIZING:
         commit = finalizer_patch(seen)  # added before anything is created
+    begins = step.state is State.INITIALIZING and commit is None
     return Plan(
-        commit=commit or transition_patch(seen, step, settings, deadlines), subscriptions=watched
+        commit=commit or transition_patch(seen, step, settings, deadlines),
+        subscriptions=watched,
+        events=_notes(seen, settings) if begins else (),
     )
+
+
+def _notes(seen: JobObservation, settings: JobSettings) -> tuple[Event, ...]:
+    """Return a warning about a valid specification that may surprise, once a generation."""
+    if seen.problem is not None or seen.status.get("observedGeneration") == (
+        seen.job.metadata.generation
+    ):
+        return ()
+    note = deletion_holes(seen.spec, settings.feature_gates)
+    return (Event("Warning", "DeletionRulesIncomplete", "Validate", note),) if note else ()
 
 
 def _plan_state(

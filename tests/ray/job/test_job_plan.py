@@ -709,6 +709,44 @@ def test_workers_are_suspended_under_the_revision_that_was_seen():
     assert patch.operations[0] == test
 
 
+HOLED = {
+    "deletionRules": [
+        {"policy": "DeleteCluster", "condition": {"jobStatus": status}}
+        for status in ("SUCCEEDED", "FAILED")
+    ]
+}
+
+
+@pytest.mark.parametrize("said", [None, "RUNNING"])
+def test_bug_07_an_end_that_no_rule_is_about_is_said_once_and_in_a_condition(said: str | None):
+    def after(stored: list[dict[str, Any]] | None = None) -> Plan:
+        status = {"endTime": rfc3339(NOW - HOUR), "jobStatus": said, "reason": "DeadlineExceeded"}
+        more = {} if stored is None else {"conditions": stored}
+        return Scene("Failed", status=status | more, deletionStrategy=HOLED).with_cluster().plan()
+
+    first = after()
+    assert first.status is not None
+    (event,) = first.status.events
+    assert (event.type, event.reason) == ("Warning", "NoRuleMatches")
+    assert f"cluster {CLUSTER} stays" in event.note
+    found = find_condition(reported(first)["conditions"], "DeletionRulesMatch")
+    assert found is not None
+    assert found["message"] == event.note
+    again = after(reported(first)["conditions"])
+    assert again.status is not None
+    assert again.status.events == ()
+
+
+def test_bug_07_a_hole_of_the_rules_is_said_beforehand_once_a_generation():
+    made = Scene("", runs_on="", deletionStrategy=HOLED).plan()
+    (event,) = made.events
+    assert (event.type, event.reason) == ("Warning", "DeletionRulesIncomplete")
+    told = {"observedGeneration": 1}
+    assert running(status=told, deletionStrategy=HOLED).plan().events == ()
+    edited = {"observedGeneration": 0}
+    assert len(running(status=edited, deletionStrategy=HOLED).plan().events) == 1
+
+
 def test_a_crd_that_keeps_no_conditions_is_not_written_to_again_and_again():
     kept_none = {"conditions": None, "attempts": None}
     status = reported(running(status=kept_none).says(JobStatus.RUNNING).plan())

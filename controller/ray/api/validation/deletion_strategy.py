@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 STRATEGY: Final = "spec.deletionStrategy"
 _BY_REACH: Final = (DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER, DeletionPolicy.SELF)
 """Policies by reach: each deletes the objects of those before it, and more."""
+_FAILED: Final = "jobDeploymentStatus Failed"
 _OF_CLUSTER: Final = frozenset({DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER})
 
 
@@ -127,6 +128,45 @@ def _legacy(spec: JobSpec, strategy: DeletionStrategy) -> Iterator[Problem]:
                 "is DeleteNone while spec.shutdownAfterJobFinishes is true; change one of them",
                 against=("spec.shutdownAfterJobFinishes",),
             )
+
+
+def deletion_holes(spec: JobSpec, gates: FeatureGates) -> str:
+    """Return the ends of the job after which nothing is deleted, with the remedy; empty if none.
+
+    Such a specification is valid: somebody may want to look at what is left.
+    """
+    strategy = spec.deletion_strategy
+    if strategy is None or not gates.enabled(JOB_DELETION_POLICY):
+        return ""
+    by_rules = bool(strategy.deletion_rules)
+    cases = {_case(rule.condition) for rule in strategy.deletion_rules}
+    without_result = not by_rules or _FAILED not in cases
+    holes = [
+        text
+        for is_hole, text in (
+            (by_rules and "jobStatus SUCCEEDED" not in cases, "succeeds"),
+            (without_result and by_rules and "jobStatus FAILED" not in cases, "fails"),
+            (without_result, "fails without a result from Ray (a deadline, a lost head)"),
+        )
+        if is_hole
+    ]
+    if not holes:
+        return ""
+    where = "deletionRules" if by_rules else "onSuccess and onFailure"
+    remedy = f"add rules for what may not stay, such as condition {_FAILED}"
+    if not by_rules:
+        remedy = f"use deletionRules, such as one with condition {_FAILED}"
+    return (
+        f"{STRATEGY}.{where}: nothing is deleted after a job that {', or that '.join(holes)}: "
+        f"{remedy}"
+    )
+
+
+def stated_cases(strategy: DeletionStrategy) -> str:
+    """Return the ends of a job for which the strategy says something."""
+    if not strategy.deletion_rules:
+        return "jobStatus SUCCEEDED, jobStatus FAILED"
+    return ", ".join(dict.fromkeys(_case(rule.condition) for rule in strategy.deletion_rules))
 
 
 def keeps_everything(strategy: DeletionStrategy) -> bool:

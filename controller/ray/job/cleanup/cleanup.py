@@ -13,6 +13,7 @@ from controller.ray.job.cleanup.deletion_rules import (
     FinishedJob,
     RemainingCluster,
     due_deletion,
+    unmatched_end,
     worker_suspensions,
 )
 from controller.ray.job.observation import CLUSTER_SCOPE
@@ -40,13 +41,25 @@ def next_deletion(seen: JobObservation, settings: JobSettings, deadlines: Deadli
     """Return the object to delete now, and the time to check again."""
     if seen.problem is not None and seen.problem.concerns(*_FIELDS):
         return DueDeletion()
-    ended = FinishedJob(
+    return due_deletion(seen.spec, _finished(seen, deadlines), deadlines.now, settings)
+
+
+def unmatched_rules(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> str:
+    """Return that no rule of deletion is about the way in which the job ended; empty if one is."""
+    if not seen.state.terminal or (seen.problem is not None and seen.problem.concerns(*_FIELDS)):
+        return ""
+    text = unmatched_end(seen.spec, _finished(seen, deadlines), settings)
+    stays = f"cluster {seen.cluster_name} stays: " if seen.owns_cluster else ""
+    return f"{stays}{text}" if text else ""
+
+
+def _finished(seen: JobObservation, deadlines: Deadlines) -> FinishedJob:
+    return FinishedJob(
         at=deadlines.counted_from(_end_of(seen) or deadlines.now),
         job_status=seen.status.get("jobStatus", ""),
         deployment_status=seen.state.value,
         cluster=RemainingCluster.of(seen.cluster if seen.owns_cluster else None),
     )
-    return due_deletion(seen.spec, ended, deadlines.now, settings)
 
 
 def _end_of(seen: JobObservation) -> datetime | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from controller.apimachinery.custom_object import dig, mapping
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY
 from controller.ray.api.rayjob import DeletionPolicy
+from controller.ray.api.validation.deletion_strategy import stated_cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -92,6 +93,24 @@ def due_deletion(
         elif due is None or _LEAST_FIRST.index(policy) > _LEAST_FIRST.index(due):
             due = policy
     return DueDeletion(due, min(pending, default=None))
+
+
+def unmatched_end(spec: JobSpec, ended: FinishedJob, settings: JobSettings) -> str:
+    """Return that no rule says what to delete after this end, and what to do; empty if one does."""
+    strategy = spec.deletion_strategy
+    if strategy is None or not settings.feature_gates.enabled(JOB_DELETION_POLICY):
+        return ""
+    if list(_requested(spec, ended, settings)):
+        return ""
+    remedy = "delete by hand what you do not need"
+    if ended.deployment_status == "Failed":
+        remedy += ", and add a rule with condition jobDeploymentStatus Failed for the next time"
+    with_status = f"jobStatus {ended.job_status}" if ended.job_status else "no jobStatus"
+    return (
+        f"nothing of spec.deletionStrategy applies to jobDeploymentStatus "
+        f"{ended.deployment_status} with {with_status}: it is about {stated_cases(strategy)}; "
+        f"{remedy}"
+    )
 
 
 def worker_suspensions(cluster: RayCluster) -> Iterator[dict[str, Any]]:

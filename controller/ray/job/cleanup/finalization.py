@@ -13,13 +13,13 @@ from controller.apimachinery.timestamps import time_of
 from controller.ray.api import labels
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.job.attempt.dashboard import interests, stop
-from controller.ray.job.attempt.writes import delete_submitter
-from controller.ray.job.collect_facts import may_still_run
-from controller.ray.job.status.unconfirmed_stop import (
+from controller.ray.job.attempt.unconfirmed_stop import (
     STOP_NOT_CONFIRMED,
     stop_remedy,
     stop_text,
 )
+from controller.ray.job.attempt.writes import delete_submitter
+from controller.ray.job.collect_facts import may_still_run
 from controller.runtime.plan import NOTHING, Event, Plan, Target, stages_of
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 

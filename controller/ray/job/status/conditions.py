@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import READY, ConditionSet
-from controller.ray.job.status.unconfirmed_stop import JOB_STOPPED, STOP_NOT_CONFIRMED
+from controller.ray.job.attempt.unconfirmed_stop import JOB_STOPPED, STOP_NOT_CONFIRMED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,8 @@ RETRIED: Final = "Retried"
 DASHBOARD_REACHABLE: Final = "DashboardReachable"
 CLEANED_UP: Final = "CleanedUp"
 CLUSTER_AS_SPECIFIED: Final = "ClusterAsSpecified"
+DELETION_RULES_MATCH: Final = "DeletionRulesMatch"
+NO_RULE_MATCHES: Final = "NoRuleMatches"
 JOB_AS_SPECIFIED: Final = "JobAsSpecified"
 
 
@@ -63,6 +65,10 @@ class JobConditions(ConditionSet):
     def set_stopped(self, unconfirmed: str) -> None:
         """Report a job that may still run although nobody follows it; remove it once it ended."""
         self.set_if(JOB_STOPPED, "False", STOP_NOT_CONFIRMED, unconfirmed)
+
+    def set_rules_match(self, unmatched: str) -> None:
+        """Report an end of the job about which the rules of deletion say nothing."""
+        self.set_if(DELETION_RULES_MATCH, "False", NO_RULE_MATCHES, unmatched)
 
     def set_cleanup(self, reason: str, failure: str) -> None:
         """Set the condition about what blocks the rules of deletion; empty if nothing does."""

@@ -15,12 +15,17 @@ from controller.apimachinery.redaction import excerpt
 from controller.apimachinery.timestamps import rfc3339, time_of
 from controller.ray.job.attempt.cluster_changes import is_outdated
 from controller.ray.job.attempt.submitted_fields import changed_after_submission
+from controller.ray.job.attempt.unconfirmed_stop import unconfirmed_stop
+from controller.ray.job.cleanup.cleanup import unmatched_rules
 from controller.ray.job.collect_facts import dashboard_outage, info_of, is_end_stored
 from controller.ray.job.states import State
-from controller.ray.job.status.conditions import JobConditions
+from controller.ray.job.status.conditions import (
+    DELETION_RULES_MATCH,
+    NO_RULE_MATCHES,
+    JobConditions,
+)
 from controller.ray.job.status.messages import LONGEST_MESSAGE
 from controller.ray.job.status.readiness import job_readiness
-from controller.ray.job.status.unconfirmed_stop import unconfirmed_stop
 from controller.runtime.plan import Event, StatusPatch
 from controller.runtime.reconcile.definitions.refused_edit import (
     refused_edit_events,
@@ -75,7 +80,8 @@ def current_status(
     if conditions:  # KubeRay's CRD drops them: they would be written for ever
         wanted["conditions"] = _conditions(seen, settings, deadlines, readiness, failures)
     present: Status = dict(seen.status)
-    changed, events = set(difference(present, wanted)), _events(seen, readiness)
+    unmatched = unmatched_rules(seen, settings, deadlines)
+    changed, events = set(difference(present, wanted)), _events(seen, readiness, unmatched)
     told = bool(events) or _condition_states(present) != _condition_states(wanted)
     urgent = told or bool(changed - _NOT_URGENT)
     return StatusPatch(wanted, urgent=urgent, interval=_INTERVAL, events=events)
@@ -132,6 +138,7 @@ def _conditions(
     has_begun = ended or seen.state.has_attempt
     set_spec_accepted(conditions, seen.problem if has_begun else None)
     if ended:
+        conditions.set_rules_match(unmatched_rules(seen, settings, deadlines))
         conditions.set_cleanup(readiness.reason, readiness.message if failures else "")
         return conditions.as_list()
     conditions.set_ready(readiness)
@@ -148,12 +155,14 @@ def _conditions(
     return conditions.as_list()
 
 
-def _events(seen: JobObservation, readiness: JobReadiness) -> tuple[Event, ...]:
-    """Return Warning events of unknown fields and of a cause that no condition reports yet."""
+def _events(seen: JobObservation, readiness: JobReadiness, unmatched: str) -> tuple[Event, ...]:
+    """Return Warning events of unknown fields and of causes that no condition reports yet."""
     stored = seen.status.get("conditions", ())
     events = unknown_field_events(stored, seen.unknown_fields) if stored else ()
     if seen.state.terminal or seen.state.has_attempt:
         events += refused_edit_events(seen.problem, status_of(seen.job), seen.job.metadata)
+    if unmatched and stored and find_condition(stored, DELETION_RULES_MATCH) is None:
+        events += (Event("Warning", NO_RULE_MATCHES, "Reconcile", unmatched),)
     told = find_condition(stored, READY) or {}
     if not readiness.event or told.get("reason") == readiness.reason:
         return events

@@ -11,6 +11,7 @@ from controller.apimachinery.redaction import last_lines
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
+from controller.ray.job.attempt.unconfirmed_stop import failed_stop
 from controller.ray.job.collect_facts import may_still_run, result_of
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.state_machine.reasons import FailureReason
@@ -20,7 +21,6 @@ from controller.ray.job.status.conditions import JobConditions
 from controller.ray.job.status.current_status import cluster_status_copy, ray_fields
 from controller.ray.job.status.messages import failure_message
 from controller.ray.job.status.readiness import JobReadiness
-from controller.ray.job.status.unconfirmed_stop import failed_stop
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.status.commit import status_commit
 

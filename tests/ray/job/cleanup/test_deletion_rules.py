@@ -10,11 +10,13 @@ import pytest
 
 from controller.ray.api import FeatureGates, RayCluster
 from controller.ray.api.rayjob import DeletionPolicy
+from controller.ray.api.validation.deletion_strategy import deletion_holes
 from controller.ray.job.cleanup.deletion_rules import (
     DueDeletion,
     FinishedJob,
     RemainingCluster,
     due_deletion,
+    unmatched_end,
     worker_suspensions,
 )
 from controller.ray.job.settings import JobSettings
@@ -186,3 +188,70 @@ def test_workers_are_deleted_by_suspending_the_groups_that_are_not():
         {"op": "add", "path": "/spec/workerGroupSpecs/1/suspend", "value": True},
     ]
     assert list(worker_suspensions(cluster(OFF))) == []
+
+
+def rules(*cases: str) -> dict[str, Any]:
+    """A strategy that deletes the cluster in these cases."""
+    return {
+        "deletionRules": [
+            {"policy": "DeleteCluster", "condition": dict([case.split(" ")])} for case in cases
+        ]
+    }
+
+
+SUCCEEDED, FAILED = "jobStatus SUCCEEDED", "jobStatus FAILED"
+ANY_FAILURE = "jobDeploymentStatus Failed"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        (rules(SUCCEEDED, FAILED), "that fails without a result from Ray"),
+        (rules(SUCCEEDED), "that fails, or that fails without a result"),
+        (rules(ANY_FAILURE), "that succeeds: "),
+        (rules(FAILED), "that succeeds, or that fails without a result"),
+        (LEGACY, "onSuccess and onFailure: nothing is deleted after a job that fails without"),
+        (rules(SUCCEEDED, ANY_FAILURE), ""),
+        (None, ""),
+    ],
+)
+def test_an_end_after_which_nothing_is_deleted_is_named_beforehand(
+    strategy: dict[str, Any] | None, words: str
+):
+    spec = valid(rayjob(deletionStrategy=strategy))
+    text = deletion_holes(spec, FeatureGates())
+    assert words in text
+    assert bool(text) == bool(words)
+
+
+@pytest.mark.parametrize("status", ["", "RUNNING", "PENDING", "STOPPED"])
+@pytest.mark.parametrize("strategy", [rules(SUCCEEDED, FAILED), LEGACY], ids=["rules", "older"])
+def test_an_end_that_no_rule_is_about_is_named_with_the_rules(
+    strategy: dict[str, Any], status: str
+):
+    ended = FinishedJob(END, status, "Failed", RemainingCluster.ALL)
+    text = unmatched_end(valid(rayjob(deletionStrategy=strategy)), ended, JobSettings())
+    assert f"jobDeploymentStatus Failed with {f'jobStatus {status}' if status else 'no'}" in text
+    assert f"{SUCCEEDED}, {FAILED}" in text
+    assert ANY_FAILURE in text.partition("; ")[2], "the remedy"
+
+
+def test_an_end_that_a_rule_is_about_is_no_hole():
+    for strategy, status, deployment in (
+        (rules(ANY_FAILURE), "RUNNING", "Failed"),
+        (rules(FAILED), "FAILED", "Failed"),
+        (STAGED, "SUCCEEDED", "Complete"),
+        (None, "RUNNING", "Failed"),
+    ):
+        ended = FinishedJob(END, status, deployment, RemainingCluster.ALL)
+        spec = valid(rayjob(deletionStrategy=strategy))
+        assert unmatched_end(spec, ended, JobSettings()) == ""
+
+
+def test_a_job_that_somebody_stopped_gets_no_advice_that_no_rule_can_follow():
+    ended = FinishedJob(END, "STOPPED", "Complete", RemainingCluster.ALL)
+    text = unmatched_end(
+        valid(rayjob(deletionStrategy=rules(SUCCEEDED, FAILED))), ended, JobSettings()
+    )
+    assert "jobDeploymentStatus Complete with jobStatus STOPPED" in text
+    assert ANY_FAILURE not in text
