@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 
 from controller.command.development.dev_context import DevContext
 from controller.command.development.runs import is_running
+from tests.lab.programs import kubectl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
 MANTA = [sys.executable, "-m", "controller"]
-KUBECTL = os.environ.get("KUBECTL") or shutil.which("kubectl")
+KUBECTL = kubectl()
 
 needs_kubectl = pytest.mark.skipif(not KUBECTL, reason="SKIP: no kubectl on this machine")
 

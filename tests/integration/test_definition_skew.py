@@ -72,6 +72,7 @@ def slices() -> dict[str, Any]:
     return manifest
 
 
+@pytest.mark.vital
 @pytest.mark.parametrize(
     ("field", "manifest"),
     [
@@ -102,6 +103,7 @@ async def test_a_definition_that_drops_a_field_of_the_groups_deletes_no_worker(
     assert (len(world.journal.created), world.journal.marked) == (pods, set())
 
 
+@pytest.mark.vital
 async def test_a_restart_does_not_explain_what_a_definition_dropped_meanwhile(world: World):
     first = world.start_operator()
     await world.create_cluster(replicas=10)

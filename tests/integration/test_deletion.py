@@ -231,6 +231,7 @@ def elsewhere(world: World, namespace: str) -> Iterator[None]:
         world.namespace = home
 
 
+@pytest.mark.vital
 async def test_bug_68_a_cluster_in_a_deleted_namespace_is_let_go_at_once(world: World):
     name = f"{world.namespace}-short-lived"
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

@@ -120,6 +120,7 @@ async def test_bug_27_an_image_that_cannot_be_pulled(world: World):
     await cured(world)
 
 
+@pytest.mark.vital
 async def test_a_quota_that_is_too_small(world: World):
     quota = {
         "apiVersion": "v1",

@@ -24,6 +24,7 @@ FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1"
 UID = "x-kubernetes-pf-flowschema-uid"
 
 
+@pytest.mark.vital
 async def test_priority_and_fairness_refuses_without_a_status_and_a_handler_with_one(world: World):
     try:
         await jail_the_tenant(world)

@@ -39,6 +39,7 @@ async def manta_run(world: World, log: Path) -> AsyncIterator[asyncio.subprocess
         await process.wait()
 
 
+@pytest.mark.vital
 async def test_killed_again_and_again_while_scaling_it_makes_and_removes_just_the_difference(
     world: World, tmp_path: Path
 ):

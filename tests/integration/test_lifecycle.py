@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse, Rule
@@ -31,6 +33,7 @@ async def test_a_manifest_becomes_a_ready_cluster_with_status(world: World):
     assert len(world.journal.created) == 3
 
 
+@pytest.mark.vital
 async def test_scaling_up_and_down_makes_and_removes_just_the_difference(world: World):
     world.start_operator()
     await world.create_cluster(replicas=1)
@@ -87,6 +90,7 @@ async def test_bug_09_deleted_workers_and_heads_are_replaced_under_new_names(
     assert len(world.journal.created) == 4
 
 
+@pytest.mark.vital
 async def test_deleting_the_cluster_leaves_nothing(world: World):
     world.start_operator()
     await world.create_cluster(replicas=2)
@@ -95,6 +99,7 @@ async def test_deleting_the_cluster_leaves_nothing(world: World):
     await world.eventually(world.is_gone)
 
 
+@pytest.mark.vital
 async def test_an_invalid_cluster_says_why_on_the_object_and_harms_nobody(world: World):
     world.start_operator()
     bad = example_cluster("bad")
@@ -132,6 +137,7 @@ async def test_a_live_read_that_is_refused_is_named_on_the_cluster(world: World)
     assert len(world.journal.created) == 2, "no head is made before it is known that none exists"
 
 
+@pytest.mark.vital
 async def test_a_new_operator_takes_over_without_touching_anything(world: World):
     first = world.start_operator()
     await world.create_cluster(replicas=2)

@@ -63,6 +63,7 @@ async def test_bug_16_one_rayjob_is_one_ray_job_whatever_becomes_of_the_operator
     assert rays.ray.submissions() == 1
 
 
+@pytest.mark.vital
 async def test_bug_17_a_submission_whose_answer_is_lost_is_not_repeated(rays: Rays):
     rays.start_operator()
     await rays.create()
@@ -123,6 +124,7 @@ async def test_bug_21_one_submitter_is_enough_if_the_user_says_so(rays: Rays):
     assert rays.ray.submissions() == 0
 
 
+@pytest.mark.vital
 async def test_bug_22_a_retry_runs_on_a_fresh_cluster_under_another_name(rays: Rays):
     results = iter([JobStatus.FAILED, JobStatus.FAILED, JobStatus.SUCCEEDED])
     rays.ray.course = lambda _body: Course(result=next(results))
@@ -165,6 +167,7 @@ async def test_bug_24_a_head_restarted_in_place_ends_the_attempt_within_two_minu
     assert "restarted" in status["message"] or "gone" in status["message"]
 
 
+@pytest.mark.vital
 async def test_bug_25_a_job_over_http_is_never_submitted_to_a_second_head(rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()

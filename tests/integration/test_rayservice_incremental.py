@@ -202,6 +202,7 @@ async def test_a_third_specification_is_rolled_out_after_the_rollback(
     assert await services.clusters() == [last]
 
 
+@pytest.mark.vital
 @pytest.mark.slow
 async def test_a_config_edited_in_an_upgrade_goes_to_the_pending_cluster_only(
     services: Services, listeners: SimulatedListeners
@@ -227,6 +228,7 @@ async def test_a_config_edited_in_an_upgrade_goes_to_the_pending_cluster_only(
     assert greeting(new_serve.puts[-1]) == "later"
 
 
+@pytest.mark.vital
 @pytest.mark.slow
 async def test_a_config_edited_in_a_rollback_goes_to_neither_until_it_is_complete(
     services: Services, listeners: SimulatedListeners
@@ -252,6 +254,7 @@ async def test_a_config_edited_in_a_rollback_goes_to_neither_until_it_is_complet
     assert {greeting(put) for put in given_up} == {"hello"}
 
 
+@pytest.mark.vital
 @pytest.mark.slow
 async def test_an_operator_killed_in_the_middle_changes_nothing(
     services: Services, listeners: SimulatedListeners

@@ -82,6 +82,7 @@ async def test_a_cluster_of_600_levels_costs_only_itself(world: World):
     assert operator.running
 
 
+@pytest.mark.vital
 @pytest.mark.parametrize("resource", ["pods", "services"])
 async def test_a_webhook_that_does_not_answer_is_named_and_no_pod_precedes_its_service(
     world: World, resource: str
@@ -100,6 +101,7 @@ async def test_a_webhook_that_does_not_answer_is_named_and_no_pod_precedes_its_s
     await world.eventually(world.is_ready, seconds=120)
 
 
+@pytest.mark.vital
 async def test_refusals_that_vary_are_not_repeated_in_haste(world: World):
     refused: list[str] = []
 
@@ -140,6 +142,7 @@ async def test_refusals_that_vary_are_not_repeated_in_haste(world: World):
         await runner.cleanup()
 
 
+@pytest.mark.vital
 async def test_another_writer_is_named_and_not_fought(world: World):
     operator = world.start_operator()
     await world.create_cluster()

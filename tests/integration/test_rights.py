@@ -6,6 +6,7 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from controller.kube.authentication.credentials import StaticCredentials
@@ -69,6 +70,7 @@ class Rights:
         )
 
 
+@pytest.mark.vital
 async def test_the_charts_rights_are_enough_for_a_cluster_with_everything(world: World):
     rights = Rights()
     if world.server is not None:

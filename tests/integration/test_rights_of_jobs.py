@@ -127,6 +127,7 @@ async def fail_and_be_retried(rays: Rays) -> dict[str, Any]:
     return status
 
 
+@pytest.mark.vital
 @pytest.mark.slow
 async def test_the_charts_rights_are_enough_for_jobs_in_every_mode(world: World):
     async with limited(world, rules_of_the_chart()) as it:

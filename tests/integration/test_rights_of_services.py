@@ -34,6 +34,7 @@ KUBERAY_CRDS = Path(
 )
 
 
+@pytest.mark.vital
 @pytest.mark.parametrize(
     ("rules", "without"),
     [(rules_of_the_chart, set()), (rules_of_kuberay, {f"list {HISTORY}"})],

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.integration.rolling import RollingWorld, rolling_manifest
 
 if TYPE_CHECKING:
     from tests.integration.harness import World
 
 
+@pytest.mark.vital
 async def test_workers_and_head_are_replaced_once_though_the_operator_is_killed(world: World):
     rolling = RollingWorld(world, rolling_manifest(2, 1, fault_tolerant=True), refereed=False)
     operator = rolling.start_operator()
@@ -29,6 +32,7 @@ async def test_workers_and_head_are_replaced_once_though_the_operator_is_killed(
     assert (await rolling.events()).count("UpgradeComplete") == 1
 
 
+@pytest.mark.vital
 async def test_replicas_of_several_hosts_are_replaced_whole_after_a_pause(world: World):
     manifest = rolling_manifest(1, hosts=2, maxSurge=0, maxUnavailable="100%", paused=True)
     rolling = RollingWorld(world, manifest, refereed=False)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 LAG_SECONDS = 10.0
 
 
+@pytest.mark.vital
 @pytest.mark.timeout(240)
 async def test_bug_01_with_pod_events_ten_seconds_late_exactly_the_difference_is_made(world: World):
     world.start_operator(rules=[Rule(Lag(LAG_SECONDS), resource="pods")])

@@ -84,6 +84,7 @@ class Term:
         await self.world.eventually(held, seconds=60, pause=0.2)
 
 
+@pytest.mark.vital
 async def test_a_standby_takes_over_from_a_killed_leader_and_makes_nothing_twice(
     world: World, tmp_path: Path
 ):
@@ -152,6 +153,7 @@ async def create_all(world: World, names: list[str]) -> None:
         await asyncio.gather(*map(world.create_cluster, names[first : first + 10]))
 
 
+@pytest.mark.vital
 async def test_a_leader_that_was_frozen_beyond_its_lease_writes_nothing_more_and_ends(
     world: World, tmp_path: Path
 ):

@@ -105,6 +105,7 @@ class Counters:
         return sum(sample.value for sample in found if sample.name == name)
 
 
+@pytest.mark.vital
 async def test_a_hundred_workspaces_wait_a_minute_for_nodes_and_hold_no_worker(
     world: World, record_property: Callable[[str, object], None]
 ):

@@ -8,8 +8,12 @@ from tests.devcluster.apiserver.support import EmbeddedApi, open_api
 from tests.lab.session import own_kubeconfig
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a real server cannot be made to do."""
+    """Mark what must hold on a real server, and leave out what that cannot be made to do."""
+    for item in items:
+        if "api" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.vital)
     if not own_kubeconfig():
         return
     left_out = [item for item in items if "embedded" in getattr(item, "fixturenames", ())]

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import random
-import shutil
 from datetime import UTC, datetime
 
 import aiohttp
@@ -15,6 +14,10 @@ import pytest
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.http import serve
 from tests.devcluster.apiserver.support import config_map
+from tests.lab.programs import kubectl
+
+KUBECTL = kubectl()
+
 
 pytestmark = pytest.mark.real_time
 
@@ -83,10 +86,10 @@ async def test_closing_the_server_ends_streams():
         assert await asyncio.wait_for(stream.content.read(), 5) == b""
 
 
-async def kubectl(url: str, folder, *arguments: str, stdin: str = "") -> str:
+async def run_kubectl(url: str, folder, *arguments: str, stdin: str = "") -> str:
     """What kubectl prints."""
     process = await asyncio.create_subprocess_exec(
-        str(shutil.which("kubectl")),
+        str(KUBECTL),
         f"--server={url}",
         f"--cache-dir={folder}",
         *arguments,
@@ -108,12 +111,12 @@ spec: {{containers: [{{name: main, image: "busybox:{version}"}}]}}
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+@pytest.mark.skipif(KUBECTL is None, reason="SKIP: no kubectl on this machine")
 async def test_kubectl_applies_prints_and_deletes(tmp_path):
     async with serving() as (_, url):
 
         async def run(*arguments: str, stdin: str = "") -> str:
-            return await kubectl(url, tmp_path, *arguments, stdin=stdin)
+            return await run_kubectl(url, tmp_path, *arguments, stdin=stdin)
 
         first = POD.format(version=1)
         assert await run("apply", "-f-", stdin=first) == "pod/a created\n"

@@ -39,6 +39,7 @@ async def test_a_server_is_as_itself():
             assert not await differences(sequence(seed), one, other, fired)
 
 
+@pytest.mark.vital
 @pytest.mark.real_only
 @pytest.mark.real_time
 @pytest.mark.timeout(1800)
