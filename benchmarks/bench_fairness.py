@@ -32,6 +32,8 @@ from controller.ray.cluster import RayClusterKind
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
 from tests.integration.harness import OPERATOR, embedded_world, example_cluster
+from tests.lab.control_plane import SERVERS
+from tests.lab.programs import why_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,7 +228,7 @@ def run(sizes: Sizes | None = None, *, embedded: bool = True) -> dict[str, float
         figures |= asyncio.run(measure("embedded", embedded_plane, sizes))
     with lab_plane() as kubeconfig:
         if kubeconfig is None:
-            figures["real: NOT MEASURED, run `make lab` first"] = float("nan")
+            figures[f"real: NOT MEASURED, {why_missing(*SERVERS)}"] = float("nan")
         else:
             figures |= asyncio.run(measure("real", lambda: real_plane(kubeconfig), sizes))
     figures["load of the machine at the end"] = os.getloadavg()[0]
