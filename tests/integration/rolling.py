@@ -131,7 +131,7 @@ class Referee:
 
     def _is_current(self, body: Json) -> bool:
         annotations = body["metadata"].get("annotations") or {}
-        wanted = template_digest(self._groups[_group(body)])
+        wanted = str(template_digest(self._groups[_group(body)]))
         return annotations.get(labels.TEMPLATE_HASH) == wanted
 
 

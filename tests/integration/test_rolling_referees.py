@@ -15,7 +15,7 @@ from tests.integration.rolling import Referee, rolling_manifest
 
 Json = dict[str, Any]
 CLUSTER = rolling_manifest(2)
-CURRENT = template_digest(CLUSTER["spec"]["workerGroupSpecs"][0])
+CURRENT = str(template_digest(CLUSTER["spec"]["workerGroupSpecs"][0]))
 
 
 class Told:

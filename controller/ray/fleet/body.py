@@ -32,7 +32,8 @@ def copy_body(fleet: ObjectMeta, goal: FleetGoal, index: int) -> Body:
     owner = msgspec.structs.replace(
         fleet, labels=template.metadata.labels, annotations=template.metadata.annotations
     )
-    own = {labels.MADE_FROM: goal.template_hash, **place_of(goal, index), **separated}
+    made_from = {labels.MADE_FROM: str(goal.template_hash)}
+    own = {**made_from, **place_of(goal, index), **separated}
     return child_cluster(RAYCLUSTERFLEETS, owner, name, spec, own_annotations=own)
 
 

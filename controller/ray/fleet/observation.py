@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet
     from controller.ray.fleet.copies import Copy
+    from controller.ray.pods.hashes.template_hash import Hash
     from controller.runtime.kind import CreateError
 
 SCOPE: Final = "rayclusters"
@@ -34,7 +35,7 @@ class FleetGoal:
     """
 
     spec: FleetSpec
-    template_hash: str
+    template_hash: Hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from controller.apimachinery.names import ALPHABET, SUFFIX_LENGTH, suffix
-from controller.ray.pods.hashes.template_hash import digest, recreate_digest
+from controller.ray.pods.hashes.template_hash import Hash, recreate_digest
 
 if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
@@ -26,16 +26,20 @@ _NAME: Final = re.compile(
 )
 
 
-def template_hash(template: ClusterTemplate) -> str:
+def template_hash(template: ClusterTemplate) -> Hash:
     """Hash everything that makes another copy necessary, without what may change in place."""
     spec = {key: value for key, value in template.spec.items() if key not in _CHANGEABLE}
-    metadata = msgspec.to_builtins(template.metadata)
-    return digest({"metadata": metadata, "spec": recreate_digest(spec)})
+    metadata, of_spec = msgspec.to_builtins(template.metadata), recreate_digest(spec)
+    return Hash(lambda algorithm: {"metadata": metadata, "spec": of_spec.by(algorithm)})
 
 
-def copy_name(fleet: ObjectMeta, index: int, wanted_hash: str) -> str:
-    """Return the name of the copy with this index; a namesake of the fleet has other names."""
-    return f"{fleet.name}-{index}-{suffix(fleet.uid, wanted_hash)}"
+def copy_name(fleet: ObjectMeta, index: int, wanted_hash: Hash) -> str:
+    """Return the name of the copy with this index; a namesake of the fleet has other names.
+
+    Names stay those of the algorithm before: a copy whose creation an earlier version of the
+    operator has begun is not created twice.
+    """
+    return f"{fleet.name}-{index}-{suffix(fleet.uid, wanted_hash.former)}"
 
 
 def index_of(fleet: ObjectMeta, cluster: str) -> int | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.fleet.body import changes_in_place, copy_body, place_of
 from controller.ray.fleet.observation import SCOPE
+from controller.ray.pods.hashes.template_hash import is_former
 from controller.runtime.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
 
 if TYPE_CHECKING:
@@ -60,12 +62,13 @@ def _update(seen: FleetObservation, copy: Copy) -> Iterator[Write]:
         yield JsonPatch(_target(seen, copy.name), meta.uid, operations, on_success=updated)
         return  # it changes the revision that a second patch would ask for
     patch: dict[str, object] = {}
-    wanted = goal.spec.template.spec.get("suspend")
-    if wanted is not None and copy.is_told_to_suspend is not wanted:
-        patch["spec"] = {"suspend": wanted}
-    place = place_of(goal, copy.index)
-    present = meta.annotations or {}
-    stamps = {key: value for key, value in place.items() if present.get(key) != value}
+    suspend = goal.spec.template.spec.get("suspend")
+    if suspend is not None and copy.is_told_to_suspend is not suspend:
+        patch["spec"] = {"suspend": suspend}
+    wanted, present = place_of(goal, copy.index), meta.annotations or {}
+    if is_former(present.get(labels.MADE_FROM), goal.template_hash):
+        wanted[labels.MADE_FROM] = str(goal.template_hash)
+    stamps = {key: value for key, value in wanted.items() if present.get(key) != value}
     if stamps:
         patch["metadata"] = {"annotations": stamps}
     if patch:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
     from controller.ray.head.identity import Identity
+    from controller.ray.pods.hashes.template_hash import Hash
     from controller.ray.pods.replica_position import ReplicaPosition
     from controller.ray.settings import ClusterSettings
 
@@ -70,7 +71,7 @@ class PodBuilder:
         self._settings = settings
         self._storage = state_storage(cluster, spec)
         self._templates: dict[str, Body] = {}
-        self._hashes: dict[str, str] = {}
+        self._hashes: dict[str, Hash] = {}
         self._options: dict[Role, str] = {}
 
     def head(self, name: str) -> Body:
@@ -91,18 +92,26 @@ class PodBuilder:
         return _named(template, name, position.labels())
 
     @property
-    def head_hash(self) -> str:
+    def head_hash(self) -> Hash:
         """Hash of a new head, in its annotation `manta.dev/pod-template-hash`."""
         return self._hash(labels.HEAD_GROUP, self._raw_spec.get("headGroupSpec") or {})
 
-    def worker_hash(self, group: WorkerGroup) -> str:
+    @property
+    def recreate_hash(self) -> Hash:
+        """Hash of the specification, on a new head."""
+        key = labels.RECREATE_HASH
+        if key not in self._hashes:
+            self._hashes[key] = template_hash.recreate_digest(self._raw_spec)
+        return self._hashes[key]
+
+    def worker_hash(self, group: WorkerGroup) -> Hash:
         """Return the hash of a new worker of this group."""
         for raw in self._raw_spec.get("workerGroupSpecs") or ():
             if raw.get("groupName") == group.group_name:
                 return self._hash(f"worker/{group.group_name}", raw)
         raise KeyError(group.group_name)
 
-    def hashes(self) -> dict[str, str]:
+    def hashes(self) -> dict[str, Hash]:
         """Return the hash of new pods by group; the head's name is empty."""
         workers = {
             each.group_name: self.worker_hash(each) for each in self._spec.worker_group_specs
@@ -118,7 +127,7 @@ class PodBuilder:
             )
         return self._options[role]
 
-    def _hash(self, key: str, raw: dict[str, Any]) -> str:
+    def _hash(self, key: str, raw: dict[str, Any]) -> Hash:
         if key not in self._hashes:
             self._hashes[key] = template_hash.template_digest(raw)
         return self._hashes[key]
@@ -129,9 +138,9 @@ class PodBuilder:
             self._add_autoscaler(draft)
         draft.annotations.update(
             {
-                labels.RECREATE_HASH: template_hash.recreate_digest(self._raw_spec),
+                labels.RECREATE_HASH: str(self.recreate_hash),
                 labels.KUBERAY_VERSION: self._settings.version,
-                labels.TEMPLATE_HASH: self.head_hash,
+                labels.TEMPLATE_HASH: str(self.head_hash),
             }
         )
         return self._finished(draft, self._settings.head_sidecars)
@@ -140,7 +149,7 @@ class PodBuilder:
         draft = self._draft("worker", group.group_name, group)
         if self._settings.init_container:
             add_wait_gcs_ready(draft, self._identity.head_address)
-        draft.annotations[labels.TEMPLATE_HASH] = self.worker_hash(group)
+        draft.annotations[labels.TEMPLATE_HASH] = str(self.worker_hash(group))
         return self._finished(draft, self._settings.worker_sidecars)
 
     def _draft(self, role: Role, group_name: str, group: HeadGroup | WorkerGroup) -> PodDraft:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from controller.kaito.api.revisions.revision import revision_data, revision_hash
+from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
 from controller.kaito.workloads import next_revision
-from controller.kube.objects import ControllerRevision
+from controller.kaito.workloads.revisions.revision import RevisionState
+from controller.kube.objects import ObjectMeta
 from tests.kaito.support import workspace
 
 WORKSPACE = workspace()
 HASH = revision_hash(WORKSPACE)
 
 
-def kept(number: int, hash_: str, digits: int = 5) -> ControllerRevision:
+def kept(number: int, hash_: str, digits: int = 5, data: Any = None) -> WorkspaceRevision:
     metadata = {
         "name": f"phi-{hash_[:digits]}",
         "annotations": {"workspace.kaito.io/hash": hash_},
     }
-    return msgspec.convert({"metadata": metadata, "revision": number}, ControllerRevision)
+    return msgspec.convert(
+        {"metadata": metadata, "revision": number, "data": data}, WorkspaceRevision
+    )
 
 
 def test_the_first_revision_is_what_kaito_writes():
@@ -80,3 +86,24 @@ def test_a_revision_keeps_its_name_and_number_when_a_shorter_name_becomes_free()
     assert step.name == f"phi-{HASH[:10]}"
     again = next_revision(WORKSPACE, HASH, [kept(1, HASH, digits=10)])
     assert (again.name, again.revision.number, again.create) == (f"phi-{HASH[:10]}", 1, None)
+
+
+def with_nodes(*nodes: str) -> Any:
+    resource = WORKSPACE.resource | {"preferredNodes": list(nodes)}
+    return msgspec.structs.replace(WORKSPACE, resource=resource)
+
+
+def test_a_workload_of_a_specification_in_another_order_is_only_marked():
+    before, after = with_nodes("a", "b"), with_nodes("b", "a")
+    assert revision_hash(before) != revision_hash(after), "Kaito's hash counts lists as written"
+
+    def state(present: Any) -> RevisionState:
+        made_from = revision_hash(before)
+        known = kept(1, made_from, data=revision_data(before))
+        step = next_revision(present, revision_hash(present), [known])
+        marks = {"workspace.kaito.io/hash": made_from, "workspace.kaito.io/revision": "1"}
+        return step.revision.state_of(ObjectMeta(name="phi", annotations=marks))
+
+    assert state(before) is RevisionState.PRESENT
+    assert state(after) is RevisionState.UNMARKED
+    assert state(with_nodes("a", "c")) is RevisionState.OUTDATED

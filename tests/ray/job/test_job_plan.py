@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,11 @@ from controller.ray.dashboard import (
     SubmitJob,
     Submitted,
 )
+from controller.ray.job.attempt.cluster_changes import digest_of
 from controller.runtime.kind import CreateError, LogText
 from controller.runtime.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Plan
 from tests.ray.cluster.support import NOW, writes
-from tests.ray.job.rayjobs import is_head_lost
+from tests.ray.job.rayjobs import is_head_lost, rayjob, valid
 from tests.ray.job.scenes import (
     CLUSTER,
     CLUSTER_UID,
@@ -806,6 +808,14 @@ def test_a_changed_cluster_specification_is_said_and_reaches_the_next_attempt():
 
     assert "ClusterAsSpecified" not in conditions(made_from)
     assert "ClusterAsSpecified" in conditions("another")
+    spec = valid(rayjob())
+    text = msgspec.json.encode(spec.ray_cluster_spec, order="sorted")
+    earlier = hashlib.sha256(text).hexdigest()[:16]
+    assert "ClusterAsSpecified" not in conditions(earlier), "of an earlier version"
+    swapped = {"workerGroupSpecs": [{"groupName": "a"}, {"groupName": "b"}]}
+    one = msgspec.structs.replace(spec, ray_cluster_spec=swapped)
+    swapped = {"workerGroupSpecs": swapped["workerGroupSpecs"][::-1]}
+    assert digest_of(one) == digest_of(msgspec.structs.replace(spec, ray_cluster_spec=swapped))
 
 
 def by_submitter(state: str = "Initializing", **spec: Any) -> Scene:

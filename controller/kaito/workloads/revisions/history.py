@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.list_order import in_canonical_order
 from controller.kaito.api import labels
 from controller.kaito.api.revisions.revision import MAX_REVISIONS, revision_data, revision_name
 from controller.kaito.workloads.identity import child
@@ -14,6 +15,7 @@ from controller.kube.resources import CONTROLLER_REVISIONS
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.workloads.pods.pod_parts import Body
     from controller.kube.objects import ControllerRevision
@@ -43,7 +45,7 @@ class HistoryStep:
 def next_revision(
     workspace: Workspace,
     hash_: str,
-    existing: Sequence[ControllerRevision],
+    existing: Sequence[WorkspaceRevision],
     taken: Collection[str] = (),
 ) -> HistoryStep:
     """Return the revision of the present specification.
@@ -59,13 +61,20 @@ def next_revision(
     by_name = {each.metadata.name: each for each in existing}
     names = possible_names(workspace.metadata.name, hash_)
     present = next((by_name[n] for n in names if n in by_name and _has(by_name[n], hash_)), None)
+
+    def is_same(made_from: str) -> bool:
+        """Kaito's hash counts each list as written."""
+        known = (each.data for each in existing if made_from and each.hash == made_from)
+        wanted = in_canonical_order(revision_data(workspace))
+        return any(in_canonical_order(data) == wanted for data in known)
+
     if present is not None:
-        return HistoryStep(Revision(present.revision, hash_), present.metadata.name)
+        return HistoryStep(Revision(present.revision, hash_, is_same), present.metadata.name)
     name = next((n for n in names if n not in by_name and n not in taken), names[-1])
     ordered = sorted(existing, key=lambda each: (each.revision, each.metadata.name))
     number = ordered[-1].revision + 1 if ordered else 1
     return HistoryStep(
-        Revision(number, hash_),
+        Revision(number, hash_, is_same),
         name,
         create=_body(workspace, name, hash_, number),
         surplus=ordered[0] if len(ordered) > MAX_REVISIONS else None,

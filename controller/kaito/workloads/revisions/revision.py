@@ -6,13 +6,15 @@ beside the number shows that nothing has changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from controller.kaito.api import labels
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controller.kube.objects import ObjectMeta
 
 
@@ -31,10 +33,13 @@ class Revision:
     Attributes:
         number: number of its ControllerRevision.
         hash: hash of the specification.
+        is_same: returns whether a hash is that of a specification which differs from this one only
+            in the order of lists, where that has no meaning.
     """
 
     number: int
     hash: str
+    is_same: Callable[[str], bool] = field(default=lambda _: False, repr=False, compare=False)
 
     @property
     def annotations(self) -> dict[str, str]:
@@ -50,6 +55,7 @@ class Revision:
         number = found.get(labels.REVISION)
         if number == str(self.number):
             return RevisionState.PRESENT
-        if number is None or found.get(labels.HASH) == self.hash:
+        made_from = found.get(labels.HASH, "")
+        if number is None or made_from == self.hash or self.is_same(made_from):
             return RevisionState.UNMARKED
         return RevisionState.OUTDATED

@@ -118,7 +118,7 @@ def _refusal(cluster: RayCluster, name: str, reads: CacheReader) -> str:
 def _revision(
     cluster: RayCluster, desired: DesiredCluster, history: RevisionHistory
 ) -> dict[str, Any]:
-    hashes = msgspec.json.encode(desired.builder.hashes()).decode()
+    hashes = msgspec.json.encode(_texts(desired)).decode()
     annotations = {labels.TEMPLATE_HASHES: hashes}
     cause = (cluster.metadata.annotations or {}).get(CHANGE_CAUSE)
     if cause:
@@ -159,8 +159,12 @@ def _outdated_hashes(seen: ClusterObservation, desired: DesiredCluster) -> set[t
     """Yield group and hash of the pods that were created from other templates."""
     grouped = {"": seen.heads, **seen.workers}
     stamped = {(group, template_hash(pod)) for group, pods in grouped.items() for pod in pods}
-    present = desired.builder.hashes().items()
+    present = _texts(desired).items()
     return {(group, hash_) for group, hash_ in stamped if hash_} - set(present)
+
+
+def _texts(desired: DesiredCluster) -> dict[str, str]:
+    return {group: str(hash_) for group, hash_ in desired.builder.hashes().items()}
 
 
 def _hashes(revision: ControllerRevision) -> dict[str, str]:

@@ -47,8 +47,8 @@ class Recreate:
             return False
         stamped, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
         same_operator = stamped.get(labels.KUBERAY_VERSION) == wanted[labels.KUBERAY_VERSION]
-        hashes = stamped.get(labels.RECREATE_HASH), wanted[labels.RECREATE_HASH]
-        return same_operator and is_outdated(*hashes)
+        hash_ = stamped.get(labels.RECREATE_HASH)
+        return same_operator and is_outdated(hash_, desired.builder.recreate_hash)
 
     def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
         """Confirm all pods by live lists, then delete them; None if the head is up to date."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import WorkerGroup
+    from controller.ray.pods.hashes.template_hash import Hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +34,7 @@ class ScaleDownRules:
         wanted: number of units, if it differs from that of the specification.
     """
 
-    wanted_hash: str
+    wanted_hash: Hash | None
     may_shrink: bool
     keep_ended: bool = False
     wanted: int | None = None
@@ -61,7 +62,7 @@ def pods_to_delete(
 
 
 def deletion_order(
-    pods: Iterable[Pod], *, named: Collection[str] = (), wanted_hash: str = ""
+    pods: Iterable[Pod], *, named: Collection[str] = (), wanted_hash: Hash | None = None
 ) -> list[Pod]:
     """Order pods for deletion: by `deletion_rank`, then newest first, then by name."""
     ordered = sorted(pods, key=lambda pod: pod.metadata.name)
@@ -70,7 +71,7 @@ def deletion_order(
     return ordered
 
 
-def deletion_rank(pod: Pod, named: Collection[str], wanted_hash: str) -> tuple[bool, ...]:
+def deletion_rank(pod: Pod, named: Collection[str], wanted_hash: Hash | None) -> tuple[bool, ...]:
     """Return the rank of a pod in the order of deletion; the smallest is deleted first.
 
     The order: named in `workersToDelete`, failed, not scheduled, not ready, outdated template.
@@ -80,7 +81,7 @@ def deletion_rank(pod: Pod, named: Collection[str], wanted_hash: str) -> tuple[b
         unhealthy_reason(pod) is None,
         bool(pod.spec.node_name),
         is_ready(pod),
-        not is_outdated(template_hash(pod), wanted_hash),
+        wanted_hash is None or not is_outdated(template_hash(pod), wanted_hash),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from controller.ray.api import labels
+from controller.ray.pods.hashes.template_hash import digest
 
 if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
 
 
 def digest_of(spec: JobSpec) -> str:
-    """Return a digest of the cluster's specification: sixteen hexadecimal digits."""
-    text = msgspec.json.encode(spec.ray_cluster_spec, order="sorted")
-    return hashlib.sha256(text).hexdigest()[:16]
+    """Return a digest of the cluster's specification."""
+    return digest(spec.ray_cluster_spec)
 
 
 def is_outdated(seen: JobObservation) -> bool:
@@ -29,4 +29,12 @@ def is_outdated(seen: JobObservation) -> bool:
     if seen.cluster is None or not seen.owns_cluster:
         return False
     created_from = (seen.cluster.metadata.annotations or {}).get(labels.MADE_FROM)
-    return created_from is not None and created_from != digest_of(seen.spec)
+    if created_from is None or created_from == digest_of(seen.spec):
+        return False
+    return created_from != _former_digest(seen.spec)
+
+
+def _former_digest(spec: JobSpec) -> str:
+    """Return what earlier versions of the operator stored; every list counted as written."""
+    text = msgspec.json.encode(spec.ray_cluster_spec, order="sorted")
+    return hashlib.sha256(text).hexdigest()[:16]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.ray.pods.hashes.template_hash import digest
+from controller.ray.pods.hashes.template_hash import FORMER, digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +13,10 @@ _DIGITS: Final = 8
 
 
 def field_digests(fields: Mapping[str, Any]) -> str:
-    """Return the fields as `name=digest`, sorted, with commas between; empty if there are none."""
+    """Return the fields as `name=digest`, sorted, with commas between; empty if there are none.
+
+    They have no version, so that they stay those of the algorithm before.
+    """
     return ",".join(f"{name}={_short(value)}" for name, value in sorted(fields.items()))
 
 
@@ -31,4 +34,4 @@ def changed_fields(recorded: str | None, present: str) -> frozenset[str]:
 
 
 def _short(value: Any) -> str:
-    return digest(value).partition("-")[2][:_DIGITS]
+    return digest(value, FORMER).partition("-")[2][:_DIGITS]

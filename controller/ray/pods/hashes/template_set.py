@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
-from controller.ray.pods.hashes.template_hash import TEMPLATE_FIELDS, digest
+from controller.ray.pods.hashes.template_hash import FORMER, TEMPLATE_FIELDS, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from controller.ray.pods.hashes.template_hash import Hash
 
 Spec = dict[str, Any]
 
@@ -26,9 +28,13 @@ def templates_of(spec: Mapping[str, Any]) -> Spec:
     return {**version, _HEAD: head, _WORKERS: workers}
 
 
-def template_set_digest(ray_version: str, hashes: Mapping[str, str]) -> str:
-    """Hash all templates, given the hashes of the groups; the head's name is empty."""
-    return digest([ray_version, dict(hashes)])
+def template_set_digest(ray_version: str, hashes: Mapping[str, Hash]) -> str:
+    """Hash all templates, given the hashes of the groups; the head's name is empty.
+
+    Revisions are named after it, so that it stays that of the algorithm before: an upgrade of the
+    operator stores no second revision of the same templates.
+    """
+    return digest([ray_version, {name: each.former for name, each in hashes.items()}], FORMER)
 
 
 def with_templates(spec: Mapping[str, Any], templates: Mapping[str, Any]) -> Spec:

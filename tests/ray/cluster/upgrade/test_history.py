@@ -104,8 +104,8 @@ def test_the_first_templates_are_the_first_revision():
     assert body["metadata"]["ownerReferences"][0]["uid"] == UID
     assert body["metadata"]["annotations"]["kubernetes.io/change-cause"] == "first of all"
     groups = raw["spec"]["workerGroupSpecs"]
-    hashes = {"": template_digest(raw["spec"]["headGroupSpec"])}
-    hashes |= {group["groupName"]: template_digest(group) for group in groups}
+    hashes = {"": str(template_digest(raw["spec"]["headGroupSpec"]))}
+    hashes |= {group["groupName"]: str(template_digest(group)) for group in groups}
     assert msgspec.json.decode(body["metadata"]["annotations"][labels.TEMPLATE_HASHES]) == hashes
 
 

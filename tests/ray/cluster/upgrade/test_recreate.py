@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,7 +32,7 @@ def upgraded(strategy: str | None = "Recreate", *, image: str = "new", **spec: A
 
 
 def wanted(obj: RayCluster) -> str:
-    return recreate_digest(obj.spec)
+    return str(recreate_digest(obj.spec))
 
 
 def stamped(hash_: str | None, version: str | None = OURS, **more: Any) -> Any:
@@ -101,6 +102,33 @@ def stamps(made: Plan) -> list[Write]:
         for write in made.independent
         if write.target.resource is PODS and labels.RECREATE_HASH in str(write)
     ]
+
+
+def test_a_hash_of_the_version_before_is_replaced_unless_it_is_that_of_another_specification():
+    obj = upgraded()
+    same = recreate_digest(obj.spec).former
+    made = plan(settled(obj, stamped(same), *workers(2), listed=True))
+    assert made.stages == ()
+    (patch,) = stamps(made)
+    assert isinstance(patch, MergePatch)
+    assert patch.patch["metadata"]["annotations"][HASH] == wanted(obj)
+    other = recreate_digest(upgraded(image="old").spec).former
+    made = plan(settled(obj, stamped(other), *workers(2), listed=True))
+    assert len(verbs(made, Delete)) == 3, "an edit that nobody has carried out yet"
+
+
+def test_groups_ports_and_variables_in_another_order_re_create_nothing():
+    raw = manifest()
+    groups = raw["spec"]["workerGroupSpecs"]
+    groups.append({**groups[0], "groupName": "another"})
+    ray = raw["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    ray["env"] = [{"name": "B", "value": "1"}, {"name": "A", "value": "2"}]
+    raw["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+    before = stamped(wanted(cluster(copy.deepcopy(raw))))
+    for each in (groups, ray["env"], ray["ports"]):
+        each.reverse()
+    made = plan(settled(cluster(raw), before, *workers(2), listed=True))
+    assert verbs(made, Delete) == []
 
 
 @pytest.mark.parametrize(

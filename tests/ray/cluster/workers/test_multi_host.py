@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Plan
     from tests.fakes.reads import FakeReads
 
-SHRINK = ScaleDownRules(wanted_hash="", may_shrink=True)
+SHRINK = ScaleDownRules(wanted_hash=None, may_shrink=True)
 INDEX = "ray.io/worker-group-replica-index"
 NAME = "ray.io/worker-group-replica-name"
 HOST = "ray.io/replica-host-index"

@@ -18,6 +18,7 @@ from controller.ray.cluster.workers.scale_down import (
     free_indices,
     pods_to_delete,
 )
+from controller.ray.pods.hashes.template_hash import template_digest
 from tests.ray.cluster.support import pod, workers
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
 
-NEW, OLD = "1-NEW", "1-OLD"
+WANTED = template_digest({"template": {}})
+NEW, OLD = str(WANTED), "1-OLD"
 
 
 def group(replicas: int, *named: str, **fields: Any) -> WorkerGroup:
@@ -39,7 +41,7 @@ def group(replicas: int, *named: str, **fields: Any) -> WorkerGroup:
 
 
 def chosen(spec: WorkerGroup, pods: list[Pod], *, may_shrink: bool = True) -> list[str]:
-    made = pods_to_delete(spec, pods, ScaleDownRules(wanted_hash=NEW, may_shrink=may_shrink))
+    made = pods_to_delete(spec, pods, ScaleDownRules(wanted_hash=WANTED, may_shrink=may_shrink))
     return [victim.pod.metadata.name for victim in made]
 
 

@@ -192,10 +192,19 @@ def test_what_a_cluster_is_asked_to_be_counts(change: dict[str, Any]):
     assert recreate_digest(spec() | change) != HASH
 
 
-def test_the_order_of_variables_counts():
-    changed = spec()
-    changed["headGroupSpec"]["template"]["spec"]["containers"][0]["env"].reverse()
-    assert recreate_digest(changed) != HASH
+def test_the_order_of_variables_counts_if_one_refers_to_another():
+    original, changed = spec(), spec()
+    for each in (original, changed):
+        env = each["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]
+        env[:] = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+        if each is changed:
+            env.reverse()
+    assert recreate_digest(changed) == recreate_digest(original)
+    for each in (original, changed):
+        for entry in each["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]:
+            if entry["name"] == "B":
+                entry["value"] = "$(A)"
+    assert recreate_digest(changed) != recreate_digest(original)
 
 
 def defaults(node: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[Path, Any]]:

@@ -13,7 +13,7 @@ from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
 from controller.ray.cluster.pods.writes import pod_target, scope_of
 from controller.ray.cluster.workers.scale_down import template_hash
-from controller.ray.pods.hashes.template_hash import UNKNOWN, is_comparable
+from controller.ray.pods.hashes.template_hash import UNKNOWN, is_comparable, is_former
 from controller.runtime.plan import MergePatch
 
 if TYPE_CHECKING:
@@ -21,19 +21,13 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.pods.hashes.template_hash import Hash
     from controller.runtime.plan import Write
 
 
-def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tuple[Pod, str]]:
+def unstamped_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[tuple[Pod, Hash]]:
     """Return the pods without a comparable hash, each with the hash of the present template."""
-    wanted = desired.builder.hashes()
-    return [
-        (pod, wanted[name])
-        for name, pods in {"": seen.heads, **seen.workers}.items()
-        if name in wanted
-        for pod in pods
-        if not pod.metadata.terminating and not is_comparable(template_hash(pod))
-    ]
+    return [(pod, wanted) for pod, wanted in _pods(seen, desired) if not _is_comparable(pod)]
 
 
 def hides_an_edit(seen: ClusterObservation, desired: DesiredCluster) -> bool:
@@ -46,13 +40,33 @@ def stamp_writes(
     seen: ClusterObservation, desired: DesiredCluster, *, batch: int
 ) -> Iterator[Write]:
     """Record on pods, a limited number at a time, from which template they were created."""
-    edited = _is_edited(seen, desired)
-    for pod, wanted in unstamped_pods(seen, desired)[:batch]:
+    edited, is_rolling = (
+        _is_edited(seen, desired),
+        desired.spec.upgrade_strategy.rolling is not None,
+    )
+    stamps = [
+        (pod, UNKNOWN if edited and not _is_comparable(pod) else str(wanted))
+        for pod, wanted in _pods(seen, desired)
+        if not _is_comparable(pod) or (is_rolling and is_former(template_hash(pod), wanted))
+    ]
+    for pod, text in stamps[:batch]:
         scope = scope_of(pod)
         if scope not in seen.pending_scopes:
-            stamp = {labels.TEMPLATE_HASH: UNKNOWN if edited else wanted}
+            stamp = {labels.TEMPLATE_HASH: text}
             target = pod_target(seen, pod.metadata.name, scope)
             yield MergePatch(target, pod.metadata.uid, {"metadata": {"annotations": stamp}})
+
+
+def _pods(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[tuple[Pod, Hash]]:
+    """Yield the pods of groups that are specified, each with the hash of the present template."""
+    wanted = desired.builder.hashes()
+    for name, pods in {"": seen.heads, **seen.workers}.items():
+        if name in wanted:
+            yield from ((pod, wanted[name]) for pod in pods if not pod.metadata.terminating)
+
+
+def _is_comparable(pod: Pod) -> bool:
+    return is_comparable(template_hash(pod))
 
 
 def _is_edited(seen: ClusterObservation, desired: DesiredCluster) -> bool:

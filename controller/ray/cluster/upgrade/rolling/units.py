@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import WorkerGroup
     from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.cluster.observed.ray_view import RayView
+    from controller.ray.pods.hashes.template_hash import Hash
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
     """The context in which the units of a group are read."""
 
-    wanted_hash: str
+    wanted_hash: Hash
     ray: RayView
     named: frozenset[str]
     drain_timeout: timedelta
@@ -94,7 +95,7 @@ def read_units(
     group: WorkerGroup,
     rolling: RollingUpdate,
     *,
-    wanted_hash: str,
+    wanted_hash: Hash,
     unproven: bool,
     now: datetime,
 ) -> PodUnits:
@@ -135,7 +136,7 @@ def _members(
 
 
 def _rank(
-    pods: Sequence[Pod], named: frozenset[str], wanted_hash: str
+    pods: Sequence[Pod], named: frozenset[str], wanted_hash: Hash
 ) -> tuple[tuple[bool, ...], str]:
     return (
         min(deletion_rank(pod, named, wanted_hash) for pod in pods),

@@ -65,7 +65,7 @@ def with_spec(raw: dict[str, Any], **spec: Any) -> dict[str, Any]:
 def new(raw: dict[str, Any], name: str, group: int = 0, **more: Any) -> Pod:
     """A worker that is made from the present template."""
     wanted = raw["spec"]["workerGroupSpecs"][group]
-    return _stamped(name, wanted["groupName"], template_digest(wanted), **more)
+    return _stamped(name, wanted["groupName"], str(template_digest(wanted)), **more)
 
 
 def old(name: str, group: str = "workers", **more: Any) -> Pod:
@@ -75,7 +75,7 @@ def old(name: str, group: str = "workers", **more: Any) -> Pod:
 
 def the_head(raw: dict[str, Any], *, outdated: bool = False, **more: Any) -> Pod:
     """The head; the image that it runs is the usual one."""
-    wanted = template_digest(raw["spec"]["headGroupSpec"])
+    wanted = str(template_digest(raw["spec"]["headGroupSpec"]))
     made = _stamped(HEAD, "headgroup", OLD if outdated else wanted, **more)
     (container,) = made.spec.containers
     spec = msgspec.structs.replace(

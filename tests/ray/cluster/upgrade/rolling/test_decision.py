@@ -219,7 +219,7 @@ def test_a_pod_of_unknown_version_that_ends_could_not_join(status: dict[str, Any
 def test_a_replica_of_unknown_version_of_which_one_host_ends_could_not_join():
     raw = of_two_hosts()
     set_image(raw["spec"]["workerGroupSpecs"][0], MINE)
-    wanted = template_digest(raw["spec"]["workerGroupSpecs"][0])
+    wanted = str(template_digest(raw["spec"]["workerGroupSpecs"][0]))
     first, _ = replica("new", wanted, 2, ready=False)
     _, broken = replica("new", wanted, 2, ready=False, containers=[ENDED])
     rollout = decided(observed(raw, the_head(raw), *replica("old", OLD, 2), first, broken))
@@ -624,7 +624,7 @@ def test_a_replica_that_was_begun_with_an_older_template_is_not_completed_with_t
 
 def test_a_replica_of_which_any_host_is_older_is_not_completed():
     raw = of_two_hosts()
-    wanted = template_digest(raw["spec"]["workerGroupSpecs"][0])
+    wanted = str(template_digest(raw["spec"]["workerGroupSpecs"][0]))
     hosts = [*replica("one", wanted), *replica("one", OLD, 2)[1:]]
     seen = observed(raw, the_head(raw), *hosts, incomplete_replicas={"one": 2})
     assert rolled_out(seen).incomplete_replicas == {}
@@ -632,7 +632,7 @@ def test_a_replica_of_which_any_host_is_older_is_not_completed():
 
 def test_a_replica_that_was_begun_with_the_present_template_is_completed():
     raw = of_two_hosts()
-    wanted = template_digest(raw["spec"]["workerGroupSpecs"][0])
+    wanted = str(template_digest(raw["spec"]["workerGroupSpecs"][0]))
     hosts = [*replica("one", wanted), *replica("two", OLD, 2)]
     seen = observed(raw, the_head(raw), *hosts, incomplete_replicas={"one": 1})
     assert rolled_out(seen).incomplete_replicas == {"one": 1}

@@ -45,7 +45,7 @@ def stamps(obj: Any, *pods: Pod, batch: int = 9, **changes: Any) -> dict[str, st
 
 def test_pods_are_taken_to_be_made_from_the_specification_that_the_status_has_seen():
     obj = recorded(rolling(2))
-    wanted = desired_of(observed_object(obj)).builder.hashes()["workers"]
+    wanted = str(desired_of(observed_object(obj)).builder.hashes()["workers"])
     assert stamps(obj, old("a"), UNKNOWN_POD) == {"b": wanted}
     never_seen = recorded(rolling(2), observed=None)
     assert stamps(never_seen, UNKNOWN_POD) == {"b": wanted}
@@ -56,6 +56,16 @@ def test_after_an_edit_nobody_knows_unless_an_autoscaler_may_have_edited():
     assert stamps(edited, UNKNOWN_POD) == {"b": UNKNOWN}
     autoscaled = recorded(with_spec(rolling(2), enableInTreeAutoscaling=True), observed=0)
     assert stamps(autoscaled, UNKNOWN_POD)["b"] != UNKNOWN
+
+
+def test_a_hash_of_the_version_before_is_replaced_by_the_same_of_the_present_one():
+    obj = recorded(rolling(2))
+    present = desired_of(observed_object(obj)).builder.hashes()["workers"]
+    same = pod("same", annotations={labels.TEMPLATE_HASH: present.former})
+    for edited in (obj, recorded(rolling(2), observed=0)):
+        assert stamps(edited, same, old("a")) == {"same": str(present)}
+    by_hand = recorded(with_spec(rolling(2), upgradeStrategy={"type": "None"}))
+    assert stamps(by_hand, same) == {}, "nothing is replaced there"
 
 
 def test_so_many_pods_are_recorded_at_a_time_and_none_while_a_write_has_no_outcome():

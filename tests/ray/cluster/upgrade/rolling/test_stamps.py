@@ -38,7 +38,8 @@ def stamps(observed: int | None, *, hash_: str | None = None, **spec: Any) -> di
 def of_the_present_templates() -> dict[str, str]:
     spec = manifest()["spec"]
     (group,) = spec["workerGroupSpecs"]
-    return {"head": template_digest(spec["headGroupSpec"]), "workers": template_digest(group)}
+    found = {"head": spec["headGroupSpec"], "workers": group}
+    return {name: str(template_digest(each)) for name, each in found.items()}
 
 
 @pytest.mark.parametrize("observed", [GENERATION, None], ids=["seen", "no status yet"])

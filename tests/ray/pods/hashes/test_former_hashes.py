@@ -1,0 +1,67 @@
+"""Hashes that earlier versions of the operator have stored on pods."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from controller.ray.pods.hashes.template_hash import (
+    is_comparable,
+    is_outdated,
+    recreate_digest,
+    template_digest,
+)
+
+Json = dict[str, Any]
+GROUP: Json = {
+    "groupName": "a",
+    "template": {
+        "spec": {
+            "containers": [
+                {
+                    "name": "ray",
+                    "image": "ray:1",
+                    "env": [{"name": "B", "value": "1"}, {"name": "A", "value": "2"}],
+                    "ports": [{"containerPort": 2}, {"containerPort": 1}],
+                }
+            ]
+        }
+    },
+}
+SPEC: Json = {"headGroupSpec": GROUP, "workerGroupSpecs": [GROUP]}
+OF_GROUP = "1-H5H6Q0M46SH1FF8G7OOSGKQJIK8NC04K"
+OF_SPEC = "1-I9O4J8A686MS682GDVSRGNCROB8EOJU4"
+"""What the version before wrote for them."""
+
+
+def edited(**changes: Any) -> Json:
+    group = copy.deepcopy(GROUP)
+    group["template"]["spec"]["containers"][0] |= changes
+    return group
+
+
+def reordered() -> Json:
+    ray = GROUP["template"]["spec"]["containers"][0]
+    return edited(env=ray["env"][::-1], ports=ray["ports"][::-1])
+
+
+def test_a_hash_of_the_version_before_is_compared_with_the_same_of_the_present_template():
+    assert not is_outdated(OF_GROUP, template_digest(GROUP))
+    assert not is_outdated(OF_SPEC, recreate_digest(SPEC))
+    assert is_outdated(OF_GROUP, template_digest(edited(image="ray:2")))
+    assert is_outdated("1-unknown", template_digest(GROUP)), "an update that goes on"
+
+
+def test_a_list_in_another_order_is_no_other_template():
+    assert not is_outdated(str(template_digest(GROUP)), template_digest(reordered()))
+    former = recreate_digest({"headGroupSpec": reordered(), "workerGroupSpecs": [reordered()]})
+    assert not is_outdated(str(recreate_digest(SPEC)), former)
+    assert is_outdated(str(template_digest(GROUP)), template_digest(edited(ports=[])))
+
+
+@pytest.mark.parametrize("stamped", [None, "", "0-OLD", "abc", "3-LATER"])
+def test_a_hash_of_any_other_version_proves_nothing(stamped: str | None):
+    assert not is_comparable(stamped)
+    assert not is_outdated(stamped, template_digest(GROUP))
