@@ -6,6 +6,7 @@ server validates them there.
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -89,6 +90,11 @@ class MetadataShape(View, frozen=True):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     finalizers: tuple[str, ...] = ()
+
+
+def plain_path(path: str) -> str:
+    """Return an absolute path in its one plain notation: `/dev/shm` for `/dev//shm/`."""
+    return posixpath.normpath(f"/{path.lstrip('/')}")
 
 
 class TemplateShape(View, frozen=True):

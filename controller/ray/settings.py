@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import controller
 from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.names import read_cluster_domain
 from controller.ray.api.token import new_token
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class ClusterSettings:
             return environment.get(name, "").lower() == value
 
         return cls(
-            cluster_domain=environment.get("CLUSTER_DOMAIN") or "cluster.local",
+            cluster_domain=read_cluster_domain(environment),
             init_container=not is_set_to("ENABLE_INIT_CONTAINER_INJECTION", "false"),
             probes=not is_set_to("ENABLE_PROBES_INJECTION", "false"),
             head_cluster_ip_service=is_set_to("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE", "true"),

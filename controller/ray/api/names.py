@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
@@ -20,6 +23,11 @@ MAX_CRON_JOB_NAME: Final = 36
 
 MAX_FLEET_NAME: Final = 39
 """Maximum length of a RayClusterFleet's name, to which its clusters add index and template."""
+
+
+def read_cluster_domain(environment: Mapping[str, str]) -> str:
+    """Return the DNS domain of the Kubernetes cluster, without the dots that may enclose it."""
+    return environment.get("CLUSTER_DOMAIN", "").strip(".") or "cluster.local"
 
 
 def head_prefix(cluster: str) -> str:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.names import read_cluster_domain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +53,7 @@ class JobSettings:
             ),
             delete_finished_jobs=is_true("DELETE_RAYJOB_CR_AFTER_JOB_FINISHES"),
             login_shell=is_true("ENABLE_LOGIN_SHELL"),
-            cluster_domain=environment.get("CLUSTER_DOMAIN") or "cluster.local",
+            cluster_domain=read_cluster_domain(environment),
             head_cluster_ip_service=is_true("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE"),
         )
 

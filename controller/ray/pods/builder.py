@@ -206,7 +206,7 @@ class PodBuilder:
         """Run the autoscaler as a sidecar instead of the monitor in the Ray container."""
         draft.parameters["no-monitor"] = "true"
         draft.spec["serviceAccountName"] = self._identity.service_account
-        sidecar = autoscaler.sidecar(self._identity, self._spec, draft.ray)
+        sidecar = autoscaler.sidecar(self._identity, self._spec, draft.spec)
         draft.spec["containers"].append(sidecar)
         version = self._spec.autoscaler_version
         if version:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import controller
 from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.names import read_cluster_domain
 from controller.ray.api.rayservice import UpgradeType
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class ServiceSettings:
         by_ip = environment.get("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE", "").lower() == "true"
         return cls(
             default_upgrade=UpgradeType.NONE if keeps else UpgradeType.NEW_CLUSTER,
-            cluster_domain=environment.get("CLUSTER_DOMAIN") or "cluster.local",
+            cluster_domain=read_cluster_domain(environment),
             probes=probes,
             head_cluster_ip_service=by_ip,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import plain_path
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import EMBEDDED_STORAGE
 
@@ -101,7 +102,7 @@ def _operators_own(context: ValidationContext) -> Iterator[Problem]:
         if context.head.ray.variable(name):
             yield Problem(f"{_HEAD_ENV}[{name}]", "is set by the operator for backend rocksdb")
     for mount in context.head.ray.volume_mounts:
-        if mount.name == "gcs-storage" or mount.mount_path.rstrip("/") == "/data/gcs":
+        if mount.name == "gcs-storage" or plain_path(mount.mount_path) == "/data/gcs":
             yield Problem(
                 f"{_HEAD_POD}.containers[0].volumeMounts[{mount.name}]",
                 "is mounted by the operator for backend rocksdb",

@@ -44,7 +44,7 @@ def with_sidecar(spec: JobSpec, cluster: str, job_id: str, settings: JobSettings
     script = submission_script(spec, job_id, dashboard)
     run_script(container, script, login_shell=settings.login_shell)
     add_variables(container, address="", job_id=job_id)
-    add_token_to_container(container, cluster, parsed.auth_options)
+    add_token_to_container(pod, container, cluster, parsed.auth_options)
     if restarts:
         container["restartPolicy"] = "OnFailure"
     pod["containers"].append(container)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api.token import TOKEN_KEY, token_secret_name
 from controller.ray.pods.environment import Environment
-from controller.ray.pods.features.volumes import add_mount, add_volume
+from controller.ray.pods.features.volumes import add_mount, add_volume, volume_name
 
 if TYPE_CHECKING:
     from controller.ray.api.raycluster import AuthOptions
@@ -16,7 +16,10 @@ Body = dict[str, Any]
 
 WAIT_CONTAINER: Final = "wait-gcs-ready"
 
-_TOKEN_VOLUME: Final = "ray-token"  # noqa: S105 - a name
+_TOKEN: Final[Body] = {
+    "name": "ray-token",
+    "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
+}
 _TOKEN_PATH: Final = "/var/run/secrets/ray.io/serviceaccount"  # noqa: S105 - a path
 
 
@@ -26,22 +29,24 @@ def add_token(draft: PodDraft, cluster_name: str, auth: AuthOptions | None) -> N
         return
     add_token_variables(draft.env, cluster_name, auth)
     if auth.by_kubernetes:
-        _add_token_volume(draft.spec)
-        _mount_token(draft.ray)
+        add_volume(draft.spec, _TOKEN, _TOKEN_PATH)
+        _mount_token(draft.spec, draft.ray)
     for container in draft.spec.get("initContainers", ()):
         if container.get("name") == WAIT_CONTAINER:
-            add_token_to_container(container, cluster_name, auth)
+            add_token_to_container(draft.spec, container, cluster_name, auth)
 
 
-def add_token_to_container(container: Body, cluster_name: str, auth: AuthOptions | None) -> None:
-    """Give the token to a sidecar; the Ray container must have it already."""
+def add_token_to_container(
+    pod_spec: Body, container: Body, cluster_name: str, auth: AuthOptions | None
+) -> None:
+    """Give the token to a sidecar of a Ray pod, which has the volume, or gets it later."""
     if auth is None or not auth.by_token:
         return
     env = Environment(container.get("env", ()))
     add_token_variables(env, cluster_name, auth)
     container["env"] = env.as_list()
     if auth.by_kubernetes:
-        _mount_token(container)
+        _mount_token(pod_spec, container)
 
 
 def add_token_to_pod(
@@ -49,8 +54,8 @@ def add_token_to_pod(
 ) -> None:
     """Give the token to a container of a pod outside the cluster."""
     if auth is not None and auth.by_kubernetes:
-        _add_token_volume(pod_spec)
-    add_token_to_container(container, cluster_name, auth)
+        add_volume(pod_spec, _TOKEN, _TOKEN_PATH)
+    add_token_to_container(pod_spec, container, cluster_name, auth)
 
 
 def add_token_variables(env: Environment, cluster_name: str, auth: AuthOptions) -> None:
@@ -63,12 +68,6 @@ def add_token_variables(env: Environment, cluster_name: str, auth: AuthOptions) 
     env.default_entry({"name": "RAY_AUTH_TOKEN", "valueFrom": {"secretKeyRef": secret}})
 
 
-def _mount_token(container: Body) -> None:
-    mounts: list[Body] = container.get("volumeMounts", [])
-    if all(mount.get("name") != _TOKEN_VOLUME for mount in mounts):
-        add_mount(container, {"name": _TOKEN_VOLUME, "mountPath": _TOKEN_PATH, "readOnly": True})
-
-
-def _add_token_volume(pod_spec: Body) -> None:
-    token: Body = {"sources": [{"serviceAccountToken": {"path": "token"}}]}
-    add_volume(pod_spec, {"name": _TOKEN_VOLUME, "projected": token})
+def _mount_token(pod_spec: Body, container: Body) -> None:
+    name = volume_name(pod_spec, _TOKEN, _TOKEN_PATH)
+    add_mount(container, {"name": name, "mountPath": _TOKEN_PATH, "readOnly": True})

@@ -24,11 +24,11 @@ _COMMAND: Final = (
 )
 
 
-def sidecar(identity: Identity, spec: ClusterSpec, ray: Body) -> Body:
-    """Return the autoscaler container; `ray` is the head's Ray container."""
+def sidecar(identity: Identity, spec: ClusterSpec, pod_spec: Body) -> Body:
+    """Return the autoscaler container for a head that is under construction."""
     container: Body = {
         "name": "autoscaler",
-        "image": ray.get("image", ""),
+        "image": pod_spec["containers"][0].get("image", ""),
         "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/bash", "-c", "--"],
         "args": [_COMMAND],
@@ -44,7 +44,7 @@ def sidecar(identity: Identity, spec: ClusterSpec, ray: Body) -> Body:
             "limits": {"cpu": "500m", "memory": "512Mi"},
         },
     }
-    add_token_to_container(container, identity.name, spec.auth_options)
+    add_token_to_container(pod_spec, container, identity.name, spec.auth_options)
     _apply_options(container, spec)
     return container
 

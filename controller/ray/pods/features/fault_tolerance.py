@@ -141,8 +141,9 @@ def _add_volume(draft: PodDraft, storage: EmbeddedStorage) -> None:
     draft.env.default("RAY_gcs_storage", "rocksdb")
     draft.env.default("RAY_gcs_storage_path", STORAGE_PATH)
     claim = {"claimName": storage.claim}
-    add_volume(draft.spec, {"name": STORAGE_VOLUME, "persistentVolumeClaim": claim})
-    mount = {"name": STORAGE_VOLUME, "mountPath": STORAGE_PATH}
+    volume: dict[str, Any] = {"name": STORAGE_VOLUME, "persistentVolumeClaim": claim}
+    name = add_volume(draft.spec, volume, STORAGE_PATH)
+    mount = {"name": name, "mountPath": STORAGE_PATH}
     if storage.sub_path:
         mount["subPath"] = storage.sub_path
     add_mount(draft.ray, mount)
