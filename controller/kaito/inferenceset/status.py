@@ -48,7 +48,10 @@ def current_status(
     set_fields_known(conditions, seen.unknown_fields)
     if isinstance(seen.goal, Problem):
         conditions.set(SET_READY, "False", seen.goal.reason, seen.goal.message)
-        cause, wanted = seen.goal.message, Status()
+        cause = seen.goal.message
+        has_begun = bool(seen.replicas) or "readyReplicas" in seen.status
+        ready = sum(each.ready for each in seen.replicas)
+        wanted: Status = {"readyReplicas": ready} if has_begun else {}
     else:
         cause = _cause(seen, failures)
         wanted = _counts_and_conditions(seen, cause, conditions)

@@ -82,8 +82,16 @@ def observe_cluster(
     )
     heads, workers = pods.heads, pods.workers
     if not isinstance(desired, DesiredCluster):
-        cleanup = observe_cleanup(cluster, reads)
-        return ClusterObservation(cluster, desired, heads, workers=workers, cleanup=cleanup)
+        return ClusterObservation(
+            cluster,
+            desired,
+            heads,
+            workers=workers,
+            unreadable=tuple(_unreadable_pods(cluster, reads)),
+            pods_listed=reads.has_listed(every_pod(cluster), uid),
+            pending_scopes=reads.pending_scopes(uid),
+            cleanup=observe_cleanup(cluster, reads),
+        )
     replicas = _multi_host_replicas(desired, workers, settings)
     revisions = observe_history(cluster, desired, reads)
     children = observe_children(cluster, desired, reads, settings, heads)

@@ -122,14 +122,21 @@ def _plan_without_status(
 def _plan_of_invalid(
     seen: ClusterObservation, problem: Problem, settings: ClusterSettings, now: datetime
 ) -> Plan:
-    """Report the problem, once as an event, and change nothing; a deleted cluster may go."""
+    """Report the problem, once as an event, and begin nothing.
+
+    A suspension or deletion that has begun is completed, and what is seen of the pods is reported.
+    """
     if seen.cluster.metadata.terminating:
         return finalize(seen, settings, now) or Plan()
     ready = find_condition(seen.conditions, READY) or {}
     reported = (ready.get("message"), ready.get("observedGeneration"))
     is_new = reported != (stored_message(str(problem)), seen.cluster.metadata.generation)
     event = Event("Warning", problem.reason, "Validate", str(problem))
-    return Plan(status=refusal_status(seen, problem, now), events=(event,) if is_new else ())
+    plan = _suspend(seen) if is_true(seen.conditions, SUSPENDING) else Plan()
+    if plan.lookups:
+        return plan
+    events = (event,) if is_new else ()
+    return replace(plan, status=refusal_status(seen, problem, now), events=events)
 
 
 def _suspend(seen: ClusterObservation) -> Plan:

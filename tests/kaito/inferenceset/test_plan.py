@@ -260,10 +260,11 @@ def test_an_edit_of_the_template_changes_no_replica():
 
 def test_an_invalid_set_leaves_its_workspaces_alone():
     given = of(-1)
-    given.with_replicas(replica_of(given.names[0]))
+    given.with_replicas(replica_of(given.names[0], ready=True), replica_of(given.names[1]))
     assert (writes(given.plan()), given.plan().commit) == ([], None)
     assert given.kind.problem(given.observe()) is not None
-    assert "readyReplicas" not in given.status
+    assert given.status["readyReplicas"] == 1, "what they say is still counted"
+    assert "readyReplicas" not in of(-1).status, "nothing had begun"
 
 
 def deleted(**metadata: Any) -> Given:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from controller.apimachinery.conditions import find_condition, is_true
 from controller.kube.objects import KubeObject, Service
 from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
@@ -360,6 +361,37 @@ def test_an_invalid_cluster_is_reported_once_and_not_touched(mode: str):
     assert again.status.wanted["conditions"] == told.status["conditions"]
     edited = with_meta(told, generation=2)
     assert len(plan(reads(edited)).events) == 1
+
+
+def of_condition(type_: str, status: str) -> dict[str, Any]:
+    return {"type": type_, "status": status, "reason": type_, "message": ""}
+
+
+def test_what_the_pods_of_a_cluster_say_is_reported_under_a_refused_edit():
+    invalid = cluster(authOptions={"mode": "token"}, rayVersion="2.0.0")
+    stored = with_status(
+        invalid, {"readyWorkerReplicas": 7, "conditions": [of_condition("HeadPodReady", "True")]}
+    )
+    made = plan(reads(stored, *workers(2)))
+    assert made.stages == ()
+    assert made.status is not None
+    assert made.status.wanted["readyWorkerReplicas"] == 2
+    lost = find_condition(made.status.wanted["conditions"], "HeadPodReady")
+    assert lost is not None
+    assert (lost["status"], lost["reason"]) == ("False", "HeadPodNotFound")
+
+
+def test_a_suspension_that_has_begun_is_completed_under_a_refused_edit():
+    invalid = cluster(authOptions={"mode": "token"}, rayVersion="2.0.0")
+    stored = with_status(invalid, {"conditions": [of_condition("RayClusterSuspending", "True")]})
+    made = plan(reads(stored, head(), *workers(2)))
+    assert len(writes(made)) == 3
+    assert all(write.startswith("delete Pod ") for write in writes(made))
+    assert plan(reads(stored)).lookups, "a live list confirms that no pod is left"
+    last = plan(reads(stored, listed=True)).status
+    assert last is not None
+    assert last.wanted["state"] == "suspended"
+    assert is_true(last.wanted["conditions"], "RayClusterSuspended")
 
 
 def test_an_odd_restart_policy_is_mentioned_once_a_generation():

@@ -199,6 +199,9 @@ def test_an_invalid_template_is_named_once_and_touches_nothing():
     assert message.startswith("spec.template.spec.workerGroupSpecs: ")
     assert told(made) == ["InvalidRayClusterFleetSpec"]
     assert told(plan(with_status(wrong, made), *three())) == []
+    lost = plan(with_status(wrong, made), member(0), member(1, ready=False))
+    assert lost.status is not None
+    assert (lost.status.wanted["replicas"], lost.status.wanted["readyReplicas"]) == (2, 1)
 
 
 def test_a_name_that_another_owner_has_is_told_and_blocks_only_its_index():

@@ -18,8 +18,10 @@ from controller.ray.api.cluster_condition_types import (
     CHILDREN_AS_SPECIFIED,
     DELETION_HELD,
     GROUPS_UPGRADING,
+    HEAD_POD_READY,
     PROVISIONED,
     SUSPENDED,
+    SUSPENDING,
 )
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
@@ -168,14 +170,23 @@ def _fields(
 
 
 def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) -> StatusPatch:
-    """Return the status of an invalid cluster: `Ready` has the problem, the rest is unchanged."""
+    """Return the status of an invalid cluster: `Ready` has the problem.
+
+    Of a cluster that had begun, what its pods say is still reported; what only a specification can
+    say is unchanged.
+    """
     present = status_of(seen.cluster)
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
     conditions.set(READY, "False", problem.reason, str(problem))
-    wanted: Status = {
-        "observedGeneration": seen.cluster.metadata.generation,
-        "conditions": conditions.as_list(),
-    }
+    wanted: Status = {"observedGeneration": seen.cluster.metadata.generation}
+    if find_condition(seen.conditions, HEAD_POD_READY) is not None:
+        conditions.set_head_ready(_present_head(seen.heads))
+        wanted |= _ready_workers(seen)
+    if is_true(seen.conditions, SUSPENDING):
+        conditions.set_suspension(None, pods_left=seen.may_have_pods)
+        if conditions.is_true(SUSPENDED):
+            wanted["state"] = "suspended"
+    wanted["conditions"] = conditions.as_list()
     return _patch(present, wanted, now)
 
 
@@ -250,13 +261,19 @@ def _counts_ready(pod: Pod) -> bool:
     return is_running(pod) and (ready is None or ready.status == "True")
 
 
-def _counters(seen: ClusterObservation, spec: ClusterSpec) -> dict[str, int]:
+def _ready_workers(seen: ClusterObservation) -> dict[str, int]:
     workers = [pod for pods in seen.workers.values() for pod in pods]
+    return {
+        "availableWorkerReplicas": sum(map(is_running, workers)),
+        "readyWorkerReplicas": sum(map(is_ready, workers)),
+    }
+
+
+def _counters(seen: ClusterObservation, spec: ClusterSpec) -> dict[str, int]:
     active = [group for group in spec.worker_group_specs if not group.suspend]
     return {
         "desiredWorkerReplicas": _as_int32(spec.desired_workers),
-        "availableWorkerReplicas": sum(map(is_running, workers)),
-        "readyWorkerReplicas": sum(map(is_ready, workers)),
+        **_ready_workers(seen),
         "minWorkerReplicas": _as_int32(sum(group.least * group.hosts for group in active)),
         "maxWorkerReplicas": _as_int32(sum(group.most * group.hosts for group in active)),
     }

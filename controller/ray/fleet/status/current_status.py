@@ -54,6 +54,7 @@ def current_status(
     wanted: Status = {"observedGeneration": seen.fleet.metadata.generation}
     if isinstance(seen.goal, Problem):
         conditions.set(READY, "False", cause.reason, cause.message)
+        wanted |= _observed_counts(seen)
     else:
         wanted |= _counts(seen)
         _set_ready(conditions, seen, cause)
@@ -72,10 +73,17 @@ def current_status(
 
 def _counts(seen: FleetObservation) -> Status:
     ready = {copy.index for copy in seen.wanted if copy.ready}
-    return {
-        "replicas": sum(copy.stays for copy in seen.copies),
+    return _observed_counts(seen) | {
         "readyReplicas": len(ready),
         "updatedReplicas": len(_updated(seen)),
+    }
+
+
+def _observed_counts(seen: FleetObservation) -> Status:
+    """Return what the copies say whatever the specification has become."""
+    return {
+        "replicas": sum(copy.stays for copy in seen.copies),
+        "readyReplicas": len({copy.index for copy in seen.copies if copy.ready}),
         "clusters": [_entry(copy) for copy in seen.copies] or None,
     }
 
