@@ -34,6 +34,7 @@ from controller.ray.dashboard.commands.command import (
     CommandOutcome,
     CommandRefused,
     HeadCommand,
+    unconfirmed,
 )
 from controller.ray.dashboard.commands.jobs import StopJob, SubmitJob
 from controller.ray.dashboard.commands.own_job import CloseConnections, DrainNodes
@@ -99,4 +100,5 @@ __all__ = [
     "StopJob",
     "SubmitJob",
     "Submitted",
+    "unconfirmed",
 ]

@@ -24,11 +24,10 @@ from controller.ray.api.cluster_condition_types import (
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.dashboard import (
     CommandDone,
-    CommandExpired,
-    CommandRefused,
     JobInfo,
     JobStatus,
     NoSuchJob,
+    unconfirmed,
 )
 from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.state_machine.facts import (
@@ -122,7 +121,7 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
         submitter=seen.submitter.fact,
         ray=_ray(seen, watch),
         outage=dashboard_outage(seen, settings, watch).length,
-        submission_refused=isinstance(seen.submit_outcome, CommandRefused | CommandExpired),
+        submission_refused=bool(unconfirmed(seen.submit_outcome)),
         was_known=bool(seen.status.get("jobStatus"))
         or isinstance(seen.submit_outcome, CommandDone),
         deadline_passed=_passed(

@@ -92,3 +92,11 @@ class CommandExpired:
 
 
 CommandOutcome: TypeAlias = CommandDone | CommandRefused | CommandExpired
+
+
+def unconfirmed(outcome: CommandOutcome | None) -> str:
+    """Return why an ended command has not had its effect, as far as Ray has said; else empty.
+
+    That it was refused or given up is never its success, whatever is done next.
+    """
+    return outcome.message if isinstance(outcome, CommandRefused | CommandExpired) else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.redaction import excerpt
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.pod_state import ray_status
-from controller.ray.dashboard import CommandExpired, CommandRefused, JobStatus
+from controller.ray.dashboard import JobStatus, unconfirmed
 from controller.ray.job.collect_facts import (
     SUBMITTER_GRACE,
     dashboard_outage,
@@ -75,8 +75,9 @@ def _app_failed(seen: JobObservation) -> str:
 
 
 def _submission_failed(seen: JobObservation) -> str:
-    if isinstance(seen.submit_outcome, CommandRefused | CommandExpired):
-        return f"Ray did not accept the job: {seen.submit_outcome.message}"
+    refused = unconfirmed(seen.submit_outcome)
+    if refused:
+        return f"Ray did not accept the job: {refused}"
     return (
         f"the submitter failed ({seen.submitter.failure or 'no reason given'}), and Ray does not "
         f"know submission id {seen.job_id}"

@@ -12,7 +12,7 @@ from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.observed.rollout import Verdict
 from controller.ray.cluster.upgrade.rolling.units import draining_since
-from controller.ray.dashboard import CommandRefused
+from controller.ray.dashboard import unconfirmed
 from controller.ray.diagnosis.lost_pod import lost_pod_cause
 from controller.ray.head.identity import worker_scope
 
@@ -81,10 +81,10 @@ def _lost_again(seen: ClusterObservation, each: PodUnits, now: datetime) -> str:
 
 
 def _refused_drains(seen: ClusterObservation) -> list[str]:
-    """Return the reasons why Ray could not drain nodes, equal ones once."""
+    """Return why Ray has not drained nodes, be it refused or given up."""
     outcomes = seen.ray.drains.values()
-    refused = sorted(each.message for each in outcomes if isinstance(each, CommandRefused))
-    return [f"workers go without having been drained: {message}" for message in refused[:1]]
+    failed = sorted(why for each in outcomes if (why := unconfirmed(each)))
+    return [f"workers go without having been drained: {message}" for message in failed[:1]]
 
 
 def _group_waits_for(each: PodUnits) -> str:

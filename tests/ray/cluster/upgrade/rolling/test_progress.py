@@ -70,11 +70,16 @@ def test_why_ray_could_not_drain_is_said_once():
     drains = {
         "c1": CommandRefused("no such command"),
         "c2": CommandRefused("no such command"),
-        "c3": CommandExpired("no answer"),
     }
     said = cause(old("a", annotations=draining()), ray=answering(drains=drains))
     assert said.endswith("; workers go without having been drained: no such command")
     assert said.count("no such command") == 1
+
+
+def test_a_drain_that_was_given_up_is_no_drain():
+    ray = answering(drains={"c1": CommandExpired("its time is up")})
+    said = cause(old("a", annotations=draining()), ray=ray)
+    assert said.endswith("; workers go without having been drained: its time is up")
 
 
 def lost(rounds: int, scope: str) -> PodHistory:
