@@ -214,6 +214,21 @@ async def test_a_service_leads_to_the_ready_pods_from_pods_and_from_this_machine
 
 
 @pytest.mark.slow
+async def test_connections_outlive_their_service(town):
+    address = await town.service("web", "one")
+    await town.serve("one")
+    assert await fetched(f"http://{address}/here") == "one GET /here"
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"http://{address}/kept") as answer:
+            assert await answer.text() == "one GET /kept"
+        await town.user.delete(SERVICES, "default", "web")
+        await asyncio.sleep(2)
+        async with session.get(f"http://{address}/still") as answer:
+            assert await answer.text() == "one GET /still"
+    await refused(address, 80)
+
+
+@pytest.mark.slow
 async def test_a_headless_service_is_known_by_the_addresses_of_its_pods(town):
     await town.service("head", "one", clusterIP="None")
     ip = await town.serve("one")

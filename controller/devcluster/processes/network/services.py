@@ -64,7 +64,7 @@ class ServiceNetwork:
         self._slices = slices.lister
         self._pods = context.caches.informer(PODS).lister
         self._forwarders: dict[tuple[str, int], Forwarder] = {}
-        self._closed: list[Forwarder] = []
+        self._closed: list[tuple[str, Forwarder]] = []
         self._refused: set[tuple[str, int]] = set()
         self._held: Mapping[str, str] = {}
 
@@ -77,7 +77,8 @@ class ServiceNetwork:
         try:
             await self._loop.run()
         finally:
-            for forwarder in (*self._forwarders.values(), *self._closed):
+            closed = (each for _, each in self._closed)
+            for forwarder in (*self._forwarders.values(), *closed):
                 await forwarder.aclose()
 
     def backends(self, service: Service, port: str) -> tuple[Backend, ...]:
@@ -116,7 +117,8 @@ class ServiceNetwork:
     async def _sync(self, key: str) -> float | None:
         del key
         services = list(self._services.list())
-        held = self._held = await self._isolation.hold(_cluster_addresses(services))
+        wanted_addresses = _cluster_addresses(services) | self._used_addresses()
+        held = self._held = await self._isolation.hold(wanted_addresses)
         names: dict[tuple[str, str], tuple[str, ...]] = {}
         wanted: dict[tuple[str, int], tuple[Backend, ...]] = {}
         for service in services:
@@ -135,14 +137,20 @@ class ServiceNetwork:
             wanted[here, self._api_server[1]] = (Backend(*self._api_server),)
         await self._forward(wanted)
         self._isolation.publish(names)
-        return _AGAIN if self._refused else None
+        return _AGAIN if self._refused or self._closed else None
+
+    def _used_addresses(self) -> set[str]:
+        """Return the addresses of services, perhaps deleted ones, that have open connections."""
+        self._closed = [each for each in self._closed if each[1].is_used]
+        listening = ((address, each) for (address, _), each in self._forwarders.items())
+        used = {address for address, each in (*listening, *self._closed) if each.is_used}
+        return {service for service, address in self._held.items() if address in used}
 
     async def _forward(self, wanted: Mapping[tuple[str, int], tuple[Backend, ...]]) -> None:
         """Listen at the desired addresses and ports, and at no others."""
-        self._closed = [each for each in self._closed if each.is_used]
         for endpoint in self._forwarders.keys() - wanted.keys():
             self._forwarders[endpoint].close()
-            self._closed.append(self._forwarders.pop(endpoint))
+            self._closed.append((endpoint[0], self._forwarders.pop(endpoint)))
         self._refused &= wanted.keys()
         for endpoint, behind in wanted.items():
             if endpoint in self._forwarders:
