@@ -105,7 +105,7 @@ class RequestHandler:
             return
         if isinstance(response, DashboardError) and not isinstance(response, RefusedByRay):
             pending.failures += 1
-            if isinstance(response, NotFinished):
+            if isinstance(response, NotFinished) and command.asks_often:
                 pending.failures = min(pending.failures, _POLLS)
             pending.error = str(response)
             if isinstance(response, NotFinished):

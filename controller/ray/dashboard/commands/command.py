@@ -27,6 +27,7 @@ class Command(ABC):
             the head.
         reverts: whether it undoes older commands of its name, so that their outcomes are forgotten
             and each may be submitted again.
+        asks_often: whether its back-off stays short while Ray works on it: others wait for it.
         id: identity of the command, the same whenever it is submitted again.
         deadline: time after which no further attempt is made.
     """
@@ -34,6 +35,7 @@ class Command(ABC):
     name: ClassVar[str]
     needs_subscriber: ClassVar[bool] = False
     reverts: ClassVar[bool] = False
+    asks_often: ClassVar[bool] = False
 
     id: str
     deadline: datetime

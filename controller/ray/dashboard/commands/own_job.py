@@ -33,6 +33,7 @@ class OwnJob(Command):
     """
 
     needs_subscriber: ClassVar[bool] = True
+    asks_often: ClassVar[bool] = True
 
     @property
     def job_id(self) -> str:
