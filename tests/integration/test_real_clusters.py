@@ -59,7 +59,6 @@ async def test_kubectl_applies_waits_for_shows_and_deletes_a_cluster(world: Worl
 
     body["spec"]["workerGroupSpecs"][0]["replicas"] = 3
     assert "configured" in await kubectl("apply", "-f", "-", given=body)
-    assert "unchanged" in await kubectl("apply", "-f", "-", given=body)
     await world.eventually(lambda: len(world.journal.ready_workers()) == 3)
     assert "Status:" in await kubectl("describe", "raycluster", "example")
     assert "RayClusterReady" in await kubectl("events", "--for=raycluster/example")
