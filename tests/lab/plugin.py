@@ -53,8 +53,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
     )
     if exitstatus == pytest.ExitCode.OK:
         shutil.rmtree(folder)
-    else:
-        terminalreporter.write_line(f"their logs: {folder}")
+        return
+    for database in folder.glob("*/etcd"):
+        shutil.rmtree(database)
+    terminalreporter.write_line(f"their logs: {folder}")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
