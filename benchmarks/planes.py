@@ -102,7 +102,7 @@ def lab_plane() -> Generator[Path | None]:
         yield None
         return
     with (
-        tempfile.TemporaryDirectory(prefix="lab-") as folder,
+        tempfile.TemporaryDirectory(prefix="manta-bench-") as folder,
         control_plane(Path(folder)) as plane,
     ):
         yield plane.kubeconfig

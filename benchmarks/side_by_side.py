@@ -337,7 +337,7 @@ def measure(launches: Sequence[Launch], clusters: int) -> dict[str, Figures]:
     found: dict[str, Figures] = {}
     for launch in launches:
         with (
-            tempfile.TemporaryDirectory(prefix="lab-") as folder,
+            tempfile.TemporaryDirectory(prefix="manta-side-by-side-") as folder,
             control_plane(Path(folder), controllers=False) as plane,
         ):
             found[launch.name] = asyncio.run(Trial(launch, plane.kubeconfig, clusters).run())

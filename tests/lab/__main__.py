@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     options = ["-o", f"testpaths={' '.join(TESTS)}", "-n", count, "--dist", "worksteal"]
     chosen = [] if any(_chooses(each) for each in arguments) else ["-m", "vital"]
     command = [sys.executable, "-m", "pytest", *options, *chosen, *arguments]
-    folder = tempfile.mkdtemp(prefix="lab-")
+    folder = tempfile.mkdtemp(prefix="manta-real-")
     return os.execve(sys.executable, command, os.environ | {PLANES: folder})
 
 

@@ -46,7 +46,7 @@ async def real_player() -> AsyncIterator[Player]:
         if running:
             plane = plane_in(Path(running))
         else:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lab-")))
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="manta-real-")))
             plane = stack.enter_context(control_plane(folder, controllers=False))
         api = RealApi(str(plane.kubeconfig))
 
