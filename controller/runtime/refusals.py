@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.runtime.plan import DELETED_AGAIN, Create, Failure
 
@@ -115,9 +115,18 @@ _SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+
 _NO_WORDS: Final[Mapping[RefusalReason, str]] = MappingProxyType({})
 
 
-def refused_create(target: Target, error: CreateError) -> Failure:
-    """Return the failure of an earlier create, to be told in the same words as a new one."""
-    return Failure(Create(target, {}), error.reason, error.message)
+def refused_create(
+    target: Target, error: CreateError, owner: Mapping[str, Any] | None = None
+) -> Failure:
+    """Return the failure of an earlier create, to be told in the same words as a new one.
+
+    Args:
+        target: the object.
+        error: the server's response.
+        owner: reference to the owner of the object; None if it does not matter.
+    """
+    body = {} if owner is None else {"metadata": {"ownerReferences": [owner]}}
+    return Failure(Create(target, body), error.reason, error.message)
 
 
 def refusal_of(failure: Failure) -> RefusalReason:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from controller.apimachinery.custom_object import only, parse, read_conditions
-from controller.kube.objects import View
+from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource
 from controller.ray.api.fields.upgrade_strategy import RayClusterUpgradeStrategy
 from controller.ray.api.ray_object import RayObject
@@ -22,9 +22,43 @@ Template = dict[str, Any]
 """A pod template stays plain data and is copied to pods unchanged."""
 
 
+class _ManagedSpec(View, frozen=True):
+    """`f:spec` of a field manager's entry."""
+
+    suspend: Any = msgspec.field(default=None, name="f:suspend")
+
+
+class _ManagedFields(View, frozen=True):
+    """`fieldsV1` of a field manager's entry."""
+
+    spec: _ManagedSpec | None = msgspec.field(default=None, name="f:spec")
+
+
+class FieldManager(View, frozen=True):
+    """`metadata.managedFields[]`, of its fields only whether they include `spec.suspend`."""
+
+    manager: str = ""
+    operation: str = ""
+    time: str | None = None
+    fields: _ManagedFields | None = msgspec.field(default=None, name="fieldsV1")
+
+    @property
+    def owns_suspend(self) -> bool:
+        """Whether this manager was the last to set `spec.suspend`."""
+        spec = self.fields.spec if self.fields is not None else None
+        return spec is not None and spec.suspend is not None
+
+
+class ClusterMeta(ObjectMeta, frozen=True):
+    """`metadata` of a RayCluster."""
+
+    managed_fields: tuple[FieldManager, ...] = ()
+
+
 class RayCluster(RayObject, frozen=True, gc=True, weakref=True):
     """A cached RayCluster."""
 
+    metadata: ClusterMeta = ClusterMeta()
     status_fields: ClassVar = {
         "conditions": read_conditions,
         "endpoints": only(dict),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
-from controller.kube.resources import PODS
+from controller.apimachinery.custom_object import mapping, mappings
+from controller.kube.resources import INGRESSES, PODS, ROUTES
 from controller.ray.api.event_nouns import KUBERAY_NOUNS, event_noun
+from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Failure, Target, Write
 
 _REASONS: Final = {each.name: each for each in reasons.REASONS}
+_METADATA: Final = re.compile(r"metadata\.(annotations|labels)\b")
 _REMEDIES: Final = {RefusalReason.QUOTA_EXCEEDED: "ask for a larger quota or lower replicas"}
 
 
@@ -39,10 +43,28 @@ def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBER
         component,
         failure.message
         if reason is reasons.REPEATEDLY_DELETED
-        else with_remedy(said, remedy_of(failure, _REMEDIES)),
+        else with_remedy(said, _of_metadata(failure) or remedy_of(failure, _REMEDIES)),
         blocks_head=component == HEAD or not (has_head or target.resource is PODS),
         event=_event_reason(failure.write, nouns),
     )
+
+
+def _of_metadata(failure: Failure) -> str:
+    """Return the remedy for labels and annotations that no template has; empty for all else.
+
+    A cluster, an ingress and a route have those of their owner.
+    """
+    write, found = failure.write, _METADATA.search(failure.message)
+    target = write.target
+    if found is None or refusal_of(failure) is not RefusalReason.OBJECT_INVALID:
+        return ""
+    if not isinstance(write, Create):
+        return f"shorten or correct the {found[1]} of {target.resource.kind} {target.name}"
+    if target.resource not in {RAYCLUSTERS, INGRESSES, ROUTES}:
+        return ""
+    owners = mappings(mapping(mapping(write.body).get("metadata")).get("ownerReferences"))
+    whose = [f"{each.get('kind')} {each.get('name')}" for each in owners]
+    return f"shorten or correct the {found[1]} of {''.join(whose[:1]) or 'its owner'}"
 
 
 def is_inconclusive(failure: Failure) -> bool:

@@ -96,6 +96,7 @@ def _masked(cluster: dict[str, Any]) -> dict[str, Any]:
     annotations = cluster["metadata"]["annotations"]
     config = load(annotations)
     assert config is not None
+    del annotations[keys.INHERITED]
     annotations |= dict.fromkeys(_MASKED, "HASH") | {keys.SERVE_CONFIG: config.body}
     return cluster
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
-from controller.ray.api.raycluster import RayCluster
+from controller.ray.api.raycluster import ClusterMeta, RayCluster
 from controller.ray.api.validation.cluster import validate_cluster
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def embedded_cluster_problem(
         gates: the enabled features.
     """
     imagined = RayCluster(
-        metadata=ObjectMeta(
+        metadata=ClusterMeta(
             name="cluster",
             labels={labels.ORIGIN_KIND: origin},
             annotations=dict(annotations) if annotations is not None else None,

@@ -20,6 +20,7 @@ from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.deletion.steps import waiting_for
 from controller.ray.cluster.heads import live_head
 from controller.ray.diagnosis import reasons
+from controller.ray.diagnosis.authors import suspension_of
 from controller.ray.diagnosis.lost_pod import lost_pod_cause
 from controller.ray.diagnosis.pod import HEAD, component_of_pod, diagnose_pod, termination_deadline
 from controller.ray.diagnosis.pod_diagnosis import SLOW_AFTER
@@ -228,7 +229,9 @@ def _changed_by_admission(seen: ClusterObservation) -> Iterator[Cause]:
 
 def _suspension(seen: ClusterObservation, desired: DesiredCluster) -> Cause | None:
     if desired.spec.suspend:
+        author = suspension_of(seen.cluster)
         words = "spec.suspend is true, so that there are no pods"
+        words = f"{words}; {author}".removesuffix("; ")
     elif desired.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
         words = "was suspended; set spec.suspend to false to resume it"
     else:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.redaction import excerpt
 from controller.apimachinery.timestamps import rfc3339
+from controller.kube.objects import ObjectMeta
 from controller.ray.api.pod_state import ray_status
 from controller.ray.dashboard import JobStatus, unconfirmed
+from controller.ray.diagnosis.authors import deleted_by_others
 from controller.ray.job.collect_facts import (
     SUBMITTER_GRACE,
     dashboard_outage,
@@ -15,7 +17,7 @@ from controller.ray.job.collect_facts import (
     result_of,
 )
 from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.status.readiness import job_readiness
+from controller.ray.job.status.readiness import child_suspension, job_readiness
 
 if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation
@@ -87,9 +89,11 @@ def _submission_failed(seen: JobObservation) -> str:
 def _head_lost(seen: JobObservation) -> str:
     lost = "HeadLost: the head that the job ran on is lost"
     if seen.cluster is None:
-        return f"{lost}: cluster {seen.cluster_name} is gone"
+        return f"{lost}: {_deleted(seen)}"
     if seen.cluster.metadata.terminating:
-        return f"{lost}: cluster {seen.cluster_name} is being deleted"
+        return f"{lost}: {_deleted(seen)}"
+    if suspended := child_suspension(seen):
+        return f"{lost}: {suspended}"
     pod = seen.recorded_head.partition("/")[0]
     if seen.head is None:
         which = f" (pod uid {pod})" if pod else ""
@@ -100,6 +104,11 @@ def _head_lost(seen: JobObservation) -> str:
         how = f", last with exit code {last.exit_code} ({last.reason})" if last else ""
         return f"{lost}: Ray in pod {seen.head.pod.metadata.name} restarted{how}"
     return f"{lost}: it was replaced by pod {seen.head.pod.metadata.name}"
+
+
+def _deleted(seen: JobObservation) -> str:
+    gave = seen.job.metadata if seen.owns_cluster else ObjectMeta()
+    return deleted_by_others(gave, f"cluster {seen.cluster_name}")
 
 
 def _grace_period_exceeded(

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from controller.apimachinery.conditions import READY, find_condition
-from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.ownership import ownership_text
+from controller.apimachinery.custom_object import conditions_of, mapping
+from controller.apimachinery.ownership import owner_reference, ownership_text
 from controller.apimachinery.redaction import redact
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS
 from controller.ray.api.event_nouns import KUBERAY_NOUNS
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
+from controller.ray.diagnosis.authors import suspended_by_others
 from controller.ray.diagnosis.pod import diagnose_pod
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.job.collect_facts import (
@@ -102,6 +104,8 @@ def _initializing(seen: JobObservation) -> JobReadiness:
         return _no_cluster(seen)
     if seen.cluster.metadata.terminating:
         return JobReadiness("RayClusterBeingDeleted", f"cluster {name} is being deleted")
+    if suspended := child_suspension(seen):
+        return JobReadiness("RayClusterSuspended", suspended)
     ready = find_condition(conditions_of(seen.cluster), READY) or {}
     if ready.get("status") == "False":
         return JobReadiness(str(ready.get("reason")), f"cluster {name}: {ready.get('message')}")
@@ -112,12 +116,21 @@ def _initializing(seen: JobObservation) -> JobReadiness:
     return JobReadiness("RayClusterNotReady", f"cluster {name} has not reported its state yet")
 
 
+def child_suspension(seen: JobObservation) -> str:
+    """Return a sentence about an own cluster that somebody else has suspended; else empty."""
+    spec = mapping(seen.spec.ray_cluster_spec)
+    asked = not seen.owns_cluster or spec.get("suspend") is True
+    return suspended_by_others(seen.cluster, RAYJOBS.kind, asked=asked)
+
+
 def _no_cluster(seen: JobObservation) -> JobReadiness:
     spec, name = seen.spec, seen.cluster_name
     for scope, refusal in seen.create_errors:
         if scope == CLUSTER_SCOPE:
             target = Target(RAYCLUSTERS, seen.job.metadata.namespace, name, scope)
-            return _failed_write(refused_create(target, refusal))
+            return _failed_write(
+                refused_create(target, refusal, owner_reference(RAYJOBS, seen.job.metadata))
+            )
     if seen.foreign_cluster:
         message = f"cluster {name} exists and {ownership_text(None)}; delete it"
         return JobReadiness("RayClusterTaken", message, event="FailedToCreateRayCluster")
@@ -161,6 +174,8 @@ def _as_ray_reports(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
 
 
 def _lost(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
+    if suspended := child_suspension(seen):
+        return JobReadiness("RayClusterSuspended", suspended)
     since = dashboard_outage(seen, settings, deadlines).since
     at = f" since {rfc3339(since)}" if since is not None else ""
     what = "is gone" if seen.head is None else "was replaced or restarted"
@@ -186,7 +201,9 @@ def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
     for scope, refusal in seen.create_errors:
         if scope != CLUSTER_SCOPE:
             target = Target(JOBS, meta.namespace, submitter_name(meta), scope)
-            return _failed_write(refused_create(target, refusal))
+            return _failed_write(
+                refused_create(target, refusal, owner_reference(RAYJOBS, seen.job.metadata))
+            )
     for pod in seen.submitter_pods:
         found = diagnose_pod(pod, deadlines.now, head_ready=True)
         if found is not None and seen.submitter.fact is SubmitterFact.ACTIVE:

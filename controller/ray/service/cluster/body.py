@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child_cluster import child_cluster
+from controller.ray.children.inheritance import inherited_stamp
 from controller.ray.children.redis_namespace import separate_redis
 
 if TYPE_CHECKING:
@@ -36,5 +37,10 @@ def cluster_body(service: RayService, goal: ServiceGoal, name: str, *, from_leas
         service.metadata,
         name,
         spec,
-        own_annotations={**goal.annotations, **goal.stamps, **separated},
+        own_annotations={
+            **goal.annotations,
+            **goal.stamps,
+            **separated,
+            **inherited_stamp(service.metadata),
+        },
     )

@@ -15,6 +15,7 @@ from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.children.in_place import in_place_operations
+from controller.ray.children.inheritance import inherited_changes
 from controller.ray.service.cluster.body import cluster_body
 from controller.ray.service.observation import CLUSTER_SCOPE, PENDING
 from controller.ray.service.serving.commands import (
@@ -69,7 +70,11 @@ def update_in_place(seen: ServiceObservation, cluster: ServingCluster) -> Iterat
         note = f"Updated RayCluster {cluster.name}"
         updated = Event("Normal", "UpdatedRayCluster", "Update", note)
         yield JsonPatch(_target(seen, cluster.name), meta.uid, operations, on_success=updated)
-    yield from _annotate(seen, cluster, goal.annotations)
+    stamps = tuple(_annotate(seen, cluster, goal.annotations))
+    yield from stamps
+    edited = inherited_changes(seen.service.metadata, meta)
+    if edited and not operations and not stamps:
+        yield MergePatch(_target(seen, cluster.name), meta.uid, {"metadata": edited})
 
 
 def update_config(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:

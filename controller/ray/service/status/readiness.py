@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.drift import ChildState
+from controller.ray.diagnosis.authors import suspended_by_others
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.service.cluster.writes import needs_identity
 from controller.ray.service.rollout.steps import RolloutWait
@@ -84,13 +87,21 @@ def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> Service
             return ServiceCause(f"{child} {state_text(observed)}", "FailedToCreateService")
     for name, error in seen.create_errors:
         target = Target(RAYCLUSTERS, seen.service.metadata.namespace, name)
-        found = failure_cause(refused_create(target, error), has_head=True)
+        found = failure_cause(
+            refused_create(target, error, owner_reference(RAYSERVICES, seen.service.metadata)),
+            has_head=True,
+        )
         return ServiceCause(found.message, found.event)
     return None
 
 
 def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause | None:
     """Return the first cause of a cluster that does not serve: objects, dashboard, then Serve."""
+    asked = not isinstance(seen.goal, Problem) and bool(
+        seen.goal.spec.ray_cluster_config.get("suspend")
+    )
+    if suspended := suspended_by_others(cluster.cluster, RAYSERVICES.kind, asked=asked):
+        return ServiceCause(suspended)
     return _of_objects(cluster) or _of_dashboard(cluster) or _of_serve(seen, cluster)
 
 

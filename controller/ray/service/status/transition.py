@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import ConditionSet, is_true
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayservice import RAYSERVICES, UpgradeType
+from controller.ray.diagnosis.authors import deleted_by_others
 from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.rollout.shares import FULL
@@ -98,6 +99,8 @@ def _set_conditions(
     match step:
         case Change.PREPARE if seen.active is not None:
             message = f"cluster {seen.next_name} is to replace {seen.active.name}"
+            if not seen.active.exists:
+                message = _deleted(seen)
             conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
         case Change.PROMOTE | Change.DROP_PENDING:
             conditions.remove(ROLLBACK_IN_PROGRESS)
@@ -125,10 +128,19 @@ def _event(seen: ServiceObservation, step: Change | Move) -> Event:
         case Change.RESUME_UPGRADE if seen.active is None or not seen.active.exists:
             note = f"Cluster {active} is gone: the upgrade to cluster {pending} goes on"
             return Event("Warning", "RollbackImpossible", "Update", note)
+        case Change.PREPARE if seen.active is not None and not seen.active.exists:
+            return Event("Warning", "RayClusterDeleted", "Update", _deleted(seen))
         case _:
             found = _change_event(seen, step, active, pending)
     reason, note = found
     return Event("Normal", reason, "Update", note)
+
+
+def _deleted(seen: ServiceObservation) -> str:
+    """Return a sentence about the active cluster, which the operator itself never deletes."""
+    assert seen.active is not None
+    what = f"RayCluster {seen.active.name}, which served, is replaced by {seen.next_name}: it"
+    return deleted_by_others(seen.service.metadata, what)
 
 
 def _change_event(  # noqa: PLR0911  one for each change
