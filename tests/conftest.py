@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests import messages
 from tests.lab.session import own_kubeconfig
 from tests.neighbours.report import print_table
 from tests.virtual_time import VirtualLoop
@@ -25,6 +27,11 @@ LEFT_BY = {"not slow": "slow", "slow and not rare": "rare"}
 """The markers of tests that the expressions of the Makefile leave out."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that lists messages."""
+    parser.addoption("--messages", metavar="FILE", help="write all messages to a file")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Log exceptions without the variables of each frame, and time no example of a random test.
 
@@ -33,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     settings.register_profile("untimed", deadline=None)
     settings.load_profile("untimed")
+    messages.watch()
     console = structlog.dev.ConsoleRenderer.get_active()
     console.exception_formatter = structlog.dev.plain_traceback
     if own_kubeconfig():
@@ -96,7 +104,10 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand the count of a worker to the process that prints the summary."""
+    """Hand the count of a worker to the process that prints the summary; list the messages."""
+    if path := session.config.getoption("--messages"):
+        worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+        Path(f"{path}{worker}").write_text(messages.table())
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
 
@@ -106,6 +117,15 @@ def pytest_testnodedown(node: pytest.Session) -> None:
     """Take the count of a worker; every worker collects all tests."""
     if workeroutput := getattr(node, "workeroutput", None):  # none of a worker that crashed
         node.config.stash[LEFT_OUT] = workeroutput["left_out"]
+
+
+@pytest.fixture(autouse=True)
+def sound_messages(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that makes a message with a mechanical fault, such as a colon at its end."""
+    yield
+    found, item = messages.take_faults(), request.node
+    if item.nodeid.startswith(messages.CHECKED) and not item.get_closest_marker("hypothesis"):
+        assert not found, "\n".join(found)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.runtime.plan import DELETED_AGAIN, Create, Failure
+from controller.runtime.plan import DELETED_AGAIN, Create, Failure, verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -156,6 +156,8 @@ def remedy_of(failure: Failure, words: Mapping[RefusalReason, str] = _NO_WORDS) 
         found = _SERVICE_ACCOUNT.search(failure.message)
         name = found[1] if found else "that is named"
         return f"create the service account {name}, or correct serviceAccountName"
+    if refusal is RefusalReason.ADMISSION_DENIED and verb_of(failure.write) == "delete":
+        return "ask for another policy, or for one that exempts the operator"
     return words.get(refusal) or _REMEDIES.get(refusal, "")
 
 

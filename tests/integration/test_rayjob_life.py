@@ -448,7 +448,9 @@ async def test_a_submitter_whose_image_cannot_be_pulled_is_named(rays: Rays):
         return "Image" in ready(await rays.status()).get("reason", "")
 
     await rays.world.eventually(told, seconds=60, pause=0.5)
-    assert ready(await rays.status())["message"].startswith("submitter: ")
+    message = ready(await rays.status())["message"]
+    assert message.startswith("submitter: ")
+    assert "correct the image of ray-job-submitter in spec.submitterPodTemplate" in message
 
 
 async def test_a_head_that_is_lost_is_said_before_it_is_decided(rays: Rays):

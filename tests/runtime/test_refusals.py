@@ -6,7 +6,7 @@ import pytest
 
 from controller.kube.resources import CONFIG_MAPS, NODES
 from controller.runtime.kind import CreateError
-from controller.runtime.plan import DELETED_AGAIN, Create, Failure, Target
+from controller.runtime.plan import DELETED_AGAIN, Create, Delete, Failure, Target
 from controller.runtime.refusals import (
     RefusalReason,
     refusal_of,
@@ -174,6 +174,11 @@ def test_what_has_no_namespace_needs_a_cluster_role():
     refused = Failure(write, "Forbidden", RIGHT.format(plural="nodes", group=""))
     remedy = "allow operator the verb create on nodes by a ClusterRole and its binding"
     assert remedy_of(refused) == remedy
+
+
+def test_a_deletion_that_is_refused_has_no_template_to_change():
+    refused = Failure(Delete(Target(CONFIG_MAPS, "default", "a"), "u"), "BadRequest", DENIED)
+    assert remedy_of(refused) == "ask for another policy, or for one that exempts the operator"
 
 
 def test_the_error_of_an_earlier_create_is_told_as_a_new_one():

@@ -39,7 +39,11 @@ def workload_gpus(
             )
         return known.gpus
     if node is None:
-        raise UnknownGPUs("no ready nodes found matching the workspace's label selector")
+        wanted = ",".join(f"{key}={value}" for key, value in sorted(resource.node_labels.items()))
+        raise UnknownGPUs(
+            "no ready nodes found matching the workspace's label selector"
+            + (f": {wanted}" if wanted else "")
+        )
     gpus = gpus_of_node(*node)
     if options.accelerators and partition is not None and partition.mode == "accelerator":
         return gpus.some(partition.count or 1)

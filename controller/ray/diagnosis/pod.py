@@ -25,7 +25,7 @@ from controller.ray.diagnosis.container import (
     not_started,
     out_of_memory,
 )
-from controller.ray.diagnosis.pod_diagnosis import Finding, PodDiagnosis
+from controller.ray.diagnosis.pod_diagnosis import Finding, PodDiagnosis, saying
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.pods.features.authentication import WAIT_CONTAINER
 
@@ -124,8 +124,8 @@ def _ended(diagnosis: PodDiagnosis) -> Finding | None:
         if end is not None and end.reason == "OOMKilled":
             return out_of_memory(diagnosis, title, container.name, end)
     why = f" ({status.reason})" if status.reason else ""
-    detail = f": {status.message}" if status.message else _exits(diagnosis)
-    message = f"has ended{why}{detail}{ITS_REPLACEMENT}"
+    ended = f"has ended{why}{'' if status.message else _exits(diagnosis)}"
+    message = f"{saying(ended, status.message)}{ITS_REPLACEMENT}"
     if status.reason == "Evicted":
         return Finding(reasons.EVICTED, message)
     failed = status.phase == "Failed"
@@ -162,16 +162,16 @@ def _unscheduled(diagnosis: PodDiagnosis) -> Finding | None:
         return None
     since, said = time_of(scheduled.last_transition_time), scheduled.message
     if scheduled.reason == "SchedulingGated":
-        message = f"waits until its scheduling gates are removed: {said}"
+        message = saying("waits until its scheduling gates are removed", said)
         return Finding(reasons.SCHEDULING_GATED, message, since)
     missing = _CLAIM_MISSING.search(said)
     if missing:
         message = f"needs PersistentVolumeClaim {missing[1]}, which does not exist; create it"
         return Finding(reasons.VOLUME_CLAIM_MISSING, message, since)
     if "unbound immediate PersistentVolumeClaims" in said:
-        message = f"waits for a volume: {said}; see `kubectl describe pvc`"
+        message = f"{saying('waits for a volume', said)}; see `kubectl describe pvc`"
         return Finding(reasons.VOLUME_CLAIM_UNBOUND, message, since)
-    return Finding(reasons.UNSCHEDULABLE, f"cannot be scheduled: {said}", since)
+    return Finding(reasons.UNSCHEDULABLE, saying("cannot be scheduled", said), since)
 
 
 def _waiting_for_head(diagnosis: PodDiagnosis) -> Finding | None:

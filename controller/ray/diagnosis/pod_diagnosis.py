@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.timestamps import time_of
+from controller.ray.api import labels
 from controller.ray.api.pod_state import condition, group_of, is_head
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ class Finding:
     component: str = ""
 
 
+def saying(words: str, said: str) -> str:
+    """Return the words, and after a colon what another component said, ready to be continued."""
+    quoted = said.strip()
+    if not quoted.endswith(".."):
+        quoted = quoted.removesuffix(".")
+    return f"{words}: {quoted}" if quoted else words
+
+
 @dataclass(frozen=True, slots=True)
 class PodDiagnosis:
     """A pod that is not ready, and the context of its diagnosis."""
@@ -49,6 +58,8 @@ class PodDiagnosis:
         """The field in which the user changes the pod."""
         if is_head(self.pod):
             return "spec.headGroupSpec.template"
+        if (self.pod.metadata.labels or {}).get(labels.NODE_TYPE) == labels.SUBMITTER:
+            return "spec.submitterPodTemplate, which takes it from the head by default"
         return f"the template of group {group_of(self.pod)}"
 
     @property

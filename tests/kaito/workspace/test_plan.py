@@ -190,7 +190,7 @@ def test_with_own_nodes_no_claim_is_made_and_nothing_polls():
     status, _, message = given.condition("ResourceReady")
     assert (status, message) == (
         "False",
-        "no ready nodes found matching the workspace's label selector",
+        "no ready nodes found matching the workspace's label selector: apps=phi",
     )
     assert given.condition("NodeClaimReady") == ("", "", "")
 
@@ -224,10 +224,14 @@ def test_own_nodes_of_which_a_number_is_stored_are_not_judged_again():
 # the memory of nodes that serve with Transformers
 
 
-ONE_NODE = "Multi-node distributed inference is not supported with Huggingface Transformers runtime"
+ONE_NODE = (
+    "Multi-node distributed inference is not supported with Huggingface Transformers runtime, and "
+    "preset llama-3.3-70b-instruct requires at least 131.42Gi of GPU memory on one node, which has "
+    "80Gi: instanceType"
+)
 TOO_LITTLE = (
     f"invalid value: Insufficient total GPU memory: Instance type {INSTANCE} has a total of 80Gi, "
-    "but preset llama-3.3-70b-instruct requires at least "
+    "but preset llama-3.3-70b-instruct requires at least 131.42Gi: instanceType"
 )
 
 
@@ -235,9 +239,9 @@ TOO_LITTLE = (
     ("preset", "count", "annotations", "words"),
     [
         ("phi-4", 1, {}, ""),
-        ("llama-3.3-70b-instruct", 1, {}, f"{ONE_NODE}: \n{TOO_LITTLE}"),
-        ("llama-3.3-70b-instruct", 2, {}, f"{ONE_NODE}: "),
-        ("llama-3.3-70b-instruct", 1, {labels.BYPASS_RESOURCE_CHECKS: ""}, f"{ONE_NODE}: "),
+        ("llama-3.3-70b-instruct", 1, {}, f"{ONE_NODE}\n{TOO_LITTLE}"),
+        ("llama-3.3-70b-instruct", 2, {}, ONE_NODE),
+        ("llama-3.3-70b-instruct", 1, {labels.BYPASS_RESOURCE_CHECKS: ""}, ONE_NODE),
     ],
 )
 def test_no_node_is_claimed_for_weights_that_do_not_fit_into_it(

@@ -201,7 +201,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "no node fits": (
         unscheduled(NO_GPU),
         "Unschedulable",
-        f"pod p cannot be scheduled: {NO_GPU}, since 2026-08-20T09:58:00Z",
+        f"pod p cannot be scheduled: {NO_GPU.removesuffix('.')}, since 2026-08-20T09:58:00Z",
     ),
     "claim missing": (
         unscheduled(NO_CLAIM),
@@ -211,7 +211,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "claim unbound": (
         unscheduled(UNBOUND),
         "PersistentVolumeClaimUnbound",
-        f"pod p waits for a volume: {UNBOUND}; see `kubectl describe pvc`",
+        f"pod p waits for a volume: {UNBOUND.removesuffix('.')}; see `kubectl describe pvc`",
     ),
     "gated": (
         unscheduled("Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated"),

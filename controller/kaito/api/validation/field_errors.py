@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 INVALID: Final = "InvalidWorkspaceSpec"
 """Reason of the condition of an object that its validation rejects."""
 
+EMPTY: Final = '""'
+"""A value without any text, as messages show it."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
@@ -24,7 +27,8 @@ class FieldError:
 
     Attributes:
         message: what is wrong.
-        paths: paths of the fields, relative to where the error was found; may be empty.
+        paths: paths of the fields, relative to where the error was found; empty only where the
+            message names what it is about.
         details: a further line.
     """
 
@@ -34,7 +38,7 @@ class FieldError:
 
     def __str__(self) -> str:
         """Return `invalid value: x: resource.instanceType`."""
-        text = f"{self.message}: {', '.join(self.paths)}"
+        text = f"{self.message}: {', '.join(self.paths)}" if self.paths else self.message
         return f"{text}\n{self.details}" if self.details else text
 
 

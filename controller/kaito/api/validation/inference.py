@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from controller.kaito.api.names import derived_problem, subdomain_problem
 from controller.kaito.api.options import Runtime
 from controller.kaito.api.validation.field_errors import (
+    EMPTY,
     FieldError,
     invalid_value,
     missing_field,
@@ -38,18 +39,22 @@ def inference_errors(inference: InferenceSpec, runtime: Runtime) -> Iterator[Fie
     if inference.preset is None and inference.template is None:
         yield missing_field("Preset or Template must be specified")
     if inference.preset is not None and inference.template is not None:
-        yield FieldError("Preset and Template cannot be set at the same time")
+        yield FieldError(
+            "Preset and Template cannot be set at the same time", ("preset", "template")
+        )
     if inference.preset is not None:
         name = inference.preset.name
         if not is_preset_name(name):
-            yield invalid_value(f"Unsupported inference preset name {name}", "presetName")
+            shown = name or EMPTY
+            yield invalid_value(f"Unsupported inference preset name {shown}", "presetName")
             return
         model = find_model(name)
         if model is not None:
             yield from runtime_errors(model, inference, runtime)
     if len(inference.adapters) > MAX_ADAPTERS:
         yield FieldError(
-            f"Number of Adapters exceeds the maximum limit, maximum of {MAX_ADAPTERS} allowed"
+            f"Number of Adapters exceeds the maximum limit, maximum of {MAX_ADAPTERS} allowed",
+            ("adapters",),
         )
     for adapter in inference.adapters:
         yield from _adapter_errors(adapter)
@@ -71,10 +76,13 @@ def runtime_errors(
     if runtime is Runtime.TRANSFORMERS and not serves_with_transformers(model):
         yield FieldError(
             f"Runtime validation: model {model.short_name} does not support inference with "
-            "Huggingface Transformers runtime"
+            "Huggingface Transformers runtime",
+            ("preset.name",),
         )
     if runtime is Runtime.VLLM and any(each.strength is not None for each in inference.adapters):
-        yield FieldError("Runtime validation: vLLM does not support adapter strength")
+        yield FieldError(
+            "Runtime validation: vLLM does not support adapter strength", ("adapters.strength",)
+        )
 
 
 def _duplicate_adapter_errors(adapters: Sequence[Adapter]) -> Iterator[FieldError]:
@@ -83,7 +91,8 @@ def _duplicate_adapter_errors(adapters: Sequence[Adapter]) -> Iterator[FieldErro
     for adapter in adapters:
         name = adapter.source.name if adapter.source else ""
         if name in seen:
-            yield FieldError(f"Duplicate adapter source name found: {name}")
+            shown = name or EMPTY
+            yield FieldError(f"Duplicate adapter source name found: {shown}", ("adapters",))
         seen.add(name)
 
 

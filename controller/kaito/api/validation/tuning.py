@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api.names import derived_problem
 from controller.kaito.api.validation.field_errors import (
+    EMPTY,
     FieldError,
     invalid_value,
     missing_field,
@@ -28,7 +29,7 @@ METHODS: Final = ("lora", "qlora")
 def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
     """Yield errors of a new specification."""
     if tuning.method.lower() not in METHODS:
-        yield invalid_value(tuning.method, "Method")
+        yield invalid_value(tuning.method or EMPTY, "Method", f"must be {' or '.join(METHODS)}")
     if tuning.input is None:
         yield missing_field("Input")
     else:
@@ -41,7 +42,8 @@ def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
     if tuning.preset is None:
         yield missing_field("Preset")
     elif not is_preset_name(tuning.preset.name):
-        yield invalid_value(f"Unsupported tuning preset name {tuning.preset.name}", "presetName")
+        shown = tuning.preset.name or EMPTY
+        yield invalid_value(f"Unsupported tuning preset name {shown}", "presetName")
     elif find_tunable_model(tuning.preset.name) is None:
         yield _not_tunable(tuning.preset.name)
 

@@ -31,17 +31,19 @@ def memory_errors(
     """
     goal, weights = seen.valid_goal, parse_quantity(model.weights)
     annotations = seen.workspace.metadata.annotations or {}
+    preset = goal.preset.name if goal.preset else model.name
     total = gpus.memory * nodes
     if total < weights.value and labels.BYPASS_RESOURCE_CHECKS not in annotations:
-        preset = goal.preset.name if goal.preset else model.name
         yield invalid_value(
             f"Insufficient total GPU memory: Instance type {goal.spec.resource.instance_type} has "
             f"a total of {Quantity(total * _NANO, Family.BINARY)}, but preset {preset} requires at "
-            f"least {weights}",
+            f"least {model.weights}",
             "instanceType",
         )
     if weights.value > gpus.memory:
         yield FieldError(
             "Multi-node distributed inference is not supported with Huggingface Transformers "
-            "runtime"
+            f"runtime, and preset {preset} requires at least {model.weights} of GPU memory on one "
+            f"node, which has {Quantity(gpus.memory * _NANO, Family.BINARY)}",
+            ("instanceType",),
         )

@@ -122,7 +122,7 @@ def possible_writer(seen: ClusterObservation) -> str:
     if seen.heads:
         return f"head pod {seen.heads[0].metadata.name}"
     if seen.foreign_heads or seen.unreadable:
-        return [*seen.foreign_heads, *seen.unreadable][0]
+        return f"a pod that may be its head ({[*seen.foreign_heads, *seen.unreadable][0]})"
     return "a head pod whose creation was not answered" if HEAD_SCOPE in seen.pending_scopes else ""
 
 

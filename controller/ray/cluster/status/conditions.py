@@ -29,6 +29,7 @@ from controller.ray.api.cluster_condition_types import (
     SUSPENDING,
 )
 from controller.ray.api.pod_state import condition, is_ready, ray_status
+from controller.ray.diagnosis.pod_diagnosis import saying
 from controller.ray.diagnosis.writes import failure_message, failure_reason
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _container_reason(head: Pod, message: str) -> tuple[str, str]:
         state = container.state.waiting or container.state.terminated
         if state is None:
             continue
-        words = [message, f"{container.name}: {state.message}"]
+        words = [message, saying(container.name, state.message or state.reason)]
         last = container.last_state.terminated
         if last is not None:
             words.append(f"it last ended with exit code {last.exit_code} ({last.reason})")

@@ -72,7 +72,8 @@ def _of_copies(seen: FleetObservation) -> FirstCause:
     """Return the cause of the first copy with a problem, those of the present template first."""
     waiting = [copy for copy in seen.wanted if copy.stays and not seen.is_available(copy)]
     for copy in sorted(waiting, key=lambda copy: not copy.up_to_date):
-        return FirstCause(f"RayCluster {copy.name} is not ready: {copy.message}")
+        state = "suspended yet" if seen.valid_goal.spec.suspended else "ready"
+        return FirstCause(f"RayCluster {copy.name} is not {state}: {copy.message}")
     present = {copy.index for copy in seen.wanted if copy.stays}
     for copy in seen.copies:
         if not copy.stays and (copy.index not in present or copy.index >= seen.desired):

@@ -279,7 +279,7 @@ WRONG: list[tuple[Workspace, KaitoOptions, str]] = [
         workspace(tuning={}),
         DEFAULT,
         (
-            "invalid value: : tuning.Method\n"
+            'invalid value: "": tuning.Method\nmust be lora or qlora\n'
             "missing field(s): tuning.Input, tuning.Output, tuning.Preset"
         ),
     ),
@@ -399,7 +399,7 @@ def test_errors_are_merged_and_sorted_as_knative_does():
         FieldError("a", ("x",), "why"),
         *via("under", [FieldError("b", ("x", "")), FieldError("c")]),
     ]
-    assert message_of(errors) == "a: x\nwhy\nb: under, under.x, y\nc: "
+    assert message_of(errors) == "a: x\nwhy\nb: under, under.x, y\nc"
 
 
 @pytest.mark.parametrize(

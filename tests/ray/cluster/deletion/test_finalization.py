@@ -163,22 +163,36 @@ def test_first_every_pod_is_deleted_the_head_first():
 
 
 @pytest.mark.parametrize(
-    "what",
+    ("what", "writer"),
     [
-        {"pods": (head(terminating=True),)},
-        {"pods": (head(phase="Failed", terminating=True),)},
-        {"pods": (head(owner_uid="uid-of-old", terminating=True),)},
-        {"pending": frozenset({"head"})},
-        {"odd": unreadable("example-head-aaaaaaaa", "no number")},
+        ({"pods": (head(terminating=True),)}, "head pod example-head-aaaaaaaa"),
+        ({"pods": (head(phase="Failed", terminating=True),)}, "head pod example-head-aaaaaaaa"),
+        (
+            {"pods": (head(owner_uid="uid-of-old", terminating=True),)},
+            (
+                "a pod that may be its head (pod example-head-aaaaaaaa carries the labels of this "
+                "cluster's head and belongs to RayCluster example (uid uid-of-old))"
+            ),
+        ),
+        ({"pending": frozenset({"head"})}, "a head pod whose creation was not answered"),
+        (
+            {"odd": unreadable("example-head-aaaaaaaa", "no number")},
+            (
+                "a pod that may be its head (pod example-head-aaaaaaaa exists but cannot be read: "
+                "no number)"
+            ),
+        ),
     ],
     ids=["going", "ended", "foreign", "unanswered", "unreadable"],
 )
-def test_bug_62_the_job_is_not_made_while_a_head_could_still_write(what: dict[str, Any]):
+def test_bug_62_the_job_is_not_made_while_a_head_could_still_write(
+    what: dict[str, Any], writer: str
+):
     pods = what.pop("pods", ())
     made = plan_now(observed(redis_cluster(deleted=1), *pods, **what))
     assert writes(made) == []
     assert made.commit is None
-    assert "waiting for" in ready_message(made)
+    assert f"waiting for {writer} to go, so that its state" in ready_message(made)
 
 
 def test_bug_62_a_head_that_only_the_status_knows_is_looked_for_first():

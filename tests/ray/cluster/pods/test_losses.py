@@ -309,7 +309,7 @@ def test_the_first_cause_quotes_the_pod_and_says_when_the_next_one_is_made():
     said = life.ready
     words = (
         "group workers: pod example-workers-worker-b has ended (Evicted): The node was low on "
-        "memory.; pods were lost 2 times in a row soon after they were made, so that they are not "
+        "memory; pods were lost 2 times in a row soon after they were made, so that they are not "
         "replaced before 2026-08-20T10:00:23Z"
     )
     assert said == ("Evicted", words)

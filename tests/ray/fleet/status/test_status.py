@@ -94,6 +94,12 @@ def test_a_suspended_copy_that_is_being_deleted_is_no_suspended_one():
     assert condition(made, "Ready")[2].startswith("2 of 3 copies are suspended")
 
 
+def test_a_copy_that_still_runs_is_not_suspended_yet():
+    suspended = fleet(template={"spec": cluster_spec(suspend=True)})
+    made = plan(suspended, *three(of=suspended))
+    assert "is not suspended yet" in condition(made, "Ready")[2]
+
+
 def test_a_copy_that_another_writer_keeps_changing_is_named_although_it_is_ready():
     contested = with_condition(member(1), "FieldsContested", "another writer keeps changing spec")
     made = plan(fleet(), member(0), contested, member(2))
