@@ -11,6 +11,7 @@ from tests.mutation.mutant import Change
 
 LIST = Path(__file__).with_suffix(".toml")
 
+_TEXT = re.compile(r'"[^"]*"')
 _CAST = re.compile(r'\bcast\((?:None|"[^"]*"), ')
 
 
@@ -32,6 +33,15 @@ class Equivalent:
 def is_for_type_checkers(change: Change) -> bool:
     """Return whether only the type of a `cast` changes, which does nothing at run time."""
     return _CAST.sub("cast(", change.before) == _CAST.sub("cast(", change.after)
+
+
+def is_wording(change: Change) -> bool:
+    """Return whether only texts of several words change, which people read and no program does."""
+    return _without_sentences(change.before) == _without_sentences(change.after)
+
+
+def _without_sentences(line: str) -> str:
+    return _TEXT.sub(lambda text: '""' if " " in text.group() else text.group(), line)
 
 
 def listed(path: Path = LIST) -> list[Equivalent]:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from tests.mutation.equivalent import is_for_type_checkers
+from tests.mutation.equivalent import is_for_type_checkers, is_wording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,12 +96,17 @@ def score(results: Results, listed: Sequence[Equivalent]) -> Score:
             continue
         if key in keys and mutant.killed:
             wrong.append(f"killed, but listed as equivalent: {_words(key)}")
-        elif key in keys or (is_for_type_checkers(change) and not mutant.killed):
+        elif key in keys or (not mutant.killed and is_seen_by_nobody(change)):
             equivalent.append(mutant)
         elif not mutant.killed:
             survivors.append((mutant, change))
     wrong += [f"listed as equivalent, but no mutant: {_words(key)}" for key in keys.keys() - seen]
     return Score(mutants, len(everything) - len(mutants), survivors, equivalent, wrong)
+
+
+def is_seen_by_nobody(change: Change) -> bool:
+    """Return whether the change is of types or of wording alone."""
+    return is_for_type_checkers(change) or is_wording(change)
 
 
 def _count(mutants: Sequence[Mutant], module: str | None) -> int:

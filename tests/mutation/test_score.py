@@ -67,6 +67,15 @@ def test_types_of_casts_need_no_entry(after: str):
     assert not score(Tried([("survived", Change(change.before, "return y"))]), []).passed
 
 
+@pytest.mark.parametrize(
+    ("after", "counts"),
+    [('say("key", "XXsome wordsXX")', False), ('say("XXkeyXX", "some words")', True)],
+)
+def test_a_text_of_several_words_does_not_count_and_a_key_does(after: str, *, counts: bool):
+    change = Change('say("key", "some words")', after)
+    assert score(Tried([("survived", change)]), []).passed is not counts
+
+
 def test_mutants_that_were_not_tried_do_not_count_and_are_told():
     for entries in [], [Equivalent(POP, MORE, "why")]:
         found = score(Tried([("killed", LESS), ("not checked", MORE)]), entries)
