@@ -233,8 +233,7 @@ async def test_twenty_workers_survive_an_operator_killed_after_every_write_of_on
     assert len(killed) > 3 * sum(MANY)
 
 
-@pytest.mark.parametrize("drain", [300, 0], ids=["drained", "undrained"])
-@pytest.mark.parametrize("definition", ["ours", "kuberays"])
+@pytest.mark.parametrize(("definition", "drain"), [("ours", 0), ("kuberays", 300)])
 async def test_groups_never_lack_workers_at_once_although_each_operator_makes_one_write(
     definition: str, drain: int
 ) -> None:
