@@ -81,9 +81,10 @@ def _submitter(spec: JobSpec) -> Iterator[Problem]:
         yield shape
     policy = dig(template, "spec", "restartPolicy")
     if str(policy or "") not in {"", "Never", "OnFailure"}:
+        shown = policy if isinstance(policy, str) else "no text"
         yield Problem(
             f"{_TEMPLATE}.spec.restartPolicy",
-            f"is {policy}; pods of a Job need Never or OnFailure",
+            f"is {shown}; pods of a Job need Never or OnFailure",
         )
 
 
