@@ -18,9 +18,10 @@ LANGUAGES = {"json", "mermaid", "python", "text", "yaml"}
 """Languages of blocks that hold no commands."""
 THIS_FOLDER = Path(__file__).parent
 PAGES = (
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "charts").glob("*/README.md")),
+    ROOT / "tests" / "lab" / "README.md",
 )
 
 
