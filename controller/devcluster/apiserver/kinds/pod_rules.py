@@ -45,7 +45,7 @@ _ENV_RULE = (
 
 
 def validate_pod_spec(spec: Json, field: str) -> list[StatusCause]:
-    """Check that containers have names and images, and that ports and policies exist."""
+    """Check names and images of containers, their resources, ports, volumes and policies."""
     causes: list[StatusCause] = []
     if not spec.get("containers"):
         causes.append(required(f"{field}.containers"))
