@@ -64,7 +64,8 @@ ADDITIONS: Final[Mapping[str, frozenset[str]]] = {
 """Rights that Manta's own chart grants beyond that. No kind of KubeRay's depends on them: without
 `pods/log` a failed submitter's last words are missing, and the status says so; without
 `controllerrevisions` a rolling update has no history to undo it by, and without the list of events
-a second Manta outside the cluster is not noticed."""
+a second Manta outside the cluster is not noticed, and a status says that it cannot tell why a
+Job has no pod."""
 
 
 def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:

@@ -81,6 +81,21 @@ class LogText:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedCreate:
+    """The result of a `FailedCreates`.
+
+    Attributes:
+        asked_at: the time of the lookup.
+        message: why the last pod could not be created; empty if no event tells of one.
+        unavailable: why the events cannot be read; empty if they can.
+    """
+
+    asked_at: datetime
+    message: str = ""
+    unavailable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """An object that exists and cannot be decoded.
 
@@ -229,6 +244,10 @@ class CacheReader(Protocol):
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
         """Return the result of that lookup, None before it was made."""
+        ...
+
+    def failed_create(self, creator_uid: str, owner_uid: str) -> FailedCreate | None:
+        """Return what the events of an object said when they were read last; None before."""
         ...
 
     def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
 
     from controller.kube.resources import Resource
     from controller.runtime.external import ExternalCommand, Subscription
@@ -204,6 +205,26 @@ class LogTail:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedCreates:
+    """The events of an object about pods that it could not create.
+
+    A failure is a result too. `CacheReader.failed_create` returns the last result.
+
+    Attributes:
+        namespace: namespace of the object.
+        uid: its uid.
+        asked_at: the time, by which the planner knows how old a result is.
+    """
+
+    namespace: str
+    uid: str
+    asked_at: datetime
+
+
+AnyLookup: TypeAlias = Lookup | LiveList | LogTail | FailedCreates
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseDuration:
     """The duration of a phase in an object's life that has just ended, in seconds."""
 
@@ -261,7 +282,7 @@ class Plan:
             ends; None to leave it as it is.
     """
 
-    lookups: tuple[Lookup | LiveList | LogTail, ...] = ()
+    lookups: tuple[AnyLookup, ...] = ()
     commit: MergePatch | JsonPatch | None = None
     commands: tuple[ExternalCommand, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()

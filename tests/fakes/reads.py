@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.caches.watches import ResourceWatch
-    from controller.runtime.kind import CreateError, Kind, LogText, Unreadable
+    from controller.runtime.kind import CreateError, FailedCreate, Kind, LogText, Unreadable
     from controller.runtime.plan import LiveList, LogTail
 
 
@@ -42,6 +42,7 @@ class FakeReads:
         odd: objects that cannot be decoded, by resource and name.
         listed: whether every live list has succeeded.
         logs: tails of logs by label selector.
+        failed_creates: what the events of objects say, by uid.
         begun: created members of each incomplete replica.
         history: what the last plan remembered.
         made: pods that were created since.
@@ -63,6 +64,7 @@ class FakeReads:
     odd: dict[Resource[Any], dict[str, Unreadable]] = field(default_factory=dict)
     listed: bool = False
     logs: dict[str, LogText] = field(default_factory=dict)
+    failed_creates: dict[str, FailedCreate] = field(default_factory=dict)
     begun: dict[str, int] = field(default_factory=dict)
     history: Any = None
     made: tuple[KubeObject, ...] = ()
@@ -120,6 +122,9 @@ class FakeReads:
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
         return self.logs.get(lookup.label_selector)
+
+    def failed_create(self, creator_uid: str, owner_uid: str) -> FailedCreate | None:
+        return self.failed_creates.get(creator_uid)
 
     def memory(self, owner_uid: str) -> Any:
         return self.history

@@ -6,6 +6,7 @@ It replaces caches and API server at once: nothing in it happens by itself.
 from __future__ import annotations
 
 import copy
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS
 from controller.runtime.kind import (
     OWNER_INDEX,
+    FailedCreate,
     InstalledSchema,
     LogText,
     Owned,
@@ -28,11 +30,10 @@ from informers import Codec, Undecodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
 
     from controller.kube.resources import Resource
     from controller.runtime.kind import CreateError, Kind
-    from controller.runtime.plan import LiveList, LogTail, Target, Write
+    from controller.runtime.plan import AnyLookup, LiveList, LogTail, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]
@@ -189,6 +190,11 @@ class Snapshot:
         del lookup, owner_uid
         return True
 
+    def failed_create(self, creator_uid: str, owner_uid: str) -> FailedCreate | None:
+        """Return that nothing was refused: a dry run reads no events."""
+        del creator_uid, owner_uid
+        return FailedCreate(datetime.max.replace(year=9000, tzinfo=UTC))
+
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
         """Return no log: a dry run reads none."""
         del lookup, owner_uid
@@ -208,7 +214,7 @@ class Snapshot:
         del resource, owner_uid
         return ()
 
-    def look_up(self, lookup: Lookup | LiveList | LogTail) -> None:
+    def look_up(self, lookup: AnyLookup) -> None:
         """Record the answer of a live read: what the snapshot lacks does not exist."""
         if not isinstance(lookup, Lookup):
             return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping, mappings
+from controller.apimachinery.quantity import parse_quantity
 from controller.kube.resources import INGRESSES, PODS, ROUTES
 from controller.ray.api.event_nouns import KUBERAY_NOUNS, event_noun
 from controller.ray.api.raycluster import RAYCLUSTERS
@@ -13,10 +14,14 @@ from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head.identity import HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
+from controller.ray.pods.features.authentication import WAIT_CONTAINER
+from controller.ray.pods.features.autoscaler import AUTOSCALER
 from controller.runtime.plan import Create, verb_of
 from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from controller.ray.api.event_nouns import EventNouns
     from controller.ray.diagnosis.reasons import Reason
     from controller.runtime.plan import Failure, Target, Write
@@ -24,6 +29,17 @@ if TYPE_CHECKING:
 _REASONS: Final = {each.name: each for each in reasons.REASONS}
 _METADATA: Final = re.compile(r"metadata\.(annotations|labels)\b")
 _REMEDIES: Final = {RefusalReason.QUOTA_EXCEEDED: "ask for a larger quota or lower replicas"}
+_INJECTED: Final = {
+    WAIT_CONTAINER: (
+        f"give the pod template an init container {WAIT_CONTAINER} that has only other resources"
+    ),
+    AUTOSCALER: "set spec.autoscalerOptions.resources",
+}
+"""How users size the containers that the operator adds."""
+
+_BOUND: Final = re.compile(
+    r"(?:minimum|maximum) (\S+) usage per Container is \S+ but (request|limit) is ([^\s,\]]+)"
+)
 
 
 def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBERAY_NOUNS) -> Cause:
@@ -43,7 +59,9 @@ def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBER
         component,
         failure.message
         if reason is reasons.REPEATEDLY_DELETED
-        else with_remedy(said, _of_metadata(failure) or remedy_of(failure, _REMEDIES)),
+        else with_remedy(
+            said, _of_metadata(failure) or remedy_of(failure, _REMEDIES | _sizing(failure))
+        ),
         blocks_head=component == HEAD or not (has_head or target.resource is PODS),
         event=_event_reason(failure.write, nouns),
     )
@@ -95,6 +113,31 @@ def component_of_target(target: Target) -> str:
     if target.scope.startswith(worker_scope("")):
         return f"group {target.scope.split('/')[1]}"
     return f"{target.resource.kind} {target.name}"
+
+
+def _sizing(failure: Failure) -> dict[RefusalReason, str]:
+    """Return the remedy that names the containers whose resources a LimitRange refuses."""
+    body: Mapping[str, Any] = failure.write.body if isinstance(failure.write, Create) else {}
+    names = {name: None for bound in _BOUND.findall(failure.message) for name in _with(body, bound)}
+    if not names:
+        return {}
+    own = [name for name in names if name not in _INJECTED]
+    changes = [_INJECTED[name] for name in names if name in _INJECTED]
+    if own:
+        changes.insert(0, f"change the resources of container {', '.join(own)} in the pod template")
+    words = "; ".join(changes)
+    return {RefusalReason.LIMIT_RANGE_VIOLATED: f"{words}, or ask for another LimitRange"}
+
+
+def _with(body: Mapping[str, Any], bound: tuple[str, str, str]) -> Iterator[str]:
+    """Yield the names of containers with this amount, which is all that the server's words tell."""
+    resource, kind, amount = bound
+    spec = mapping(body.get("spec"))
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        given = mapping(mapping(container.get("resources")).get(f"{kind}s"))
+        found: Any = given.get(resource)
+        if found is not None and parse_quantity(found) == parse_quantity(amount.rstrip(".")):
+            yield str(container.get("name"))
 
 
 def _reason(failure: Failure) -> Reason:

@@ -119,6 +119,7 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
         cluster=_cluster(seen),
         head=_head(seen),
         submitter=seen.submitter.fact,
+        without_pod=seen.submitter.unstarted,
         ray=_ray(seen, watch),
         outage=dashboard_outage(seen, settings, watch).length,
         submission_refused=bool(unconfirmed(seen.submit_outcome)),
@@ -333,7 +334,8 @@ def _result_time(seen: JobObservation) -> datetime | None:
 
 def _waits_to_run(seen: JobObservation) -> bool:
     """Return whether the attempt is still being prepared."""
-    return seen.state in _BEFORE_RUNNING or seen.submitter.fact is SubmitterFact.ABSENT
+    absent = seen.submitter.fact is SubmitterFact.ABSENT or seen.submitter.unstarted
+    return seen.state in _BEFORE_RUNNING or absent
 
 
 def _passed(seen: JobObservation, seconds: int | None, deadlines: Deadlines) -> bool:

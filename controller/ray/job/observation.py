@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import CommandOutcome, ProbeObservation
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.job.states import State
-    from controller.runtime.kind import CreateError, LogText
+    from controller.runtime.kind import CreateError, FailedCreate, LogText
 
 CLUSTER_SCOPE: Final = "cluster"
 SUBMITTER_SCOPE: Final = "submitter"
@@ -62,6 +62,7 @@ class JobObservation:
         submit_outcome: the result of the operator's own submission.
         stop_outcome: the result of stopping the job in Ray; the one that confirms it, of several.
         log: the last lines of the submitter's log, once they have been read.
+        failed_create: what the events of `submitter_job` say about pods that were refused.
         pending_scopes: scopes in which the outcome of a write is unknown.
         definition: the fields that the installed definition of RayJobs lacks.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
@@ -91,6 +92,7 @@ class JobObservation:
     submit_outcome: CommandOutcome | None = None
     stop_outcome: CommandOutcome | None = None
     log: LogText | None = None
+    failed_create: FailedCreate | None = None
     pending_scopes: frozenset[str] = frozenset()
     create_errors: tuple[tuple[str, CreateError], ...] = ()
     unknown_fields: str = ""

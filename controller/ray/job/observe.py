@@ -138,6 +138,7 @@ def _with_submitter(
         submitter_job=job,
         submitter_pods=pods,
         foreign_submitter=(found is not None and job is None) or reads.has_name_conflict(JOBS, key),
+        failed_create=reads.failed_create(job.metadata.uid, meta.uid) if job is not None else None,
         log=reads.log_tail(submitter.log, meta.uid) if submitter.log is not None else None,
         create_errors=tuple(_create_errors(meta.namespace, seen.cluster_name, key, reads)),
     )

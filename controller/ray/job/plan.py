@@ -50,6 +50,7 @@ from controller.ray.job.states import State
 from controller.ray.job.status.current_status import current_status
 from controller.ray.job.status.held_edit import held_edit_status
 from controller.ray.job.status.transition import transition_patch
+from controller.ray.job.submitter.refused_pods import events_to_read
 from controller.runtime.plan import NOTHING, Event, Plan, stages_of
 
 if TYPE_CHECKING:
@@ -163,6 +164,9 @@ def _run_attempt(
     seen: JobObservation, facts: JobFacts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """Submit the job once to the recorded head, unless the specification is invalid."""
+    lookups = events_to_read(seen, deadlines)
+    if lookups:
+        return Plan(lookups=lookups)
     recordable = (facts.valid and has_answered(seen)) or not is_unsubmitted(seen)
     if facts.head is HeadFact.UNRECORDED and recordable:
         return Plan(commit=record_head(seen), status=current_status(seen, settings, deadlines))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.expectations.snapshot import ExpectationSnapshot
     from controller.runtime.expectations.statistics import ExpectationStatistics
-    from controller.runtime.kind import CreateError, LogText
+    from controller.runtime.kind import CreateError, FailedCreate, LogText
     from controller.runtime.plan import Failure, LiveList, LogTail, Target, Write
     from informers import Lister, Undecodable
 
@@ -336,6 +336,12 @@ class Expectations:
         state = self._owners.get(owner.uid)
         if state is not None:
             state.keep_log(lookup, text)
+
+    def record_failed_create(self, owner: Owner, uid: str, found: FailedCreate) -> None:
+        """Record what the events of the object with this uid say."""
+        state = self._owners.get(owner.uid)
+        if state is not None:
+            state.keep_failed_create(uid, found)
 
     def precondition_failed(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
         """Record a failed precondition; a live read found `obj`, or nothing (EXP-34)."""

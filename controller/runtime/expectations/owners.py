@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.expectations.expectation import ObjectReference
-    from controller.runtime.kind import LogText
+    from controller.runtime.kind import FailedCreate, LogText
     from controller.runtime.plan import LiveList, LogTail, ReplicaMember
 
 
@@ -75,6 +75,7 @@ class OwnerState:
     revisions: dict[Resource[Any], str] = field(default_factory=dict["Resource[Any]", str])
     lists: set[LiveList] = field(default_factory=set["LiveList"])
     logs: dict[LogTail, LogText] = field(default_factory=dict["LogTail", "LogText"])
+    failed_creates: dict[str, FailedCreate] = field(default_factory=dict[str, "FailedCreate"])
     incomplete_replicas: dict[str, int] = field(default_factory=dict[str, int])
     memory: Any = None
     created: dict[Resource[Any], list[Any]] = field(
@@ -111,6 +112,13 @@ class OwnerState:
         self.logs[lookup] = text
         if len(self.logs) > MAX_LOG_TAILS:
             del self.logs[next(iter(self.logs))]
+
+    def keep_failed_create(self, uid: str, found: FailedCreate) -> None:
+        """Keep what the events of the object with this uid say."""
+        self.failed_creates.pop(uid, None)
+        self.failed_creates[uid] = found
+        if len(self.failed_creates) > MAX_LOG_TAILS:
+            del self.failed_creates[next(iter(self.failed_creates))]
 
     def remember(self, memory: Any) -> None:
         """Store the memory of a plan that is about to be carried out."""

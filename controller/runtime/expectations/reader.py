@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectation import Expectation
     from controller.runtime.expectations.overlay import OverlayIndex
     from controller.runtime.expectations.owners import OwnerIndex
-    from controller.runtime.kind import CreateError, LogText, Unreadable
+    from controller.runtime.kind import CreateError, FailedCreate, LogText, Unreadable
     from controller.runtime.plan import LiveList, LogTail
 
 T = TypeVar("T", bound=KubeObject)
@@ -136,6 +136,11 @@ class OverlayReader:
         """Return the result of that lookup, None before it was made."""
         state = self._owners.get(owner_uid)
         return state.logs.get(lookup) if state is not None else None
+
+    def failed_create(self, creator_uid: str, owner_uid: str) -> FailedCreate | None:
+        """Return what the events of an object said when they were read last; None before."""
+        state = self._owners.get(owner_uid)
+        return state.failed_creates.get(creator_uid) if state is not None else None
 
     def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
         """Return replicas that this process is creating, with their numbers of members."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.errors import KubeError, NotFound
-from controller.kube.resources import PODS
+from controller.kube.resources import EVENTS, PODS
 from controller.runtime.expectations.cache_barrier import PAGE_SIZE
-from controller.runtime.kind import LogText
-from controller.runtime.plan import LiveList, LogTail, Lookup, Target
+from controller.runtime.kind import FailedCreate, LogText
+from controller.runtime.plan import FailedCreates, LiveList, LogTail, Lookup, Target
 from controller.runtime.reconcile.repairs.field_managers import SOMEBODY, other_writer
 from controller.runtime.reconcile.repairs.repairs import WHOLE
+from controller.runtime.refused_pods import last_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
+    from controller.runtime.plan import AnyLookup
     from controller.runtime.reconcile.repairs.repairs import Path
 
 
@@ -36,7 +39,7 @@ async def read_live(client: Client, target: Target) -> KubeObject | None:
         return None
 
 
-def subject_of(lookup: Lookup | LiveList | LogTail) -> str:
+def subject_of(lookup: AnyLookup) -> str:
     """Describe the lookup for messages."""
     match lookup:
         case Lookup(target):
@@ -45,6 +48,8 @@ def subject_of(lookup: Lookup | LiveList | LogTail) -> str:
             return f"the list of {resource} with {selector}"
         case LogTail(_, selector, container):
             return f"the log of {container} in pods with {selector}"
+        case FailedCreates(_, uid):
+            return f"the events of the object with uid {uid}"
 
 
 class LookupReader:
@@ -59,10 +64,10 @@ class LookupReader:
         self._client = client
         self._expectations = expectations
 
-    async def look_up(self, owner: Owner, lookup: Lookup | LiveList | LogTail) -> KubeError | None:
+    async def look_up(self, owner: Owner, lookup: AnyLookup) -> KubeError | None:
         """Answer one lookup and return the error if a read failed.
 
-        A `LogTail` never fails: an unavailable log is a result too.
+        Logs and events never fail: that they are unavailable is a result too.
         """
         try:
             match lookup:
@@ -73,6 +78,9 @@ class LookupReader:
                 case LogTail():
                     found = await self._log_tail(owner, lookup)
                     self._expectations.record_log_tail(owner, lookup, found)
+                case FailedCreates():
+                    refused = await self._failed_create(owner, lookup)
+                    self._expectations.record_failed_create(owner, lookup.uid, refused)
         except KubeError as error:
             return error
         return None
@@ -139,6 +147,16 @@ class LookupReader:
         except KubeError as error:
             return LogText(unavailable=str(error))
         return LogText(text)
+
+    async def _failed_create(self, owner: Owner, lookup: FailedCreates) -> FailedCreate:
+        client = self._client.for_flow(owner.uid)
+        query = {"fieldSelector": f"regarding.uid={lookup.uid}", "limit": str(PAGE_SIZE)}
+        try:
+            path = EVENTS.path(lookup.namespace)
+            found = mapping(await client.request_json("GET", path, query=query))
+        except KubeError as error:
+            return FailedCreate(lookup.asked_at, unavailable=str(error))
+        return FailedCreate(lookup.asked_at, last_refusal(found.get("items") or ()))
 
 
 def _age_order(pod: KubeObject) -> tuple[str, str]:

@@ -66,6 +66,8 @@ GOING = (
     f'pods "{POD}" is forbidden: unable to create new content in namespace default because it is '
     "being terminated"
 )
+MOST = "maximum memory usage per Container is 1Gi, but limit is 2Gi."
+WAIT_SIZE = "give the pod template an init container wait-gcs-ready that has only other resources"
 GRANT = f"; allow {OPERATOR} the verb create on"
 
 
@@ -216,3 +218,43 @@ def test_a_pod_that_cannot_be_deleted_is_named():
     cause = cause_of(Failure(delete, "Forbidden", RIGHT.replace("create", "delete")))
     assert cause.message.startswith("group workers: cannot delete pod p: pods is forbidden")
     assert "the verb delete on pods" in cause.message
+
+
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        (
+            "minimum memory usage per Container is 512Mi, but request is 256Mi",
+            WAIT_SIZE,
+        ),
+        (
+            f"[minimum cpu usage per Container is 250m, but request is 0.2, {MOST}]",
+            f"change the resources of container ray-worker in the pod template; {WAIT_SIZE}",
+        ),
+        (
+            "minimum memory usage per Container is 1Gi, but request is 512Mi",
+            "set spec.autoscalerOptions.resources",
+        ),
+        (
+            "cpu max limit to request ratio per Container is 4, but provided ratio is 10.000000",
+            "change the resources in the pod template",
+        ),
+    ],
+)
+def test_a_limit_range_is_told_with_the_container_that_violates_it_and_how_to_size_it(
+    message: str, remedy: str
+):
+    def amounts(cpu: str, memory: str) -> dict[str, Any]:
+        return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}}
+
+    spec = {
+        "initContainers": [{"name": "wait-gcs-ready", "resources": amounts("200m", "256Mi")}],
+        "containers": [
+            {"name": "ray-worker", "resources": amounts("1", "2Gi")},
+            {"name": "autoscaler", "resources": amounts("500m", "512Mi")},
+        ],
+    }
+    target = Target(PODS, "default", POD, "worker/workers")
+    refused = Failure(Create(target, {"spec": spec}), "Forbidden", f"forbidden: {message}")
+    said = cause_of(refused).detail
+    assert said.endswith(f"; {remedy}, or ask for another LimitRange")

@@ -216,6 +216,14 @@ def test_a_time_that_is_no_positive_number_is_ignored(value: str):
     assert JobSettings.from_environment(environment) == JobSettings()
 
 
+def test_the_submitter_is_sized_by_a_container_of_its_name():
+    sizes = {"requests": {"memory": "512Mi"}}
+    template = {"spec": {"containers": [{"name": "ray-job-submitter", "resources": sizes}]}}
+    (default,) = submitter()["spec"]["template"]["spec"]["containers"]
+    (sized,) = submitter(submitterPodTemplate=template)["spec"]["template"]["spec"]["containers"]
+    assert sized == default | {"resources": sizes}
+
+
 def test_the_submitter_takes_from_the_head_what_image_and_admission_need():
     raw = job_manifest()
     pod = raw["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]

@@ -151,6 +151,19 @@ def test_the_init_container_has_the_variables_of_the_template_and_every_one_find
     assert [entry["name"] for entry in waiting["env"]] == ["MINE", "FQ_RAY_IP", "RAY_IP"]
 
 
+def test_a_container_that_waits_for_the_head_is_sized_by_one_of_its_name():
+    raw = manifest()
+    spec = raw["spec"]["workerGroupSpecs"][0]["template"]["spec"]
+    (ours,) = worker_of(raw)["spec"]["initContainers"]
+    sizes = {"requests": {"memory": "512Mi"}}
+    spec["initContainers"] = [{"name": "wait-gcs-ready", "resources": sizes}]
+    (sized,) = worker_of(raw)["spec"]["initContainers"]
+    assert sized == ours | {"resources": sizes}
+    spec["initContainers"] = [{"name": "wait-gcs-ready", "image": "mine"}]
+    (own,) = worker_of(raw)["spec"]["initContainers"]
+    assert "args" not in own, "a whole container of the user's stays as it is"
+
+
 def test_an_init_container_of_the_head_finds_the_head_too():
     raw = manifest()
     spec = raw["spec"]["headGroupSpec"]["template"]["spec"]

@@ -30,7 +30,6 @@ class JobController(WorkloadController[ControlledJob]):
     def __init__(self, context: ComponentContext) -> None:
         super().__init__(JOBS, context)
         self._settings = context.settings
-        self._wall = context.wall
         self._failures: dict[str, set[str]] = {}  # uids of pods by the uid of their Job
         self._deleted: set[str] = set()  # uids of the pods that this controller has deleted
 
@@ -45,7 +44,7 @@ class JobController(WorkloadController[ControlledJob]):
             self._deleted.add(pod.metadata.uid)
             await delete_seen(self._client, PODS, pod)
         for name in self._free_names(job, plan.creates):
-            await self._client.create(PODS, job.metadata.namespace, _pod_body(job, name))
+            await self._create_pod(job, _pod_body(job, name), "Error creating: ")
         await self._report(job, plan.status)
         return plan.requeue_after
 

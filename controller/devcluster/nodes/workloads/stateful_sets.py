@@ -44,4 +44,6 @@ class StatefulSetController(WorkloadController[ControlledStatefulSet]):
             with suppress(AlreadyExists):
                 await self._client.create(CLAIMS, namespace, claim)
         with suppress(AlreadyExists):
-            await self._client.create(PODS, namespace, numbered_pod(stateful_set, number))
+            name = stateful_set.metadata.name
+            prefix = f"create Pod {name}-{number} in StatefulSet {name} failed error: "
+            await self._create_pod(stateful_set, numbered_pod(stateful_set, number), prefix)

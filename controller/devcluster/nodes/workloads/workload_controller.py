@@ -11,7 +11,8 @@ from controller.devcluster.nodes.components.control import Enqueue
 from controller.devcluster.nodes.objects.pods import PODS
 from controller.devcluster.nodes.objects.statuses import status_patch, status_write
 from controller.devcluster.nodes.objects.views import ControlledJob, ControlledStatefulSet
-from controller.kube.errors import Conflict, NotFound
+from controller.devcluster.nodes.workloads.refused_pods import record_refusal
+from controller.kube.errors import AlreadyExists, Conflict, NotFound, StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ class WorkloadController(LoopComponent[str], Generic[W]):
         name = resource.plural
         super().__init__(name, context)
         self._client = context.client
+        self._wall = context.wall
         self._resource = resource
         self._by_owner = f"uid of the owner among {name}"
         workloads = context.caches.informer(resource)
@@ -63,6 +65,21 @@ class WorkloadController(LoopComponent[str], Generic[W]):
             return await self._reconcile(workload, pods)
         except (NotFound, Conflict):
             return None
+
+    async def _create_pod(self, workload: W, body: dict[str, Any], prefix: str) -> None:
+        """Create a pod; an event tells of a refusal.
+
+        Raises:
+            KubeError: it was not created.
+        """
+        try:
+            await self._client.create(PODS, workload.metadata.namespace, body)
+        except (AlreadyExists, Conflict):
+            raise
+        except StatusError as error:
+            words = f"{prefix}{error.status.message}"
+            await record_refusal(self._client, self._resource, workload, words, self._wall())
+            raise
 
     async def _report(self, workload: W, status: StatusPart) -> None:
         change = status_patch(workload.status, status)

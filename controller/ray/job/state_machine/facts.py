@@ -78,6 +78,7 @@ class JobFacts:
         cluster: the RayCluster.
         head: its head pod.
         submitter: the submitter.
+        without_pod: whether the Job that submits has had no pod so far.
         ray: what Ray reports.
         outage: the time for which the dashboard has not answered.
         submission_refused: whether Ray refused the submission, or did not take it in time.
@@ -103,6 +104,7 @@ class JobFacts:
     cluster: ClusterFact = ClusterFact.ABSENT
     head: HeadFact = HeadFact.GONE
     submitter: SubmitterFact = SubmitterFact.NONE
+    without_pod: bool = False
     ray: RayFact = RayFact.NO_ANSWER
     outage: OutageLength = OutageLength.SHORT
     submission_refused: bool = False

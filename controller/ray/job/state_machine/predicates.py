@@ -53,8 +53,9 @@ def pre_running_deadline_has_passed(facts: JobFacts) -> bool:
 
 
 def pre_running_deadline_has_passed_without_submitter(facts: JobFacts) -> bool:
-    """`preRunningDeadlineSeconds` have passed and the submitter could not be created."""
-    waiting = facts.head is HeadFact.SAME and facts.submitter is SubmitterFact.ABSENT
+    """`preRunningDeadlineSeconds` have passed, and no pod of a submitter could be created."""
+    absent = facts.submitter is SubmitterFact.ABSENT or facts.without_pod
+    waiting = facts.head is HeadFact.SAME and absent
     unknown = not facts.was_known and facts.ray in {RayFact.NO_ANSWER, RayFact.NOT_FOUND}
     return waiting and unknown and facts.pre_running_deadline_passed
 

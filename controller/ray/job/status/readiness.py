@@ -33,6 +33,7 @@ from controller.ray.job.names import submitter_name
 from controller.ray.job.observation import CLUSTER_SCOPE
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.states import State
+from controller.ray.job.submitter.refused_pods import cause_of_missing_pod
 from controller.runtime.plan import Target
 from controller.runtime.refusals import refused_create
 
@@ -204,6 +205,9 @@ def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
             return _failed_write(
                 refused_create(target, refusal, owner_reference(RAYJOBS, seen.job.metadata))
             )
+    missing = cause_of_missing_pod(seen)
+    if missing is not None:
+        return JobReadiness(*missing, event="FailedToCreateRayJobSubmitter")
     for pod in seen.submitter_pods:
         found = diagnose_pod(pod, deadlines.now, head_ready=True)
         if found is not None and seen.submitter.fact is SubmitterFact.ACTIVE:

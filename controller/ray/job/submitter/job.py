@@ -74,6 +74,10 @@ def _template(
     pod: Body = given.get("spec") or default_pod(target.spec)
     pod.setdefault("restartPolicy", "Never")
     container: Body = pod["containers"][0]
+    if not container.get("image"):  # it only changes some of the default
+        default = default_pod(target.spec)
+        container.update(default["containers"][0] | container)
+        pod.update(default | pod)
     if not container.get("command"):
         url = target.address
         url = url if url.startswith("http://") else f"http://{url}"

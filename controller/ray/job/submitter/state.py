@@ -22,7 +22,7 @@ from controller.ray.job.submitter.container import SUBMITTER
 from controller.runtime.plan import LogTail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from datetime import datetime
 
     from controller.kube.objects import ContainerStatus, Job, Pod
@@ -42,6 +42,7 @@ class SubmitterState:
         ended: time of its end; None while it runs.
         failure: description of its failure; empty if it did not fail.
         log: request that reads the end of its log; None if it has none.
+        unstarted: whether its Job has had no pod so far.
         outlived: whether others keep its pod alive, so that its Job never finishes.
     """
 
@@ -49,6 +50,7 @@ class SubmitterState:
     ended: datetime | None = None
     failure: str = ""
     log: LogTail | None = None
+    unstarted: bool = False
     outlived: bool = False
 
 
@@ -58,7 +60,7 @@ NO_SUBMITTER: Final = SubmitterState()
 def observe_submitter(
     mode: SubmissionMode | None,
     job: Job | None,
-    pods: Iterable[Pod],
+    pods: Sequence[Pod],
     head: HeadIncarnation | None,
     gates: FeatureGates,
 ) -> SubmitterState:
@@ -72,14 +74,16 @@ def observe_submitter(
     return NO_SUBMITTER
 
 
-def _job(job: Job, pods: Iterable[Pod]) -> SubmitterState:
+def _job(job: Job, pods: Sequence[Pod]) -> SubmitterState:
     """Return the state by the container that submits; a terminating Job counts as absent."""
     meta, name = job.metadata, submitting_container(job)
     log = LogTail(meta.namespace, f"batch.kubernetes.io/controller-uid={meta.uid}", name)
     end = job_end(job, pods, (name,))
     if end is None:
         fact = SubmitterFact.ABSENT if meta.terminating else SubmitterFact.ACTIVE
-        return SubmitterState(fact, log=log)
+        counts = job.status
+        has_begun = any((pods, counts.active, counts.succeeded, counts.failed))
+        return SubmitterState(fact, log=log, unstarted=not has_begun)
     if end.succeeded:
         return SubmitterState(SubmitterFact.SUCCEEDED, end.at, log=log, outlived=not end.finished)
     last = f"exit code {end.last.exit_code} ({end.last.reason or 'Error'})" if end.last else ""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Body = dict[str, Any]
 
+AUTOSCALER: Final = "autoscaler"
+"""Name of the container."""
+
 _COMMAND: Final = (
     "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) "
     "--cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
@@ -27,7 +30,7 @@ _COMMAND: Final = (
 def sidecar(identity: Identity, spec: ClusterSpec, pod_spec: Body) -> Body:
     """Return the autoscaler container for a head that is under construction."""
     container: Body = {
-        "name": "autoscaler",
+        "name": AUTOSCALER,
         "image": pod_spec["containers"][0].get("image", ""),
         "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/bash", "-c", "--"],

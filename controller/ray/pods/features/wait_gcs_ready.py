@@ -25,11 +25,16 @@ echo "The GCS at {address} is ready."
 def add_wait_gcs_ready(draft: PodDraft, address: str) -> None:
     """Make a pod wait for the GCS at `host:port`, unless the user has defined the container.
 
+    A container of that name without an image has what the user changes of ours, such as resources.
     Call it before other features change the Ray container, from which it copies fields.
     """
     containers: list[Body] = draft.spec.setdefault("initContainers", [])
-    if all(container.get("name") != WAIT_CONTAINER for container in containers):
-        containers.append(_wait_for_head(draft.ray, address))
+    for container in containers:
+        if container.get("name") == WAIT_CONTAINER:
+            if not container.get("image"):
+                container.update(_wait_for_head(draft.ray, address) | container)
+            return
+    containers.append(_wait_for_head(draft.ray, address))
 
 
 def _wait_for_head(ray: Body, address: str) -> Body:

@@ -1,0 +1,84 @@
+"""Pods that an object of ours could not create, such as those of a Job that a LimitRange refuses.
+
+Jobs and StatefulSets tell of them in events only. Events are not watched: those of one object are
+read when it has had no pod for some seconds, and again from time to time.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.timestamps import time_of
+from controller.kube.resources import PODS
+from controller.runtime.kind import CreateError
+from controller.runtime.plan import FailedCreates, Target
+from controller.runtime.refusals import refused_create
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from controller.kube.objects import ObjectMeta
+    from controller.runtime.kind import FailedCreate
+    from controller.runtime.plan import Failure
+
+_PATIENCE: Final = timedelta(seconds=5)
+"""The time that an object may take to create its first pod."""
+
+_INTERVAL: Final = timedelta(seconds=30)
+"""The time between two looks at the events of one object."""
+
+_FAILED, _CREATED = "FailedCreate", "SuccessfulCreate"
+_WHO_FAILED: Final = re.compile(
+    r"^(?:Error creating: |create Pod \S+ in StatefulSet \S+ failed error: )"
+)
+_NAMED_POD: Final = re.compile(r'\bpods? "[^"]*"', re.IGNORECASE)
+
+
+def next_look(creator: ObjectMeta, known: FailedCreate | None) -> datetime | None:
+    """Return when the events of an object without pods are read next; None if that is unknown."""
+    if known is not None:
+        return known.asked_at + _INTERVAL
+    created = time_of(creator.creation_timestamp)
+    return created + _PATIENCE if created is not None else None
+
+
+def events_of(creator: ObjectMeta, now: datetime) -> FailedCreates:
+    """Return the lookup that reads the events of an object now."""
+    return FailedCreates(creator.namespace, creator.uid, now)
+
+
+def last_refusal(events: Iterable[Any]) -> str:
+    """Return why the last pod could not be created; empty if it could, or if no event tells.
+
+    The sentence has no name of a pod, since each attempt has another.
+    """
+    told = [mapping(event) for event in events]
+    told = [event for event in told if event.get("reason") in {_FAILED, _CREATED}]
+    none: dict[str, Any] = {}
+    last = max(told, key=_moment, default=none)
+    if last.get("reason") != _FAILED:
+        return ""
+    return _NAMED_POD.sub("the pod", _WHO_FAILED.sub("", str(last.get("note") or "")))
+
+
+def refused_pod(creator: ObjectMeta, scope: str, message: str) -> Failure:
+    """Return the refusal that an event told of, as the failure of a create of our own."""
+    reason = "Invalid" if " is invalid: " in message else "Forbidden"
+    target = Target(PODS, creator.namespace, creator.name, scope)
+    return refused_create(target, CreateError(reason, message))
+
+
+def _moment(event: dict[str, Any]) -> str:
+    """Return the time of its last occurrence, of which all have one form."""
+    times = (
+        mapping(event.get("series")).get("lastObservedTime"),
+        event.get("deprecatedLastTimestamp"),
+        event.get("eventTime"),
+        mapping(event.get("metadata")).get("creationTimestamp"),
+    )
+    moments = filter(None, (time_of(str(each)) for each in times if each))
+    return max((each.isoformat(timespec="microseconds") for each in moments), default="")
