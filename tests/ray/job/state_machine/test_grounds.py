@@ -36,7 +36,7 @@ def _grounds(known: dict[str, Any]) -> dict[FailureReason, bool]:
         or (late and submitter is SubmitterFact.SUCCEEDED and not_found),
         FailureReason.DEADLINE_EXCEEDED: bool(known.get("deadline_passed")),
         FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED: bool(known.get("pre_running_deadline_passed"))
-        and submitter is SubmitterFact.ABSENT
+        and (submitter is SubmitterFact.ABSENT or bool(known.get("without_pod")))
         and known.get("head") is HeadFact.SAME
         and not known.get("was_known"),
         FailureReason.SUBMISSION_FAILED: (bool(known.get("submission_refused")) and not_found)
