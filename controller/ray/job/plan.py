@@ -49,8 +49,8 @@ from controller.ray.job.state_machine.transitions import next_step
 from controller.ray.job.states import State
 from controller.ray.job.status.current_status import current_status
 from controller.ray.job.status.held_edit import held_edit_status
+from controller.ray.job.status.missing_pod import events_to_read
 from controller.ray.job.status.transition import transition_patch
-from controller.ray.job.submitter.refused_pods import events_to_read
 from controller.runtime.plan import NOTHING, Event, Plan, stages_of
 
 if TYPE_CHECKING:

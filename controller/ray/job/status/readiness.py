@@ -33,7 +33,7 @@ from controller.ray.job.names import submitter_name
 from controller.ray.job.observation import CLUSTER_SCOPE
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.states import State
-from controller.ray.job.submitter.refused_pods import cause_of_missing_pod
+from controller.ray.job.status.missing_pod import cause_of_missing_pod
 from controller.runtime.plan import Target
 from controller.runtime.refusals import refused_create
 
