@@ -1,0 +1,352 @@
+"""Small parts of informers, each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+
+import pytest
+
+from informers import (
+    Disconnected,
+    Failed,
+    IndexFunctionError,
+    InformerFactory,
+    InternalError,
+    InvalidResourceVersion,
+    ReflectorSettings,
+    SharedInformer,
+    Unsupported,
+    WatchSelection,
+    error_from_status,
+)
+from informers.decoding.json_scanner import path_below, split_json
+from informers.events import Ignored, Removed, Replaced, Undecodable, Upserted, revision_of
+from informers.list_watch.initial import InitialState
+from informers.list_watch.requests import ListRequest, list_request
+from informers.list_watch.states import (
+    Broken,
+    Listing,
+    ReflectorContext,
+    ReflectorTransition,
+    Rewound,
+    Streaming,
+    Synced,
+    Watching,
+    step,
+)
+from informers.processor import Processor
+from informers.revisions import compare_resource_versions, is_newer, is_older
+from informers.store import Store
+from tests.informers.doubles import (
+    Hang,
+    Meta,
+    Pause,
+    ScriptedSource,
+    Thing,
+    added,
+    bookmark,
+    informer_of,
+    page,
+    running,
+    settle,
+    status,
+)
+
+A = Thing(Meta("a", "ns", "uid-a", "5"), "red", 3)
+PAGED = ReflectorSettings(streaming=False)
+
+
+def at(revision: str) -> Thing:
+    return Thing(Meta("a", "ns", "uid-a", revision), "red", 3)
+
+
+def test_revisions_that_cannot_be_compared_are_new_and_never_old():
+    for a, b in ("opaque", "5"), ("5", "opaque"), ("", "5"):
+        assert is_newer(a, b)
+        assert not is_older(a, b)
+    assert not is_newer("5", "5")
+    assert not is_older("5", "5")
+
+
+def test_a_revision_that_cannot_be_compared_is_named():
+    with pytest.raises(
+        InvalidResourceVersion, match=r"^not a comparable resource version: 'opaque'$"
+    ):
+        compare_resource_versions("5", "opaque")
+
+
+def test_an_error_has_no_delay_unless_the_server_asked_for_one():
+    assert Disconnected("reset").retry_after == error_from_status(429).retry_after == 0
+    error = Failed(403, "Forbidden", "not for you")
+    assert (error.status, error.reason, error.retry_after) == (403, "Forbidden", 0)
+
+
+def test_events_that_are_ignored_have_no_revision():
+    assert revision_of(Ignored("odd")) == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(410, ""), (504, ""), (429, ""), (400, ""), (422, ""), (500, "InternalError"), (500, "Odd")],
+)
+def test_each_error_keeps_what_the_server_said_and_how_long_to_wait(code: int, reason: str):
+    error = error_from_status(code, reason, "Too large resource version", retry_after=3)
+    assert str(error).endswith("Too large resource version")
+    assert error.retry_after == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "said"),
+    [
+        (410, "", "410"),
+        (429, "TooManyRequests", "429 TooManyRequests"),
+        (400, "BadRequest", "400 BadRequest"),
+        (500, "InternalError", "500 InternalError"),
+        (503, "Busy", "503 Busy"),
+    ],
+)
+def test_an_error_without_a_message_says_its_status(code: int, reason: str, said: str):
+    assert str(error_from_status(code, reason)) == said
+
+
+def test_the_latest_state_in_an_initial_stream_counts():
+    odd = Undecodable("ns/a", "uid-a", "6", "odd")
+    state: InitialState[Thing] = InitialState()
+    state.apply(Upserted(A))
+    state.apply(odd)
+    assert state.complete("9", reset=False) == Replaced([], (odd,), "9")
+    state.apply(Removed(at("7")))
+    assert state.complete("9", reset=False) == Replaced([], (), "9")
+    state.apply(replace(odd, revision="8"))
+    state.apply(Upserted(at("10")))
+    assert state.complete("9", reset=True) == Replaced([at("10")], (), "9", reset=True)
+    state.apply(replace(odd, revision="11", removed=True))
+    assert state.complete("9", reset=False) == Replaced([], (), "9")
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        Upserted(at("3")),
+        Upserted(at("abc")),
+        Removed(at("5")),
+        Undecodable("ns/a", "uid-a", "5", "odd"),
+        Undecodable("ns/a", "uid-a", "5", "", removed=True),
+    ],
+)
+def test_what_is_old_in_an_initial_stream_changes_nothing(old):
+    initial = InitialState[Thing]()
+    initial.apply(Upserted(A))
+    initial.apply(old)
+    assert initial.complete("9", reset=False) == Replaced([A], (), "9")
+
+
+def test_what_was_deleted_in_an_initial_stream_stays_deleted():
+    initial = InitialState[Thing]()
+    for event in (Upserted(A), Removed(at("9")), Upserted(A)):
+        initial.apply(event)
+    assert initial.complete("9", reset=False).objects == []
+
+
+def test_only_members_of_objects_have_names():
+    assert list(split_json(b'["a": 1, 2]')) == [("", b'"a": 1'), ("", b"2")]
+    assert path_below(b'[{"a":1,[[[[', 3) == "[0].[0]"
+    assert path_below(b" [[],[]]", 2) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "path"),
+    [
+        (b'{"X":[[', "X[0]"),
+        (b'{"\xff":[[', "\ufffd[0]"),
+        (b"{:[[", "[0]"),
+        (b"{[[", "[0]"),
+        (b"[" * 7, "[0]" * 6),
+        (b"[" * 8, "[0]" * 6 + "..."),
+    ],
+)
+def test_the_path_to_what_is_too_deep_is_told_whatever_the_data_hold(data: bytes, path: str):
+    assert path_below(data, sum(map(data.count, (b"[", b"{"))) - 1) == path
+
+
+def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():
+    processor = Processor(Store[Thing]({"picky": lambda obj: [obj.colour.nothing]}))
+    assert processor.apply(Upserted(A)) == []
+    [odd] = processor.quarantined.values()
+    assert (odd.key, odd.uid, odd.revision, odd.metadata) == ("ns/a", "uid-a", "5", A.metadata)
+
+
+def test_a_server_that_went_back_is_listed_as_a_stream_if_it_may_be():
+    sign = Rewound("a sign", requested=True)
+    after = step(Watching(ReflectorContext()), sign, 5.0, ReflectorSettings())
+    assert after == ReflectorTransition(Streaming(ReflectorContext(at_quorum=True)), "rewound")
+
+
+@pytest.mark.parametrize(
+    ("requested", "at", "delayed"), [(False, 64.9, True), (False, 65.0, False), (True, 64.9, False)]
+)
+def test_streams_that_contradict_the_store_soon_after_each_other_cost_a_delay(
+    requested: bool, at: float, delayed: bool
+):
+    first = step(Watching(ReflectorContext()), Rewound("a sign"), 5.0, PAGED)
+    assert not first.delayed
+    listed = step(first.state, Synced(), 5.0, PAGED)
+    again = step(listed.state, Rewound("a sign", requested=requested), at, PAGED)
+    assert again.delayed is delayed
+    streaming = step(listed.state, Rewound("a sign", requested=requested), at, ReflectorSettings())
+    assert isinstance(streaming.state, Listing if delayed else Streaming)
+
+
+def test_a_list_that_succeeds_ends_the_count_of_broken_streams():
+    context = ReflectorContext(attempts=1, paged_for=60.0)
+    after = step(Streaming(context), Synced(), 5.0, ReflectorSettings())
+    assert after.state == Watching(ReflectorContext())
+    after = step(Listing(context), Synced(), 5.0, ReflectorSettings())
+    assert after.state == Watching(ReflectorContext(paged_for=60.0))
+
+
+def test_giving_up_streaming_lists_ends_the_count_of_broken_streams():
+    context = ReflectorContext(attempts=2)
+    after = step(Streaming(context), Broken(Unsupported()), 5.0, ReflectorSettings())
+    assert isinstance(after.state, Listing)
+    assert after.state.context.attempts == 0
+
+
+@pytest.mark.parametrize(("seconds", "cause"), [(0.5, Watching), (1.5, Listing)])
+def test_a_window_for_internal_errors_may_be_short(seconds: float, cause: type):
+    settings = replace(PAGED, internal_error_window=1.0)
+    context = ReflectorContext(internal_errors=(5.0, 5.0))
+    broken = Broken(InternalError(), started=True)
+    assert isinstance(step(Watching(context), broken, 5.0 + seconds, settings).state, cause)
+
+
+def test_lists_at_quorum_are_paged():
+    at_quorum = Listing(ReflectorContext(at_quorum=True))
+    assert list_request(at_quorum, "5", PAGED) == ListRequest(revision="", limit=500)
+    assert list_request(Listing(ReflectorContext()), "5", PAGED) == ListRequest(revision="5")
+
+
+async def test_the_shortest_watch_asks_for_five_minutes():
+    class Least(random.Random):
+        def random(self) -> float:
+            return 0.0
+
+    source = ScriptedSource(lists=[page([], 5)], watches=[[Hang]])
+    async with running(informer_of(source, settings=PAGED, rng=Least())):
+        await settle()
+    assert source.queries("watch")[0]["timeoutSeconds"] == "300"
+
+
+async def test_each_time_that_streaming_lists_are_given_up_counts():
+    source = ScriptedSource(
+        streams=[Unsupported(), Unsupported()],
+        lists=[page([], 5), page([], 6)],
+        watches=[[Pause(20), status(410)], [Hang]],
+    )
+    informer = informer_of(source, settings=ReflectorSettings(fall_back=10))
+    async with running(informer):
+        await asyncio.sleep(60)
+        assert informer.statistics().fall_backs == 2
+
+
+def test_an_index_keeps_its_name_when_the_store_is_replaced():
+    store: Store[Thing] = Store({"picky": lambda obj: [obj.colour.nothing]})
+    with pytest.raises(IndexFunctionError, match=r"^there is already an index 'picky'$"):
+        store.add_index("picky", lambda obj: [])
+    store.replace([], "5")
+    on_a = r"^index 'picky' on ns/a: AttributeError"
+    with pytest.raises(IndexFunctionError, match=on_a):
+        store.put(A)
+    with pytest.raises(IndexFunctionError, match=on_a):
+        store.check_indexes(A)
+    with pytest.raises(IndexFunctionError, match=on_a):
+        store.replace([A], "6")
+
+
+async def test_statistics_tell_when_what_came_last():
+    steps = [added("a", 6), bookmark(7), Hang]
+    source = ScriptedSource(lists=[page([], 5)], watches=[steps])
+    informer = informer_of(source, settings=PAGED)
+    seen = informer.statistics()
+    assert (seen.last_byte, seen.last_event, seen.last_bookmark) == (None, None, None)
+    assert (seen.name, seen.description) == ("things", "things in all namespaces")
+    assert (seen.state, seen.mode, seen.has_synced) == ("Stopped", "list", False)
+    async with running(informer):
+        await asyncio.sleep(3)
+        seen = informer.statistics()
+    assert (seen.last_byte, seen.last_event, seen.last_bookmark) == (0.0, 0.0, 0.0)
+    assert (seen.state, seen.connected, seen.resource_version) == ("Watching", True, "7")
+    assert (seen.lists, seen.streams, seen.objects) == (1, 1, 1)
+    assert (seen.last_error, seen.last_error_at) == ("", None)
+
+
+async def test_informers_of_a_factory_may_be_removed_before_and_added_after_its_run():
+    factory = InformerFactory(
+        lambda _: ScriptedSource(),
+        clock=asyncio.get_running_loop(),
+        rng=random.Random(1),
+    )
+    factory.informer(WatchSelection("things"), Thing)
+    await factory.remove(WatchSelection("things"))
+    assert factory.informers == {}
+    run = asyncio.create_task(factory.run())
+    await settle()
+    run.cancel()
+    await asyncio.wait([run])
+    late = factory.informer(WatchSelection("things"), Thing)
+    assert late.statistics().state == "Stopped"
+
+
+async def test_a_factory_hands_on_what_it_was_given():
+    recorders: list[Recorded] = []
+
+    def recorder(selection: WatchSelection) -> Recorded:
+        recorders.append(Recorded(selection))
+        return recorders[-1]
+
+    await asyncio.sleep(7)
+    source = ScriptedSource(lists=[page([{"metadata": {"name": "a"}}], 5)])
+    factory = InformerFactory(
+        lambda _: source,
+        clock=asyncio.get_running_loop(),
+        rng=random.Random(1),
+        settings=PAGED,
+        metrics=recorder,
+    )
+    selection = WatchSelection("things")
+    informer: SharedInformer[Thing] = factory.informer(
+        selection,
+        Thing,
+        indexes={"colour": lambda obj: [obj.colour]},
+    )
+    run = asyncio.create_task(factory.run())
+    await settle()
+    assert [obj.colour for obj in informer.lister.by_index("colour", "")] == [""]
+    factory.informer(selection, Thing, indexes={"name": lambda obj: [obj.metadata.name]})
+    assert [obj.metadata.name for obj in informer.lister.by_index("name", "a")] == ["a"]
+    run.cancel()
+    await asyncio.wait([run])
+    [found] = recorders
+    assert (found.selection, found.events) == (
+        selection,
+        ["started", "processed in 0 s", "stopped"],
+    )
+
+
+class Recorded:
+    """The metrics of one informer."""
+
+    def __init__(self, selection: WatchSelection) -> None:
+        self.selection = selection
+        self.events: list[str] = []
+
+    def started(self, statistics: object, /) -> None:
+        self.events.append("started")
+
+    def processed(self, seconds: float, /) -> None:
+        self.events.append(f"processed in {seconds:.0f} s")
+
+    def stopped(self) -> None:
+        self.events.append("stopped")
