@@ -152,8 +152,13 @@ async def test_a_deletion_in_the_foreground_does_not_take_the_job_with_it(world:
     await let_pods_go(world)  # each that goes has the collector look for more
     await world.eventually(lambda: is_let_go(world))
     assert len(cleaners(world)) == 1
-    [job] = (await world.user.list(JOBS, world.namespace)).items
-    assert any(c.type == "Complete" and c.status == "True" for c in job.status.conditions)
+
+    async def is_complete() -> bool:
+        """The operator believes the pod, which ends before its Job is said to be complete."""
+        [job] = (await world.user.list(JOBS, world.namespace)).items
+        return any(c.type == "Complete" and c.status == "True" for c in job.status.conditions)
+
+    await world.eventually(is_complete)
 
 
 async def let_pods_go(world: World) -> None:
