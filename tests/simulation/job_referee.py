@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from tests.simulation.witnessed_ray import Run, WitnessedRay
 
 TERMINAL = frozenset({"Complete", "Failed"})
+ENDED = frozenset({"STOPPED", "SUCCEEDED", "FAILED"})
+"""What Ray says of a job that has ended."""
+
 ATTEMPT = frozenset({"Initializing", "Waiting", "Running"})
 NOT_RETRIABLE = frozenset({"DeadlineExceeded", "ValidationFailed", "JobStatusCheckTimeoutExceeded"})
 FOLLOWS = {
@@ -220,7 +223,9 @@ class JobReferee:
         names = (before.cluster, before.job_id), (now.cluster, now.job_id)
         if now.state in ATTEMPT | TERMINAL and names[0] != names[1]:
             self._blame(f"{history.name} changed names within an attempt: {names}")
-        if now.state in TERMINAL and now.says != before.says:
+        # the transition stores what Ray said last; its own end may follow, once
+        follows = before.says not in ENDED and now.says in ENDED
+        if now.state in TERMINAL and now.says != before.says and not follows:
             self._blame(f"{history.name} was {before.says!r} at its end, and now is {now.says!r}")
 
     def _count(self, what: str, history: JobHistory, before: Seen, now: Seen) -> None:

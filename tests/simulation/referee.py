@@ -27,7 +27,7 @@ from tests.simulation.wishes import History, is_halted, wish_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from controller.devcluster.apiserver.storage.store import ObjectStore, StoredEvent
     from controller.kube.objects import Pod
@@ -44,6 +44,7 @@ repeated it, and undone what it did. Nothing in the API prevents that its pod th
 
 REPLICA = "ray.io/worker-group-replica-name"
 DRAINING = "manta.dev/draining-since"
+SERVE = "ray.io/serve"
 TURNS = "GroupsUpgrading"
 REDIS_FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 
@@ -188,12 +189,15 @@ class Referee:
         for write in writes:
             if isinstance(write, Create):
                 self._creates.setdefault(write.target.name, Intent(meta.generation, now))
-        doomed = {write.uid for write in writes if isinstance(write, Delete)}
+        begun = dict(_begun_drains(writes))
+        surplus = {uid for uid, patch in begun.items() if patch.get("labels", {}).get(SERVE)}
+        # a scale-down of a service takes the label as well: the worker goes once it has drained
+        doomed = surplus | {write.uid for write in writes if isinstance(write, Delete)}
         for group, pods in seen.workers.items():
             self._planned_deletions(seen, group, pods, doomed)
         self._planned_deletions(seen, "", seen.heads, doomed)
         wishes = self.clusters[meta.uid].since(meta.generation)
-        drains = set(_begun_drains(writes))
+        drains = begun.keys() - surplus
         if drains or any(wish.rolling for wish in wishes):
             self._planned_update(seen, wishes, doomed, drains)
 
@@ -536,13 +540,13 @@ def _drains(pod: Pod) -> bool:
     return DRAINING in (pod.metadata.annotations or {})
 
 
-def _begun_drains(writes: Iterable[Write]) -> Iterator[str]:
-    """Uids of the pods that begin to drain."""
+def _begun_drains(writes: Iterable[Write]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Uids of the pods that begin to drain, and the change of their metadata."""
     for write in writes:
         if isinstance(write, MergePatch):
-            annotations = write.patch.get("metadata", {}).get("annotations") or {}
-            if annotations.get(DRAINING):
-                yield write.uid
+            metadata = write.patch.get("metadata", {})
+            if (metadata.get("annotations") or {}).get(DRAINING):
+                yield write.uid, metadata
 
 
 def _is_upgraded(pod: Seen, wishes: list[Wish]) -> bool:
