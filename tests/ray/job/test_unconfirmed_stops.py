@@ -207,6 +207,7 @@ def test_a_suspension_that_leaves_the_cluster_waits_for_the_word_of_ray():
     assert stop_of(made).deadline > NOW + timedelta(days=30)
     assert writes(made) == ["delete Job example"]
     assert "the suspension waits for it" in unconfirmed(reported(made))
+    assert suspending().fails(3600).plan().commit is None, "without a submitter too"
     stopped = suspending()
     stopped.dashboards.outcomes[STOP] = CommandDone(JobInfo(JOB_ID, JobStatus.STOPPED))
     status = status_of(stopped.plan())
