@@ -53,13 +53,15 @@ class StopJob(Command):
 
     Ray accepts the request long before the job ends, and a job that waits for resources may never
     end. So the state is read first, and the request is repeated until the state is terminal. It
-    leaves the probe of the job alone: what Ray reports meanwhile is still true.
+    leaves the probe of the job alone: what Ray reports meanwhile is still true. It needs a
+    subscriber: a head that is gone, or an object that has been let go, has nothing left to stop.
 
     Attributes:
         job_id: submission id of the job.
     """
 
     name: ClassVar[str] = "stop"
+    needs_subscriber: ClassVar[bool] = True
 
     job_id: str
 
