@@ -1,4 +1,4 @@
-"""Removes secrets from program output before it is stored where more people can read it.
+"""Removes secrets and colours from program output before it is stored for more people to read.
 
 If in doubt it hides: the stored lines are for a first look, and the full log remains.
 """
@@ -71,8 +71,20 @@ _SIGNS: Final = (
 """Each pattern needs one of them in lower case; most lines of a log have none."""
 
 
+_TERMINAL_CODES: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])"
+)
+"""Colours and other codes for terminals, by which Ray and its users' programs mark errors."""
+
+_ANNOUNCEMENT: Final = re.compile(r", last available logs \(.*\)$")
+"""What Ray says before it quotes the log of a job."""
+
+_LONGEST_LINE: Final = 500
+
+
 def redact(text: str) -> str:
-    """Return the text without passwords, tokens and keys in their usual notations."""
+    """Return the text without colours, and passwords, tokens and keys in their usual notations."""
+    text = _TERMINAL_CODES.sub("", text) if "\x1b" in text else text
     lowered = text.lower()
     if not any(sign in lowered for sign in _SIGNS):
         return text
@@ -117,6 +129,16 @@ def excerpt(text: str, *, characters: int) -> str:
     gap = "\n...\n"
     start = characters // 4
     return full[:start] + gap + full[start + len(gap) - characters :]
+
+
+def in_short(text: str) -> str:
+    """Return one line of an error: what happened, and the exception at the end of its traceback."""
+    lines = [line.strip() for line in redact(text).splitlines() if line.strip(" .\t")]
+    if not lines:
+        return ""
+    first = _ANNOUNCEMENT.sub("", lines[0].rstrip(":."))
+    line = lines[0] if len(lines) == 1 else f"{first}: {lines[-1]}"
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
 
 def last_lines(text: str, *, lines: int, characters: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.apimachinery.redaction import HIDDEN, excerpt, last_lines, redact
+from controller.apimachinery.redaction import HIDDEN, excerpt, in_short, last_lines, redact
 
 SECRET = "s3cr3tvalue0123456789"
 
@@ -96,3 +96,28 @@ def test_an_odd_text_does_not_hold_the_operator_up(piece: str):
 @given(st.text(max_size=300))
 def test_any_text_can_be_redacted(text: str):
     assert isinstance(redact(text), str)
+
+
+@pytest.mark.parametrize(
+    "coloured",
+    [
+        "\x1b[31mValueError\x1b[0m: no \x1b[1;38;5;9mmodel\x1b[m",
+        "\x1b]8;;http://x\x07ValueError\x1b]8;;\x1b\\: no \x1b[2Kmodel",
+    ],
+)
+def test_colours_and_links_of_a_terminal_are_not_kept(coloured: str):
+    assert redact(coloured) == "ValueError: no model"
+
+
+def test_an_error_in_short_is_what_happened_and_the_exception_of_its_traceback():
+    said = (
+        "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 "
+        'chars):\nTraceback (most recent call last):\n  File "a.py", line 1\n'
+        "\x1b[31mTypeError\x1b[0m: unexpected keyword argument 'x'\n...\n"
+    )
+    assert in_short(said) == (
+        "Job entrypoint command failed with exit code 1: TypeError: unexpected keyword argument 'x'"
+    )
+    assert in_short("one sentence.\n") == "one sentence."
+    assert in_short("") == ""
+    assert len(in_short("x" * 5000)) < 600

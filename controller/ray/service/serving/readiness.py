@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.containment import contains
 from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.redaction import in_short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _FAILED: Final = frozenset({"DEPLOY_FAILED", "UNHEALTHY"})
 _REMEDY: Final = "; correct the application, its image or spec.serveConfigV2"
-_MOST_CHARACTERS: Final = 500
 _DEPLOYING: Final = "DEPLOYING"
 _RUNNING: Final = "RUNNING"
 _HEALTHY: Final = "HEALTHY"
@@ -84,19 +84,16 @@ def _causes(found: Mapping[str, ServeApplication | None]) -> Iterator[str]:
 
 
 def _detail(application: ServeApplication) -> str:
-    if application.message:
-        return f": {_in_short(application.message)}"
-    for name, each in application.deployments.items():
-        if each.status != _HEALTHY:
+    """Return what the application says, and its first deployment that failed, with its error."""
+    said = f": {in_short(application.message).rstrip('.')}" if application.message else ""
+    others = [item for item in application.deployments.items() if item[1].status != _HEALTHY]
+    others.sort(key=lambda item: item[1].status not in _FAILED)
+    for name, each in others:
+        if each.status in _FAILED and each.message:
+            return f"{said}: deployment {name} is {each.status}: {in_short(each.message)}"
+        if not said:
             return f": deployment {name} is {each.status}, {each.running} of {each.target} replicas"
-    return ""
-
-
-def _in_short(message: str) -> str:
-    """Return a message without the middle of its traceback."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    text = lines[0] if len(lines) < 2 else f"{lines[0].rstrip(':.')}: {lines[-1]}"
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+    return said
 
 
 def _ready(

@@ -147,3 +147,20 @@ def test_what_ray_adds_to_a_config_makes_no_difference():
 )
 def test_another_config_is_not_the_deployed_one(config: dict[str, object] | None):
     assert not is_deployed(HELLO, ServeApplication("RUNNING", config=config))
+
+
+def test_the_exception_of_a_deployment_that_failed_is_named():
+    error = "The deployment failed to start 3 times.\nTraceback:\n  File x\nTypeError: argument 'y'"
+    app = ServeApplication(
+        "DEPLOY_FAILED",
+        "Failed to update the deployments ['Model'].",
+        deployments={
+            "Ingress": ServeDeployment("UPDATING", target=1),
+            "Model": ServeDeployment("DEPLOY_FAILED", error, target=1),
+        },
+    )
+    assert judge(ServeState({"hello": app}), CONFIG, None).first_cause.startswith(
+        "application hello is DEPLOY_FAILED: Failed to update the deployments ['Model']: "
+        "deployment Model is DEPLOY_FAILED: The deployment failed to start 3 times: "
+        "TypeError: argument 'y'; "
+    )
