@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec
 
 _JOB_ID: Final = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_.:@=+,]*")
+_NESTING: Final = re.compile(r"<<|\$['({]|`")
+_SHELL: Final = re.compile(
+    r"""\\.|'[^']*'|"(?:[^"\\]|\\.)*"|(?<![^\s;&|()])\#[^\n]*|[^'"]""", re.DOTALL
+)
+"""Matches what a shell reads as one: a quotation, a comment, or any other character."""
+
 _WITH_SCRIPT: Final = frozenset({SubmissionMode.K8S_JOB, SubmissionMode.SIDECAR})
 _TEMPLATE: Final = "spec.submitterPodTemplate"
 
@@ -52,12 +58,27 @@ def _submission(spec: JobSpec) -> Iterator[Problem]:
     if mode is not SubmissionMode.INTERACTIVE and _is_generated(spec):
         if not spec.entrypoint.strip():
             yield Problem("spec.entrypoint", "must be set: it is the command that Ray runs")
+        yield from _quotes(spec)
         yield from _metadata(spec)
     if mode is SubmissionMode.HTTP:
         try:
             read_entrypoint_resources(spec.entrypoint_resources)
         except InvalidResources as error:
             yield Problem("spec.entrypointResources", str(error))
+
+
+def _quotes(spec: JobSpec) -> Iterator[Problem]:
+    """Yield the problem of a quote that would take the rest of the submitter's script with it.
+
+    What else contains quotes, such as a here-document, is left to the shell.
+    """
+    if spec.submission_mode not in _WITH_SCRIPT or _NESTING.search(spec.entrypoint):
+        return
+    rest = _SHELL.sub("", spec.entrypoint)
+    if rest[:1] in {"'", '"'}:
+        yield Problem(
+            "spec.entrypoint", f"has an opening quote {rest[0]} without a closing one; add it"
+        )
 
 
 def _metadata(spec: JobSpec) -> Iterator[Problem]:

@@ -83,4 +83,15 @@ def _submit(spec: JobSpec, job_id: str, options: tuple[str, ...] | list[str]) ->
         yield from ("--entrypoint-num-gpus", f"{spec.entrypoint_num_gpus:f}")
     if spec.entrypoint_resources:
         yield from ("--entrypoint-resources", go_quote(spec.entrypoint_resources))
-    yield from ("--", spec.entrypoint.strip(), ";")
+    entrypoint = spec.entrypoint.strip()
+    yield from ("--", f"{entrypoint}\n") if _needs_a_line(entrypoint) else ("--", entrypoint, ";")
+
+
+def _needs_a_line(entrypoint: str) -> bool:
+    """Return whether `;` after the entrypoint would be part of it, or one separator too many.
+
+    It follows a comment, the end of a here-document, or another separator.
+    """
+    if entrypoint.endswith("\\"):  # which would join the next line
+        return False
+    return "#" in entrypoint or "<<" in entrypoint or entrypoint.endswith((";", "&"))

@@ -228,3 +228,22 @@ def test_text_is_quoted_as_go_does(text: str, quoted: str):
 def test_json_is_written_as_go_does():
     value = {"b": [1, 0.5, True, None], "a": {"é": "<&>\u2028"}}
     assert go_json(value) == ('{"a":{"é":"\\u003c\\u0026\\u003e\\u2028"},"b":[1,0.5,true,null]}')
+
+
+@pytest.mark.parametrize(
+    "entrypoint",
+    [
+        "python a.py # a comment",
+        "python a.py;",
+        "python a.py <<EOF\nit's text\nEOF",
+        "python a.py 'a#b' \\\n",
+        "python a.py \\\n  --x # y",
+    ],
+)
+@pytest.mark.parametrize("dashboard", [REPEATABLE, ONCE])
+def test_an_entrypoint_swallows_no_word_of_the_script(
+    tmp_path: Path, entrypoint: str, dashboard: Dashboard
+):
+    found = calls(tmp_path, script(dashboard, entrypoint=entrypoint))
+    wanted = ["status", "submit", "logs"] if dashboard is REPEATABLE else ["submit"]
+    assert [call[2] for call in found if call[0] == "ray"] == wanted
