@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.redaction import excerpt
+from controller.apimachinery.redaction import excerpt, in_short
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import ObjectMeta
 from controller.ray.api.pod_state import ray_status
@@ -17,7 +17,7 @@ from controller.ray.job.collect_facts import (
     result_of,
 )
 from controller.ray.job.state_machine.reasons import FailureReason
-from controller.ray.job.status.readiness import child_suspension, job_readiness
+from controller.ray.job.status.readiness import child_suspension, cluster_cause, job_readiness
 
 if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation
@@ -43,7 +43,9 @@ def _sentence(  # noqa: PLR0911  one for each reason
         case FailureReason.DEADLINE_EXCEEDED:
             seconds = seen.spec.active_deadline_seconds
             limit = f" ({seconds} s)" if seconds else ""
-            return f"the attempt took longer than activeDeadlineSeconds{limit}"
+            present = job_readiness(seen, settings, deadlines)
+            cause = f": {present.message}" if present.status == "False" else ""
+            return f"the attempt took longer than activeDeadlineSeconds{limit}{cause}"
         case FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED:
             seconds = seen.spec.pre_running_deadline_seconds
             cause = job_readiness(seen, settings, deadlines).message
@@ -80,9 +82,10 @@ def _submission_failed(seen: JobObservation) -> str:
     refused = unconfirmed(seen.submit_outcome)
     if refused:
         return f"Ray did not accept the job: {refused}"
+    last = in_short(seen.log.text.strip().rpartition("\n")[2]) if seen.log is not None else ""
     return (
         f"the submitter failed ({seen.submitter.failure or 'no reason given'}), and Ray does not "
-        f"know submission id {seen.job_id}"
+        f"know submission id {seen.job_id}{f'; its log ends with: {last}' if last else ''}"
     )
 
 
@@ -97,7 +100,9 @@ def _head_lost(seen: JobObservation) -> str:
     pod = seen.recorded_head.partition("/")[0]
     if seen.head is None:
         which = f" (pod uid {pod})" if pod else ""
-        return f"{lost}: the head of cluster {seen.cluster_name}{which} is gone"
+        cause = cluster_cause(seen.cluster)
+        what = f"has ended; cluster {seen.cluster_name}: {cause}" if cause else "is gone"
+        return f"{lost}: the head of cluster {seen.cluster_name}{which} {what}"
     if seen.head.dashboard.pod_uid == pod:
         ray = ray_status(seen.head.pod)
         last = ray.last_state.terminated if ray is not None else None

@@ -38,6 +38,7 @@ from controller.runtime.plan import Target
 from controller.runtime.refusals import refused_create
 
 if TYPE_CHECKING:
+    from controller.ray.api.raycluster import RayCluster
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.deadlines import Deadlines
@@ -108,13 +109,19 @@ def _initializing(seen: JobObservation) -> JobReadiness:
     if suspended := child_suspension(seen):
         return JobReadiness("RayClusterSuspended", suspended)
     ready = find_condition(conditions_of(seen.cluster), READY) or {}
-    if ready.get("status") == "False":
-        return JobReadiness(str(ready.get("reason")), f"cluster {name}: {ready.get('message')}")
+    if cause := cluster_cause(seen.cluster):
+        return JobReadiness(str(ready.get("reason")), f"cluster {name}: {cause}")
     if ready.get("status") == "True":
         return JobReadiness(
             "RayClusterReady", f"cluster {name} is ready; the job is about to be submitted"
         )
     return JobReadiness("RayClusterNotReady", f"cluster {name} has not reported its state yet")
+
+
+def cluster_cause(cluster: RayCluster) -> str:
+    """Return the message of the cluster's own `Ready`; empty if it is ready, or says nothing."""
+    ready = find_condition(conditions_of(cluster), READY) or {}
+    return str(ready.get("message")) if ready.get("status") == "False" else ""
 
 
 def child_suspension(seen: JobObservation) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.redaction import last_lines
+from controller.apimachinery.redaction import in_short, last_lines
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
@@ -125,7 +125,7 @@ class _TransitionPatch:
             case State.RETRYING:
                 return Event("Warning", "RetryingRayJob", "Reconcile", self._retry_note())
             case State.FAILED:
-                return Event("Warning", reason, "Reconcile", self._message)
+                return Event("Warning", reason, "Reconcile", in_short(self._message))
             case State.VALIDATION_FAILED if seen.problem is not None:
                 return Event("Warning", seen.problem.reason, "Validate", str(seen.problem))
             case State.COMPLETE if seen.submitter.fact is SubmitterFact.FAILED:
@@ -238,13 +238,13 @@ class _TransitionPatch:
                 return JobReadiness("WaitingForJobId", "submit the job and set spec.jobId")
             case _:
                 reason = self._step.reason.title if self._step.reason else state.title
-                return JobReadiness(reason, self._message)
+                return JobReadiness(reason, in_short(self._message))
 
     def _retry_note(self) -> str:
         of = self._seen.spec.backoff_limit + 1
         reason = self._step.reason.title if self._step.reason is not None else ""
         return (
-            f"attempt {self._failed} of {of} failed ({reason}): {self._message}; "
+            f"attempt {self._failed} of {of} failed ({reason}): {in_short(self._message)}; "
             "the next one starts on a fresh cluster"
         )
 

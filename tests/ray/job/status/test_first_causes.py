@@ -1,0 +1,106 @@
+"""The last word about a job that failed names the first cause, in one line where others read it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.timestamps import rfc3339
+from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.dashboard import JobStatus
+from controller.runtime.kind import LogText
+from controller.runtime.plan import MergePatch
+from tests.ray.cluster.support import NOW
+from tests.ray.job.scenes import Scene, cluster, head_pod, running
+from tests.ray.job.test_job_plan import status_of
+
+K8S_JOB: dict[str, Any] = {"submissionMode": "K8sJobMode"}
+LOG = "batch.kubernetes.io/controller-uid=uid-of-submitter"
+PULL = {
+    "name": "mine",
+    "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image none:0"}},
+}
+TRACEBACK = (
+    "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 "
+    "chars):\nTraceback (most recent call last):\n  File x\n\x1b[31mValueError\x1b[0m: no model"
+)
+
+
+def starting(message: str) -> Scene:
+    """An attempt whose cluster says why it is not ready."""
+    ready = {"type": "Ready", "status": "False", "reason": "ImagePullBackOff", "message": message}
+    scene = Scene("Initializing", activeDeadlineSeconds=60)
+    made = msgspec.structs.replace(cluster(""), status={"conditions": [ready]})
+    scene.reads.add(RAYCLUSTERS, made)
+    return scene
+
+
+def test_the_deadline_names_the_image_that_the_submitter_could_not_pull():
+    scene = running(activeDeadlineSeconds=60, **K8S_JOB).with_submitter()
+    scene.reads.logs[LOG] = LogText(unavailable="the container has not started")
+    status = status_of(scene.with_submitter_pod(PULL).knows_nothing().plan())
+    assert status["reason"] == "DeadlineExceeded"
+    assert "longer than activeDeadlineSeconds (60 s): submitter: pod example-x" in status["message"]
+    assert "no such image none:0" in status["message"]
+
+
+def test_the_deadline_names_what_kept_the_cluster_from_starting():
+    status = status_of(starting("head: pod x cannot pull image y").plan())
+    assert status["message"].endswith(
+        "(60 s): cluster example-abcde: head: pod x cannot pull image y"
+    )
+
+
+def test_the_deadline_of_a_job_that_simply_runs_has_no_other_cause():
+    status = status_of(running(activeDeadlineSeconds=60).says(JobStatus.RUNNING).plan())
+    assert status["message"] == "the attempt took longer than activeDeadlineSeconds (60 s)"
+
+
+def test_a_submitter_that_failed_is_quoted():
+    scene = running(**K8S_JOB).with_submitter("Failed", ended=NOW - timedelta(seconds=60))
+    scene.reads.logs[LOG] = LogText(
+        "Usage: ray job submit [OPTIONS]\n\n\x1b[31mError: No such option: --x\x1b[0m\n"
+    )
+    commit = scene.knows_nothing().plan().commit
+    assert isinstance(commit, MergePatch)
+    assert commit.on_success is not None
+    for told in (commit.patch["status"]["message"], commit.on_success.note):
+        assert told.endswith("; its log ends with: Error: No such option: --x")
+
+
+def test_a_head_that_crashes_again_and_again_is_not_said_to_be_gone():
+    killed = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+    container = {"name": "ray-head", "restartCount": 1, "state": waiting, "lastState": killed}
+    message = "head: pod example-head-aaaaaaaa ran out of memory"
+    ready = {"type": "Ready", "status": "False", "reason": "OutOfMemory", "message": message}
+    since = rfc3339(NOW - timedelta(seconds=100))
+    scene = Scene(status={"jobStatusCheckFailureStartTime": since}).started(90)
+    scene.reads.add(PODS, head_pod(containers=[container]))
+    seen = cluster("")
+    scene.reads.add(RAYCLUSTERS, msgspec.structs.replace(seen, status={"conditions": [ready]}))
+    status = status_of(scene.plan())
+    assert status["message"].startswith("HeadLost: ")
+    assert "is gone" not in status["message"]
+    assert status["message"].endswith(f"has ended; cluster example-abcde: {message}")
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_traceback_stands_in_the_message_and_one_line_of_it_elsewhere(limit: int):
+    commit = running(backoffLimit=limit).says(JobStatus.FAILED, message=TRACEBACK).plan().commit
+    assert isinstance(commit, MergePatch)
+    status, event = commit.patch["status"], commit.on_success
+    assert "Traceback" in status["message"]
+    assert "\x1b" not in str(status)
+    line = "Job entrypoint command failed with exit code 1: ValueError: no model"
+    ready = find_condition(status["conditions"], "Ready")
+    assert ready is not None
+    assert ready["message"] == line
+    assert event is not None
+    assert line in event.note
+    assert "Traceback" not in event.note
