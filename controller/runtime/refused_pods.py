@@ -32,6 +32,7 @@ _INTERVAL: Final = timedelta(seconds=30)
 """The time between two looks at the events of one object."""
 
 _FAILED, _CREATED = "FailedCreate", "SuccessfulCreate"
+_REASONS: Final = ((" is invalid: ", "Invalid"), (" is forbidden: ", "Forbidden"))
 _WHO_FAILED: Final = re.compile(
     r"^(?:Error creating: |create Pod \S+ in StatefulSet \S+ failed error: )"
 )
@@ -67,7 +68,7 @@ def last_refusal(events: Iterable[Any]) -> str:
 
 def refused_pod(creator: ObjectMeta, scope: str, message: str) -> Failure:
     """Return the refusal that an event told of, as the failure of a create of our own."""
-    reason = "Invalid" if " is invalid: " in message else "Forbidden"
+    reason = next((why for sign, why in _REASONS if sign in message), "")
     target = Target(PODS, creator.namespace, creator.name, scope)
     return refused_create(target, CreateError(reason, message))
 

@@ -42,9 +42,8 @@ async def test_a_job_that_fails_while_its_specification_is_wrong_is_retried_once
     await rays.create(submissionMode="K8sJobMode", backoffLimit=2)
     await running(rays, "FAILED")
     await rays.patch(activeDeadlineSeconds=-1)
-    await rays.reaches("ValidationFailed", seconds=30)
     await rays.world.settle(400)
-    assert await rays.state() == "ValidationFailed"
+    assert await rays.state() == "ValidationFailed", "the failure counts, and the retry waits"
     rays.submitters_follow = True
     await rays.patch(activeDeadlineSeconds=None)
     status = await rays.reaches("Complete", seconds=400)

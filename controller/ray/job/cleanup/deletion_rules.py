@@ -104,7 +104,11 @@ def unmatched_end(spec: JobSpec, ended: FinishedJob, settings: JobSettings) -> s
         return ""
     remedy = "delete by hand what you do not need"
     if ended.deployment_status == "Failed":
-        remedy += ", and add a rule with condition jobDeploymentStatus Failed for the next time"
+        rule = "a rule with condition jobDeploymentStatus Failed for the next time"
+        instead = (
+            "" if strategy.deletion_rules else ", in deletionRules instead of the two policies"
+        )
+        remedy += f", and add {rule}{instead}"
     with_status = f"jobStatus {ended.job_status}" if ended.job_status else "no jobStatus"
     return (
         f"nothing of spec.deletionStrategy applies to jobDeploymentStatus "

@@ -66,6 +66,7 @@ def _words(seen: JobObservation, job: Job) -> dict[RefusalReason, str]:
         RefusalReason.QUOTA_EXCEEDED: f"ask for a larger quota, or {resources}",
         RefusalReason.QUOTA_NEEDS_RESOURCES: f"set the resources {where}",
         RefusalReason.POD_SECURITY_VIOLATED: f"set the securityContext {where}",
+        RefusalReason.WRITE_REFUSED: "Kubernetes tries again",
         RefusalReason.OBJECT_INVALID: f"correct this field in {field}",
         RefusalReason.ADMISSION_DENIED: (
             f"change the pod accordingly in {field}, or ask for another policy"

@@ -255,3 +255,11 @@ def test_a_job_that_somebody_stopped_gets_no_advice_that_no_rule_can_follow():
     )
     assert "jobDeploymentStatus Complete with jobStatus STOPPED" in text
     assert ANY_FAILURE not in text
+
+
+def test_advice_about_the_two_policies_of_old_is_no_combination_that_is_refused():
+    ended = FinishedJob(END, "", "Failed", RemainingCluster.ALL)
+    instead = "in deletionRules instead of the two policies"
+    for strategy, is_old in ((LEGACY, True), (rules(SUCCEEDED), False)):
+        text = unmatched_end(valid(rayjob(deletionStrategy=strategy)), ended, JobSettings())
+        assert (instead in text) == is_old

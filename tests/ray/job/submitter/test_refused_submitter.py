@@ -94,6 +94,12 @@ def test_without_the_right_to_read_events_it_is_said_where_to_look_and_what_to_g
         assert words in said["message"]
 
 
+def test_an_api_server_that_is_slow_is_no_policy_that_the_user_could_obey():
+    said = ready(told(without_pod(), "Timeout: request did not complete within 34s"))
+    assert said["reason"] == "WriteRefused"
+    assert said["message"].endswith("did not complete within 34s; Kubernetes tries again")
+
+
 def test_a_queue_that_has_suspended_the_job_is_the_cause():
     scene = without_pod(suspend=True)
     assert scene.plan().lookups == ()
