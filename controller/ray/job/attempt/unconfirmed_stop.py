@@ -27,7 +27,7 @@ def unconfirmed_stop(seen: JobObservation, deadlines: Deadlines) -> str:
     if not may_still_run(seen):
         return ""
     if seen.state is State.SUSPENDING and not seen.owns_cluster:
-        return f"{stop_text(seen)}; the suspension waits for it, or {stop_remedy(seen)}"
+        return f"{stop_text(seen)}; the suspension waits for it; {stop_remedy(seen)}"
     stored = find_condition(seen.status.get("conditions", ()), JOB_STOPPED)
     if seen.state is not State.FAILED or stored is None:
         return ""
