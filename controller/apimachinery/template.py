@@ -92,9 +92,12 @@ class MetadataShape(View, frozen=True):
     finalizers: tuple[str, ...] = ()
 
 
-def plain_path(path: str) -> str:
-    """Return an absolute path in its one plain notation: `/dev/shm` for `/dev//shm/`."""
-    return posixpath.normpath(f"/{path.lstrip('/')}")
+def plain_path(path: object) -> str:
+    """Return an absolute path in its one plain notation: `/dev/shm` for `/dev//shm/`.
+
+    Only the API server checks the types of further containers: what is no text is compared as text.
+    """
+    return posixpath.normpath(f"/{str(path).lstrip('/')}")
 
 
 class TemplateShape(View, frozen=True):

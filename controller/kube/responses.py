@@ -6,6 +6,7 @@ A `Status`, the HTML page of a proxy or a truncated JSON document is never taken
 
 from __future__ import annotations
 
+import re
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache
@@ -38,6 +39,11 @@ MAX_LIST: Final = 1024 * 1024 * 1024
 
 MAX_EXCERPT = 300
 """Maximum characters of an unexpected body that a message quotes."""
+
+_UNCHECKED: Final = re.compile(
+    r",? ?<nil>: Invalid value: (null|\"null\"): some validation rules were not checked[^,\]]*"
+)
+"""What an API server adds to a list of errors when it skipped rules: it tells no user anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +138,8 @@ def parse_status(answer: Response) -> Status | None:
         return None
     if body.kind != "Status":
         return None
-    return Status(answer.status, body.reason or "", body.message or "", body.details or {})
+    message = _UNCHECKED.sub("", body.message or "")
+    return Status(answer.status, body.reason or "", message, body.details or {})
 
 
 def error_from_response(answer: Response) -> StatusError:

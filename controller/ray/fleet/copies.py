@@ -57,11 +57,12 @@ class Copy:
 
     @property
     def message(self) -> str:
-        """The reason why it is not ready, in the words of the RayCluster."""
+        """The reason why it is not ready and who changes it, in the words of the RayCluster."""
         if not self.stays:
             return "it is being deleted"
         found = find_condition(conditions_of(self.cluster), READY) or {}
-        return str(found.get("message") or "it has not reported yet")
+        message = str(found.get("message") or "it has not reported yet")
+        return f"{message}; {self.contested}".removesuffix("; ")
 
     @property
     def contested(self) -> str:

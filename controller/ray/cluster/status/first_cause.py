@@ -68,7 +68,7 @@ def first_cause(
     troubled = _troubled(seen, pod_causes, missing, now)
     found = [
         *hindrances,
-        *_head_not_selected(seen),
+        *_head_not_selected(seen, failures),
         *_failed_writes(seen, (f for f in failures if is_inconclusive(f) and not f.unknown)),
         *troubled,
         *missing,
@@ -239,10 +239,15 @@ def _suspension(seen: ClusterObservation, desired: DesiredCluster) -> Cause | No
     return Cause(reasons.SUSPENDED, "cluster", words)
 
 
-def _head_not_selected(seen: ClusterObservation) -> Iterator[Cause]:
-    """Yield the cause of a ready head that its service does not lead to."""
+def _head_not_selected(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
+    """Yield the cause of a ready head that its service does not lead to.
+
+    If the service cannot be corrected, the failed write is the cause.
+    """
     service, head = seen.children.head_service, live_head(seen)
     if service is None or head is None or not is_ready(head):
+        return
+    if any(each.write.target.name == service.metadata.name for each in failures):
         return
     found, selector = head.metadata.labels or {}, service.spec.selector or {}
     lacking = {key: value for key, value in selector.items() if found.get(key) != value}
