@@ -51,7 +51,9 @@ def _remedy(diagnosis: PodDiagnosis, container: str, said: str, reason: Reason) 
         return f"; create the {kind} {missing[2]} in namespace {diagnosis.pod.metadata.namespace}"
     if reason in {reasons.IMAGE_PULL, reasons.INVALID_IMAGE_NAME}:
         whose = "the Ray container" if container == WAIT_CONTAINER else container
-        return f"; correct the image of {whose} in {diagnosis.template}, or set imagePullSecrets"
+        heads = ", which takes it from the head by default" if diagnosis.is_submitter else ""
+        where = f"{diagnosis.template}{heads}"
+        return f"; correct the image of {whose} in {where}, or set imagePullSecrets"
     if reason is reasons.CONTAINER_START:
         return f"; correct command and args of {container} in {diagnosis.template}"
     return ""
@@ -66,9 +68,10 @@ def crashing(diagnosis: PodDiagnosis) -> Finding | None:
         if end.reason == "OOMKilled":
             return out_of_memory(diagnosis, title, container.name, end)
         said = f", saying: {end.message.strip()}" if end.message.strip() else ""
+        which = " --previous" if container.last_state.terminated is not None else ""
         message = (
             f"crashes: {title} last {ending(end)}{said}; see "
-            f"`kubectl logs {diagnosis.pod.metadata.name} -c {container.name} --previous`"
+            f"`kubectl logs {diagnosis.pod.metadata.name} -c {container.name}{which}`"
         )
         return Finding(reasons.CRASH_LOOP, message)
     return None

@@ -54,12 +54,17 @@ class PodDiagnosis:
     head_ready: bool
 
     @property
+    def is_submitter(self) -> bool:
+        """Whether it is the pod of a job's submitter."""
+        return (self.pod.metadata.labels or {}).get(labels.NODE_TYPE) == labels.SUBMITTER
+
+    @property
     def template(self) -> str:
         """The field in which the user changes the pod."""
         if is_head(self.pod):
             return "spec.headGroupSpec.template"
-        if (self.pod.metadata.labels or {}).get(labels.NODE_TYPE) == labels.SUBMITTER:
-            return "spec.submitterPodTemplate, which takes it from the head by default"
+        if self.is_submitter:
+            return "spec.submitterPodTemplate"
         return f"the template of group {group_of(self.pod)}"
 
     @property

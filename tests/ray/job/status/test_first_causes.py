@@ -17,7 +17,7 @@ from controller.runtime.kind import LogText
 from controller.runtime.plan import MergePatch
 from tests.ray.cluster.support import NOW
 from tests.ray.job.scenes import Scene, cluster, head_pod, running
-from tests.ray.job.test_job_plan import status_of
+from tests.ray.job.test_job_plan import reported, status_of
 
 K8S_JOB: dict[str, Any] = {"submissionMode": "K8sJobMode"}
 LOG = "batch.kubernetes.io/controller-uid=uid-of-submitter"
@@ -104,3 +104,28 @@ def test_a_traceback_stands_in_the_message_and_one_line_of_it_elsewhere(limit: i
     assert event is not None
     assert line in event.note
     assert "Traceback" not in event.note
+
+
+def ended(code: int, reason: str) -> dict[str, Any]:
+    return {"name": "mine", "state": {"terminated": {"exitCode": code, "reason": reason}}}
+
+
+@pytest.mark.parametrize(
+    ("container", "remedy"),
+    [
+        (
+            PULL,
+            "of mine in spec.submitterPodTemplate, which takes it from the head by default, or ",
+        ),
+        (ended(137, "OOMKilled"), "resources.limits.memory of mine in spec.submitterPodTemplate"),
+        (ended(2, "Error"), "see `kubectl logs example-x -c mine`"),
+    ],
+)
+def test_what_a_submitter_needs_is_said_of_the_field_that_has_it(
+    container: dict[str, Any], remedy: str
+):
+    scene = running(**K8S_JOB).with_submitter().with_submitter_pod(container).knows_nothing()
+    ready = find_condition(reported(scene.plan())["conditions"], "Ready")
+    assert ready is not None
+    message = ready["message"]
+    assert message.endswith(remedy) or f"{remedy}set imagePullSecrets" in message
