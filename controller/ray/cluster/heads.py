@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.conditions import is_true
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import PROVISIONED
-from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.pods.healing import unhealthy_reason
 from controller.ray.cluster.pods.losses import is_replacement_held
 from controller.ray.cluster.pods.writes import create_pod, delete_pod
+from controller.ray.head.endpoint import chosen_head
 from controller.ray.head.identity import HEAD_SCOPE
 
 if TYPE_CHECKING:
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 
 def live_head(seen: ClusterObservation) -> Pod | None:
-    """Return the healthy, ready and oldest of the heads that are not terminating."""
-    live = (pod for pod in seen.heads if not pod.metadata.terminating)
-    return min(live, key=_age_of_use, default=None)
+    """Return the head of the cluster that is not terminating, ended or not."""
+    return chosen_head(pod for pod in seen.heads if not pod.metadata.terminating)
 
 
 def create_head(
@@ -68,9 +67,3 @@ def must_not_restart(seen: ClusterObservation) -> bool:
         and annotations.get(labels.DISABLE_HEAD_RESTART) == "true"
         and is_true(seen.conditions, PROVISIONED)
     )
-
-
-def _age_of_use(head: Pod) -> tuple[bool, bool, str, str]:
-    meta = head.metadata
-    unhealthy = unhealthy_reason(head) is not None
-    return unhealthy, not is_ready(head), meta.creation_timestamp or "", meta.name

@@ -13,9 +13,9 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
+from controller.ray.head.endpoint import AUTOSCALER
 from controller.ray.head.identity import HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
 from controller.ray.pods.features.authentication import WAIT_CONTAINER
-from controller.ray.pods.features.autoscaler import AUTOSCALER
 from controller.runtime.plan import Create, verb_of
 from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.ray.api import labels
-from controller.ray.api.pod_state import is_ready, ray_container
+from controller.ray.api.pod_state import is_ready, ray_container, ray_status
 from controller.ray.api.ports import DASHBOARD_PORT, GCS_PORT, METRICS_PORT
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class HeadEndpoint:
 def head_endpoint(spec: ClusterSpec, identity: Identity, pods: Iterable[Pod]) -> HeadEndpoint:
     """Return the endpoint of the head among these pods; that of a new head if there is none."""
     heads = tuple(pods)
-    head = _followed(heads)
+    head = chosen_head(heads)
     given = identity.labels_of(labels.HEAD, labels.HEAD_GROUP, spec.head_group_spec)
     found = given if head is None else head.metadata.labels or {}
     selector = {key: given[key] for key in _FIXED}
@@ -79,7 +79,7 @@ def head_endpoint(spec: ClusterSpec, identity: Identity, pods: Iterable[Pod]) ->
 
 def head_ports(spec: ClusterSpec, pods: Iterable[Pod]) -> dict[str, int]:
     """Return the ports of the head among these pods; those of a new head if there is none."""
-    return _ports_of(_followed(pods), template_ports(spec))
+    return _ports_of(chosen_head(pods), template_ports(spec))
 
 
 def serve_ports(ports: Mapping[str, int]) -> dict[str, int]:
@@ -131,13 +131,21 @@ def _has_autoscaler(pod: Pod) -> bool:
     return any(container.name == AUTOSCALER for container in pod.spec.containers)
 
 
-def _followed(heads: Iterable[Pod]) -> Pod | None:
-    """Return the head that others follow, while several exist."""
+def chosen_head(heads: Iterable[Pod]) -> Pod | None:
+    """Return the head of a cluster, while several exist; every part of Manta means this one."""
     return min(heads, key=_preference, default=None)
 
 
+def has_ended(head: Pod) -> bool:
+    """Return whether the Ray container has ended and has not been restarted yet."""
+    status = ray_status(head)
+    if head.status.phase in _OVER or status is None:
+        return head.status.phase in _OVER
+    has_run = status.last_state.terminated is not None
+    return status.state.terminated is not None or (status.state.waiting is not None and has_run)
+
+
 def _preference(head: Pod) -> tuple[bool, bool, bool, str, str]:
-    """Order heads: one that stays first, then one that runs, that is ready, the oldest."""
-    meta = head.metadata
-    over, unready = head.status.phase in _OVER, not is_ready(head)
-    return meta.terminating, over, unready, meta.creation_timestamp or "", meta.name
+    """Order heads: one that stays first, then one whose Ray runs, that is ready, the oldest."""
+    meta, unready = head.metadata, not is_ready(head)
+    return meta.terminating, has_ended(head), unready, meta.creation_timestamp or "", meta.name

@@ -20,17 +20,14 @@ from controller.ray.api.ports import DASHBOARD_PORT
 from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.token import token_secret_name
 from controller.ray.dashboard import Head
+from controller.ray.head.endpoint import chosen_head, has_ended
 from controller.ray.head.identity import Identity
 from controller.ray.head.watches import HEAD_INDEX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.runtime.kind import CacheReader
-
-_OVER = frozenset({"Failed", "Succeeded"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ def find_head(
         for pod in reads.by_index(PODS, HEAD_INDEX, meta.key)
         if is_owned_by(pod.metadata, meta.uid)
     )
-    pod = _live(pods)
+    pod = chosen_head(pod for pod in pods if not has_ended(pod))
     if pod is None:
         return None
     identity = Identity.of(cluster, spec, domain=domain)
@@ -97,29 +94,6 @@ def find_head(
         f"{identity.head_fqdn}:{port}",
         terminating=pod.metadata.terminating or is_on_lost_node(pod),
     )
-
-
-def _live(pods: Iterable[Pod]) -> Pod | None:
-    """Return the newest head that has not ended; a terminating one only if there is no other."""
-    live = [pod for pod in pods if pod.status.phase not in _OVER and not _has_ended(pod)]
-    return max(
-        live,
-        key=lambda pod: (
-            not pod.metadata.terminating,
-            pod.metadata.creation_timestamp or "",
-            pod.metadata.name,
-        ),
-        default=None,
-    )
-
-
-def _has_ended(pod: Pod) -> bool:
-    """Return whether the Ray container has ended and has not been restarted yet."""
-    status = ray_status(pod)
-    if status is None:
-        return False
-    has_run = status.last_state.terminated is not None
-    return status.state.terminated is not None or (status.state.waiting is not None and has_run)
 
 
 def _restarts(pod: Pod) -> int:

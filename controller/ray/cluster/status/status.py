@@ -52,6 +52,7 @@ from controller.ray.cluster.upgrade.history import history_notes, is_of_history
 from controller.ray.cluster.upgrade.rolling.stamps import hides_an_edit
 from controller.ray.diagnosis.reasons import COMING_UP
 from controller.ray.diagnosis.writes import failure_message
+from controller.ray.head.endpoint import chosen_head
 from controller.ray.head.identity import is_of_pods
 from controller.runtime.plan import Create, Delete, Event, StatusPatch
 from controller.runtime.reconcile.definitions.installed_definition import DEFINITION_COMPLETE
@@ -180,7 +181,7 @@ def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) ->
     conditions.set(READY, "False", problem.reason, str(problem))
     wanted: Status = {"observedGeneration": seen.cluster.metadata.generation}
     if find_condition(seen.conditions, HEAD_POD_READY) is not None:
-        conditions.set_head_ready(_present_head(seen.heads))
+        conditions.set_head_ready(chosen_head(seen.heads))
         wanted |= _ready_workers(seen)
     if is_true(seen.conditions, SUSPENDING):
         conditions.set_suspension(None, pods_left=seen.may_have_pods)
@@ -311,7 +312,7 @@ def _endpoints(service: Service | None) -> dict[str, str]:
 
 def _head(heads: tuple[Pod, ...], service: Service | None) -> dict[str, str]:
     head: dict[str, str] = {}
-    pod = _present_head(heads)
+    pod = chosen_head(heads)
     if pod is not None:
         head["podName"] = pod.metadata.name
         head["podIP"] = pod.status.pod_ip
@@ -320,11 +321,6 @@ def _head(heads: tuple[Pod, ...], service: Service | None) -> dict[str, str]:
         headless = service.spec.cluster_ip == "None"
         head["serviceIP"] = head.get("podIP", "") if headless else service.spec.cluster_ip
     return {key: value for key, value in head.items() if value}
-
-
-def _present_head(heads: tuple[Pod, ...]) -> Pod | None:
-    live = [pod for pod in heads if not pod.metadata.terminating]
-    return min(live or heads, key=lambda pod: pod.metadata.name, default=None)
 
 
 def _conditions(
@@ -339,7 +335,7 @@ def _conditions(
     generation = seen.cluster.metadata.generation
     counted = _recorded_generation(seen) if _may_get_older_pods(seen) else generation
     head = ClusterConditions(seen.conditions, counted, now)
-    head.set_head_ready(_present_head(seen.heads))
+    head.set_head_ready(chosen_head(seen.heads))
     conditions = ClusterConditions(head.as_list(), generation, now)
     of_pods = [f for f in failures if _changes_pods(f) and not f.unknown]
     if of_pods or not failures:

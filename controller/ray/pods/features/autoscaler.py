@@ -10,6 +10,7 @@ import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import labels
+from controller.ray.head.endpoint import AUTOSCALER
 from controller.ray.pods.features.authentication import add_token_to_container
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from controller.ray.head.identity import Identity
 
 Body = dict[str, Any]
-
-AUTOSCALER: Final = "autoscaler"
-"""Name of the container."""
 
 _COMMAND: Final = (
     "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) "
