@@ -39,7 +39,7 @@ def inherited_changes(owner: ObjectMeta, child: ObjectMeta) -> dict[str, dict[st
     if recorded == wanted:
         return {}
     patch: dict[str, dict[str, str | None]] = {"annotations": {labels.INHERITED: wanted}}
-    for name in sorted(changed_fields(recorded, wanted)):
+    for name in sorted(changed_fields(recorded, present)):
         where, _, key = name.partition(":")
         patch.setdefault(where, {})[key] = present.get(name)
     return patch

@@ -13,7 +13,7 @@ from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.ports import METRICS_PORT
 from controller.ray.api.users_metadata import users_metadata
-from controller.ray.pods.cluster_options import options_stamp
+from controller.ray.pods.cluster_options import options_of
 from controller.ray.pods.draft import PodDraft
 from controller.ray.pods.environment import (
     Environment,
@@ -28,6 +28,7 @@ from controller.ray.pods.features.probes import add_probes
 from controller.ray.pods.features.volumes import add_scratch_volume, add_shared_memory
 from controller.ray.pods.features.wait_gcs_ready import add_wait_gcs_ready
 from controller.ray.pods.hashes import template_hash
+from controller.ray.pods.hashes.field_digests import field_digests
 from controller.ray.pods.start_command import (
     Role,
     container_command,
@@ -72,7 +73,7 @@ class PodBuilder:
         self._storage = state_storage(cluster, spec)
         self._templates: dict[str, Body] = {}
         self._hashes: dict[str, Hash] = {}
-        self._options: dict[Role, str] = {}
+        self._options: dict[Role, dict[str, Any]] = {}
 
     def head(self, name: str) -> Body:
         """Return the head pod of this name."""
@@ -118,13 +119,11 @@ class PodBuilder:
         }
         return {"": self.head_hash, **workers}
 
-    def options(self, role: Role) -> str:
+    def options(self, role: Role) -> dict[str, Any]:
         """Return the options of the cluster with which a new pod of this role is made."""
         if role not in self._options:
             name = self._identity.name
-            self._options[role] = options_stamp(
-                role, name, self._raw_spec, self._spec, self._storage
-            )
+            self._options[role] = options_of(role, name, self._raw_spec, self._spec, self._storage)
         return self._options[role]
 
     def _hash(self, key: str, raw: dict[str, Any]) -> Hash:
@@ -214,7 +213,7 @@ class PodBuilder:
 
     def _finished(self, draft: PodDraft, sidecars: Iterable[Mapping[str, Any]]) -> Body:
         """Add what both roles have in common, in KubeRay's order."""
-        draft.annotations[labels.CLUSTER_OPTIONS] = self.options(draft.role)
+        draft.annotations[labels.CLUSTER_OPTIONS] = field_digests(self.options(draft.role))
         add_state_storage(draft, self._storage)
         _add_metrics_port(draft.ray)
         add_token(draft, self._identity.name, self._spec.auth_options)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.custom_object import mapping
 from controller.ray.api.token import token_secret_name
 from controller.ray.pods.features.fault_tolerance import EmbeddedStorage
-from controller.ray.pods.hashes.field_digests import field_digests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,14 +23,14 @@ _READ_LIVE: Final = frozenset({"idleTimeoutSeconds", "upscalingMode"})
 """Options of the autoscaler that it reads from the RayCluster each time, and not from its pod."""
 
 
-def options_stamp(
+def options_of(
     role: Role,
     cluster_name: str,
     raw_spec: Mapping[str, Any],
     spec: ClusterSpec,
     storage: StateStorage | None,
-) -> str:
-    """Return digests of the options that a pod is made with; those that are not set are left out.
+) -> dict[str, Any]:
+    """Return the options that a pod is made with; those that are not set are left out.
 
     Args:
         role: of the pod; a worker depends on fewer options.
@@ -50,7 +49,7 @@ def options_stamp(
         given = mapping(raw_spec.get("autoscalerOptions"))
         options["autoscalerOptions"] = {k: v for k, v in given.items() if k not in _READ_LIVE}
         options["enableInTreeAutoscaling"] = True
-    return field_digests(options)
+    return options
 
 
 def _kept_in(storage: StateStorage, raw_spec: Mapping[str, Any]) -> list[Any]:

@@ -8,10 +8,11 @@ from controller.ray.api import labels
 from controller.ray.pods.hashes.field_digests import changed_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.pods.start_command import Role
 
 
 def pods_with_former_options(
@@ -20,18 +21,23 @@ def pods_with_former_options(
     """Find the pods that run with former options: their names, and the fields that changed."""
     names: list[str] = []
     fields: set[str] = set()
-    for pod, wanted in _with_wanted(seen, desired):
-        stamped = (pod.metadata.annotations or {}).get(labels.CLUSTER_OPTIONS)
-        changed = changed_fields(stamped, wanted)
-        if changed and not pod.metadata.terminating:
-            names.append(pod.metadata.name)
-            fields |= changed
+    for role, pods in _by_role(seen):
+        changed = {
+            stamp: changed_fields(stamp, desired.builder.options(role))
+            for stamp in set(map(_stamp, pods))
+        }
+        for pod in pods:
+            if changed[_stamp(pod)] and not pod.metadata.terminating:
+                names.append(pod.metadata.name)
+                fields |= changed[_stamp(pod)]
     return sorted(names), sorted(fields)
 
 
-def _with_wanted(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[tuple[Pod, str]]:
-    for head in seen.heads:
-        yield head, desired.builder.options("head")
+def _by_role(seen: ClusterObservation) -> Iterator[tuple[Role, Sequence[Pod]]]:
+    yield "head", seen.heads
     for pods in seen.workers.values():
-        for worker in pods:
-            yield worker, desired.builder.options("worker")
+        yield "worker", pods
+
+
+def _stamp(pod: Pod) -> str | None:
+    return (pod.metadata.annotations or {}).get(labels.CLUSTER_OPTIONS)

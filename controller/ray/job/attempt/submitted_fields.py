@@ -6,7 +6,7 @@ where KubeRay is silent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
 from controller.ray.api import labels
@@ -32,7 +32,7 @@ _FIELDS: Final = (
 
 def submission_record(seen: JobObservation) -> str:
     """Return the submission id and what is submitted under it, as the RayJob carries them."""
-    return f"{seen.job_id} {_present(seen)}"
+    return f"{seen.job_id} {field_digests(_present(seen))}"
 
 
 def is_recorded(seen: JobObservation) -> bool:
@@ -52,6 +52,6 @@ def _recorded(seen: JobObservation) -> str:
     return (seen.job.metadata.annotations or {}).get(labels.SUBMITTED, "")
 
 
-def _present(seen: JobObservation) -> str:
+def _present(seen: JobObservation) -> dict[str, Any]:
     spec = mapping(seen.job.spec)
-    return field_digests({name: spec[name] for name in _FIELDS if spec.get(name) is not None})
+    return {name: spec[name] for name in _FIELDS if spec.get(name) is not None}

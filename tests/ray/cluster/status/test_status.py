@@ -516,6 +516,15 @@ def test_an_option_of_the_cluster_that_running_pods_were_made_without_is_named(
     assert said(status_of(kept(cluster(edited), *READY)), "OptionsInEffect") is None, "KubeRay's"
 
 
+def test_an_option_written_in_another_order_is_no_other_option():
+    raw = manifest()
+    env = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    raw["spec"] |= {"enableInTreeAutoscaling": True, "autoscalerOptions": {"env": env}}
+    pods = made_pods(raw)
+    raw["spec"]["autoscalerOptions"] = {"env": env[::-1]}
+    assert said(status_of(kept(cluster(raw), *pods)), "OptionsInEffect") is None
+
+
 def test_what_the_autoscaler_reads_from_the_cluster_itself_is_in_effect():
     raw = manifest()
     raw["spec"] |= {"enableInTreeAutoscaling": True}

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from controller.ray.pods.hashes.field_digests import changed_fields, field_digests
 from controller.ray.pods.hashes.template_hash import (
+    FORMER,
+    digest,
     is_comparable,
     is_outdated,
     recreate_digest,
@@ -65,3 +68,14 @@ def test_a_list_in_another_order_is_no_other_template():
 def test_a_hash_of_any_other_version_proves_nothing(stamped: str | None):
     assert not is_comparable(stamped)
     assert not is_outdated(stamped, template_digest(GROUP))
+
+
+def test_a_digest_of_a_field_by_the_version_before_counts_as_well():
+    lists = {"a": {"env": [{"name": "B"}, {"name": "A"}]}, "b": 1}
+    former = f"a={digest(lists['a'], FORMER)[2:10]},b={digest(1, FORMER)[2:10]}"
+    assert former != field_digests(lists)
+    for recorded in (former, field_digests(lists)):
+        assert changed_fields(recorded, lists) == set()
+        assert changed_fields(recorded, lists | {"b": 2, "c": 3}) == {"b", "c"}
+        assert changed_fields(recorded, {"b": 1}) == {"a"}
+    assert changed_fields(None, lists) == set()
