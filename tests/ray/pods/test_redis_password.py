@@ -89,6 +89,13 @@ def test_bash_hands_it_over_as_it_is(way: str, tmp_path: Path):
     assert env["REDIS_PASSWORD"] == PASSWORD, "the clean-up has no other source"
 
 
+@pytest.mark.parametrize("password", ["a;b", "a&b", "(a)", "a|b", "<a>", "#a"])
+def test_no_character_in_a_parameter_ends_the_command(password: str, tmp_path: Path):
+    arguments, env = started(legacy(password), tmp_path)
+    assert f"--redis-password={password}" in arguments
+    assert env["REDIS_PASSWORD"] == password
+
+
 def test_the_kubelet_expands_nothing_in_a_parameter(tmp_path: Path):
     password = "a $(RAY_PORT) $$ b"
     arguments, env = started(legacy(password), tmp_path)
@@ -105,3 +112,12 @@ def test_quotes_that_a_user_has_written_for_the_shell_are_none_of_the_password(t
     arguments, env = started(legacy("'a b'"), tmp_path)
     assert "--redis-password=a b" in arguments
     assert env["REDIS_PASSWORD"] == "a b"
+
+
+@pytest.mark.parametrize("given", ["$(cat {file})", '"$(cat {file})"'])
+def test_a_command_that_prints_the_password_is_run(given: str, tmp_path: Path):
+    file = tmp_path / "password"
+    file.write_text("from-vault")
+    arguments, env = started(legacy(given.format(file=file)), tmp_path)
+    assert "--redis-password=from-vault" in arguments
+    assert "REDIS_PASSWORD" not in env

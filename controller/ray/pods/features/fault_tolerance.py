@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -26,6 +27,7 @@ WORKER_RECONNECT_SECONDS: Final = 600
 
 
 _PASSWORD: Final = "REDIS_PASSWORD"  # noqa: S105 - a name
+_SUBSTITUTION: Final = re.compile(r'("?)\$\(.+\)\1')
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def _add_redis(draft: PodDraft, storage: RedisStorage) -> None:
 def _add_given_password(draft: PodDraft) -> None:
     """Add the user's parameter as a variable, because the cleanup Job has no parameters."""
     given = draft.parameters.get("redis-password")
-    if given is None:
+    if given is None or _SUBSTITUTION.fullmatch(given):  # what a command prints is not known here
         return
     word = _shell_word(given)
     variable = VARIABLE.fullmatch(word or "")
@@ -118,9 +120,11 @@ def _add_given_password(draft: PodDraft) -> None:
 
 
 def _shell_word(text: str) -> str | None:
-    """Return the one word that bash makes of a text; None if it makes several, or an error."""
+    """Return the word that bash makes of a text; None if it makes several, or an error."""
+    reader = shlex.shlex(text, posix=True, punctuation_chars=True)
+    reader.whitespace_split, reader.commenters = True, ""
     try:
-        words = shlex.split(text)
+        words = list(reader)
     except ValueError:
         return None
     return "".join(words) if len(words) < 2 else None
