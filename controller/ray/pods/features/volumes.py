@@ -53,7 +53,7 @@ def add_mount(container: Body, mount: Body) -> None:
 
 def has_mount_at(container: Body, path: str) -> bool:
     """Return whether a container mounts something at exactly this path, in whatever notation."""
-    paths = (mount.get("mountPath", "") for mount in container.get("volumeMounts", ()))
+    paths = (str(mount.get("mountPath", "")) for mount in container.get("volumeMounts", ()))
     return any(plain_path(each) == plain_path(path) for each in paths)
 
 
