@@ -112,7 +112,7 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
         suspend=valid and spec.suspend,
         interactive=seen.mode is SubmissionMode.INTERACTIVE,
         records_late=seen.mode is SubmissionMode.HTTP,
-        id_given=bool(spec.job_id),
+        id_given=bool(given_id(seen)),
         has_attempt=bool(seen.cluster_name and seen.status.get("startTime")),
         may_be_submitted=bool(seen.cluster_name and seen.job_id)
         and bool(seen.status.get("dashboardURL")),
@@ -157,6 +157,14 @@ def may_still_run(seen: JobObservation) -> bool:
         return seen.mode is SubmissionMode.SIDECAR or bool(seen.status.get("jobStatus"))
     same = seen.head.id == seen.recorded_head
     return same or seen.gcs_fault_tolerant or info_of(seen) is not None
+
+
+def given_id(seen: JobObservation) -> str:
+    """Return `spec.jobId`; empty if the selected cluster knows it: Ray runs each id once."""
+    attempts = seen.status.get("attempts", ()) if seen.spec.selected_cluster else ()
+    earlier = attempts[:-1] if seen.state.has_attempt else attempts
+    used = any(each.get("jobId") == seen.spec.job_id for each in earlier)
+    return "" if used else seen.spec.job_id
 
 
 def has_answered(seen: JobObservation) -> bool:

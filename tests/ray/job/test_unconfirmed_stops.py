@@ -226,6 +226,24 @@ def test_a_resumed_job_gets_another_id_on_a_cluster_that_knows_the_given_one():
     assert begun(**SELECTED) != "mine"
 
 
+def test_a_resumed_job_that_a_person_submits_waits_for_another_id_on_a_cluster_that_knows_it():
+    def plan(given: str, early: str = "") -> Plan:
+        attempts = [{"number": 1, "rayClusterName": CLUSTER, "jobId": "mine"}]
+        attempts.append({"number": 2, "rayClusterName": CLUSTER, "jobId": early})
+        status = {"jobId": None, "attempts": attempts}
+        spec: dict[str, Any] = SELECTED | {"submissionMode": "InteractiveMode", "jobId": given}
+        scene = Scene("Waiting", status=status, **spec)
+        return scene.with_cluster(owner="somebody").with_head().plan()
+
+    for early in ("", "another"):
+        assert status_of(plan("another", early))["jobId"] == "another"
+    waiting = plan("mine")
+    assert waiting.commit is None
+    ready = find_condition(reported(waiting)["conditions"], "Ready")
+    assert ready is not None
+    assert ready["message"].startswith("spec.jobId mine is of an earlier attempt: submit the job")
+
+
 @pytest.mark.parametrize("state", ["Running", "Failed", "Suspending"])
 def test_deletion_tries_for_thirty_seconds_and_says_what_may_run_on(state: str):
     meta = {"deletionTimestamp": rfc3339(NOW)}

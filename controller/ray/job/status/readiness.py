@@ -24,6 +24,7 @@ from controller.ray.diagnosis.pod import diagnose_pod
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.job.collect_facts import (
     dashboard_outage,
+    given_id,
     info_of,
     is_unsubmitted,
     may_still_run,
@@ -80,7 +81,9 @@ def job_readiness(  # noqa: PLR0911  one for each state
         case State.NEW | State.INITIALIZING:
             return _initializing(seen)
         case State.WAITING:
+            known = f"spec.jobId {seen.spec.job_id} is of an earlier attempt: "
             message = "submit the job to the cluster and set spec.jobId to its submission id"
+            message = known + message if seen.spec.job_id and not given_id(seen) else message
             return JobReadiness("WaitingForJobId", message)
         case State.RUNNING:
             return _running(seen, settings, deadlines)

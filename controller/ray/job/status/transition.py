@@ -12,7 +12,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
 from controller.ray.job.attempt.unconfirmed_stop import failed_stop
-from controller.ray.job.collect_facts import may_still_run, result_of
+from controller.ray.job.collect_facts import given_id, may_still_run, result_of
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.states import State
@@ -140,8 +140,7 @@ class _TransitionPatch:
         assert names is not None
         interactive = spec.submission_mode is SubmissionMode.INTERACTIVE
         cluster = spec.selected_cluster or names.cluster
-        given = "" if spec.job_id in self._used_ids() else spec.job_id
-        job_id = given or ("" if interactive else names.submission_id)
+        job_id = given_id(seen) or ("" if interactive else names.submission_id)
         return {
             "jobId": job_id or None,
             "rayClusterName": cluster,
@@ -156,13 +155,6 @@ class _TransitionPatch:
                 now=self._now,
             ),
         }
-
-    def _used_ids(self) -> frozenset[str]:
-        """Return the submission ids that the selected cluster knows: Ray runs each of them once."""
-        if not self._seen.spec.selected_cluster:
-            return frozenset()
-        attempts_so_far = self._seen.status.get("attempts", ())
-        return frozenset(str(each.get("jobId")) for each in attempts_so_far)
 
     def _run(self) -> Status:
         seen = self._seen
