@@ -83,8 +83,17 @@ def _submit(spec: JobSpec, job_id: str, options: tuple[str, ...] | list[str]) ->
         yield from ("--entrypoint-num-gpus", f"{spec.entrypoint_num_gpus:f}")
     if spec.entrypoint_resources:
         yield from ("--entrypoint-resources", go_quote(spec.entrypoint_resources))
-    entrypoint = spec.entrypoint.strip()
+    entrypoint = _command(spec.entrypoint)
     yield from ("--", f"{entrypoint}\n") if _needs_a_line(entrypoint) else ("--", entrypoint, ";")
+
+
+def _command(entrypoint: str) -> str:
+    """Return the entrypoint without comments above its command, and what continues nothing."""
+    text = entrypoint.strip()
+    while text.startswith("#"):
+        text = text.partition("\n")[2].lstrip()
+    backslashes = len(text) - len(text.rstrip("\\"))
+    return text[:-1].rstrip() if backslashes % 2 else text
 
 
 def _needs_a_line(entrypoint: str) -> bool:
@@ -92,6 +101,4 @@ def _needs_a_line(entrypoint: str) -> bool:
 
     It follows a comment, the end of a here-document, or another separator.
     """
-    if entrypoint.endswith("\\"):  # which would join the next line
-        return False
     return "#" in entrypoint or "<<" in entrypoint or entrypoint.endswith((";", "&"))

@@ -177,6 +177,26 @@ def test_quotes_in_the_entrypoint_are_the_shells(tmp_path: Path):
     assert call[-2:] == ["-c", "\nimport ray\nprint(1)\n"]
 
 
+@pytest.mark.parametrize(
+    ("entrypoint", "words"),
+    [
+        ("# first\n  # second\n\npython a.py", ["python", "a.py"]),
+        ("python a.py \\\n  --x \\\n", ["python", "a.py", "--x"]),
+        ("python a.py \\\\", ["python", "a.py", "\\"]),
+        ("python a.py # why \\", ["python", "a.py"]),
+        ("python a.py 'a # b'", ["python", "a.py", "a # b"]),
+    ],
+)
+@pytest.mark.parametrize("dashboard", [REPEATABLE, ONCE])
+def test_comments_and_ends_of_lines_add_no_word_to_the_entrypoint(
+    tmp_path: Path, dashboard: Dashboard, entrypoint: str, words: list[str]
+):
+    found = calls(tmp_path, script(dashboard, entrypoint=entrypoint))
+    submit = next(each for each in found if each[2] == "submit")
+    assert submit[submit.index("--") + 1 :] == words
+    assert (found[-1][2] == "logs") is (dashboard is REPEATABLE)
+
+
 def test_variables_in_the_entrypoint_are_those_of_the_submitter(tmp_path: Path):
     options = submitted(tmp_path, entrypoint="python $SCRIPT", variables={"SCRIPT": "a.py"})
     assert options["--"] == "python a.py"
