@@ -72,9 +72,24 @@ _SIGNS: Final = (
 
 
 _TERMINAL_CODES: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])"
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?|"
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 )
 """Colours and other codes for terminals, by which Ray and its users' programs mark errors."""
+
+_PREFIX: Final = re.compile(r"^\((?:[^()]*\bpid=[^()]*|raylet)\) ")
+"""What Ray puts before a line that another process printed."""
+
+_EXCEPTION: Final = re.compile(
+    r"(?:\w+\.)*\w*(?:Error|Exception|ExceptionGroup|Interrupt|Exit|Timeout)(?:\(\w+\))?(?::|$)"
+)
+"""The line of an exception, and the one with which click reports a wrong option."""
+
+_HEADER: Final = "Traceback (most recent call last):"
+
+_ERROR: Final = re.compile(
+    r"\b(?:error|fatal|panic|killed|not found|no such file|denied|unexpected EOF)\b", re.IGNORECASE
+)
 
 _ANNOUNCEMENT: Final = re.compile(r", last available logs \(.*\)$")
 """What Ray says before it quotes the log of a job."""
@@ -82,9 +97,14 @@ _ANNOUNCEMENT: Final = re.compile(r", last available logs \(.*\)$")
 _LONGEST_LINE: Final = 500
 
 
+def plain(text: str) -> str:
+    """Return the text without codes for terminals; a line that was overwritten is one of many."""
+    return _TERMINAL_CODES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
 def redact(text: str) -> str:
     """Return the text without colours, and passwords, tokens and keys in their usual notations."""
-    text = _TERMINAL_CODES.sub("", text) if "\x1b" in text else text
+    text = plain(text)
     lowered = text.lower()
     if not any(sign in lowered for sign in _SIGNS):
         return text
@@ -122,23 +142,57 @@ def is_secret(name: str) -> bool:
 
 
 def excerpt(text: str, *, characters: int) -> str:
-    """Return the redacted text, without the middle if it is long, since errors are at the end."""
+    """Return the redacted text, without the middle if it is long, and always with its error.
+
+    Errors are usually at the end, unless other output follows.
+    """
     full = redact(text)
     if len(full) <= characters:
         return full
     gap = "\n...\n"
     start = characters // 4
-    return full[:start] + gap + full[start + len(gap) - characters :]
+    short = full[:start] + gap + full[start + len(gap) - characters :]
+    error = _error_line(full)
+    if error in short or len(error) > characters // 4:
+        return short
+    kept = f"{full[:start]}{gap}{error}{gap}"
+    return kept + full[len(kept) - characters :]
 
 
 def in_short(text: str) -> str:
-    """Return one line of an error: what happened, and the exception at the end of its traceback."""
-    lines = [line.strip() for line in redact(text).splitlines() if line.strip(" .\t")]
+    """Return one line of an error: what happened, and the exception of its last traceback."""
+    hidden = redact(text)
+    lines = [line.strip() for line in hidden.splitlines() if line.strip(" .\t")]
     if not lines:
         return ""
     first = _ANNOUNCEMENT.sub("", lines[0].rstrip(":."))
-    line = lines[0] if len(lines) == 1 else f"{first}: {lines[-1]}"
+    error = last_error(hidden)
+    if len(lines) == 1 or error.startswith(first) or lines[0].endswith(_HEADER):
+        return _clipped(lines[0] if len(lines) == 1 else error)
+    room = _LONGEST_LINE - len(error)
+    return f"{first if len(first) <= room else f'{first[:room]}...'}: {error}"
+
+
+def last_error(text: str) -> str:
+    """Return the redacted line of a program's output that states its error."""
+    return _clipped(_error_line(redact(text))).rstrip(": ")
+
+
+def _clipped(line: str) -> str:
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
+
+
+def _error_line(text: str) -> str:
+    """Return the last exception, else the last line that speaks of an error, else the last line.
+
+    Chained tracebacks end with the exception that was raised. Indented lines are details.
+    """
+    lines = [_PREFIX.sub("", line.rstrip()) for line in text.splitlines() if line.strip(" .\t")]
+    flush = [line for line in lines if not line.startswith((" ", "\t"))]
+    raised = (line for line in reversed(flush) if _EXCEPTION.match(line))
+    spoken = (line for line in reversed(flush) if _ERROR.search(line))
+    exception = next((line for line in raised if not line.endswith(_HEADER)), "")
+    return exception or next(spoken, lines[-1].strip() if lines else "")
 
 
 def last_lines(text: str, *, lines: int, characters: int) -> str:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.apimachinery.redaction import HIDDEN, excerpt, in_short, last_lines, redact
+from controller.apimachinery.redaction import (
+    HIDDEN,
+    excerpt,
+    in_short,
+    last_error,
+    last_lines,
+    redact,
+)
 
 SECRET = "s3cr3tvalue0123456789"
 
@@ -84,12 +91,30 @@ def test_of_a_long_text_beginning_and_end_are_kept():
 
 
 @pytest.mark.parametrize(
-    "piece", ["x", "-", "--", "token", "--token", "token ", "a.b-", "eyJ-", "://a:", '"token"', " "]
+    "piece",
+    [
+        "\x1b",
+        "\x1b]",
+        "a.",
+        "Error",
+        "x",
+        "-",
+        "--",
+        "token",
+        "--token",
+        "token ",
+        "a.b-",
+        "eyJ-",
+        "://a:",
+        '"token"',
+        " ",
+    ],
 )
 def test_an_odd_text_does_not_hold_the_operator_up(piece: str):
     text = ("token" + piece * 10_000)[:10_000]
     started = time.process_time()
-    redact(text)
+    excerpt(text, characters=2048)
+    in_short(text)
     assert time.process_time() - started < 2
 
 
@@ -121,3 +146,67 @@ def test_an_error_in_short_is_what_happened_and_the_exception_of_its_traceback()
     assert in_short("one sentence.\n") == "one sentence."
     assert in_short("") == ""
     assert len(in_short("x" * 5000)) < 600
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "job.py", line 3, in <module>
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"{TRACEBACK}ValueError: boom", "ValueError: boom"),
+        (f"{TRACEBACK}ValueError: first\nsecond\n\n10:00 INFO bye", "ValueError: first"),
+        (
+            (
+                f"{TRACEBACK}ray.exceptions.RayTaskError(ValueError): \x1b[36mf()\x1b[39m\n"
+                '  File "job.py", line 1, in f\nValueError: boom'
+            ),
+            "ValueError: boom",
+        ),
+        (f"RuntimeError: {TRACEBACK}RuntimeError: no model", "RuntimeError: no model"),
+        (f"{TRACEBACK}KeyError: 'a'\n\nDuring handling\n\n{TRACEBACK}OSError: b", "OSError: b"),
+        ("(f pid=12, ip=10.0.0.1) ValueError: boom\n(raylet) bye", "ValueError: boom"),
+        ("Usage: ray job submit\n\nError: No such option: --x\n", "Error: No such option: --x"),
+        ("usage: a.py [-h]\na.py: error: no argument --x\nbye", "a.py: error: no argument --x"),
+        (
+            (
+                "bash: -c: line 1: syntax error near unexpected token `('\n"
+                "bash: -c: line 1: `ray job submit -- a (b)'"
+            ),
+            "bash: -c: line 1: syntax error near unexpected token `('",
+        ),
+        ("one\n  two  \n\n", "two"),
+        ("\n \n", ""),
+    ],
+    ids=range(11),
+)
+def test_the_line_with_the_error_is_found_wherever_it_stands(text: str, line: str):
+    assert last_error(text) == line
+
+
+def test_one_line_keeps_its_error_and_no_secret_however_long_its_beginning_is():
+    told = in_short(f"{'begin ' * 200}\nTypeError: token={SECRET}")
+    assert len(told) < 520
+    assert told.endswith(f"...: TypeError: token={HIDDEN}")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b]0;title\ntext", "\ntext"),
+        ("\x1b(Btext\x1b7\x00\x08", "text"),
+        ("10%\r20%\r\ndone", "10%\n20%\ndone"),
+        (f"pass\x1b[1mword\x1b[0m={SECRET}", f"password={HIDDEN}"),
+    ],
+)
+def test_other_codes_of_a_terminal_are_not_kept(text: str, shown: str):
+    assert redact(text) == shown
+
+
+def test_the_error_is_kept_though_much_follows_it():
+    text = f"{'start ' * 300}\n{TRACEBACK}ValueError: boom\n" + "  later\n" * 900
+    told = excerpt(text, characters=2048)
+    assert len(told) == 2048
+    assert told.count("\n...\nValueError: boom\n...\n") == 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from controller.apimachinery.redaction import plain
 from controller.ray.dashboard.client.results import (
     JobDeleted,
     JobInfo,
@@ -153,7 +154,7 @@ def gcs_health(answer: DashboardResponse) -> None:
 
 def excerpt(body: bytes) -> str:
     """Return the beginning of an unexpected body, on one line, for a message."""
-    text = " ".join(body[: 4 * MAX_EXCERPT].decode("utf-8", "replace").split())
+    text = " ".join(plain(body[: 4 * MAX_EXCERPT].decode("utf-8", "replace")).split())
     if not text:
         return "(empty body)"
     return text if len(text) <= MAX_EXCERPT else text[:MAX_EXCERPT] + "..."
@@ -213,7 +214,7 @@ def check_refusal(answer: DashboardResponse, reason: Callable[[str], str] | None
 
 
 def _text(answer: DashboardResponse) -> str:
-    return answer.body.decode("utf-8", "replace")
+    return plain(answer.body.decode("utf-8", "replace"))
 
 
 def moment(milliseconds: int | None) -> datetime | None:
@@ -227,7 +228,8 @@ def moment(milliseconds: int | None) -> datetime | None:
 
 
 def bounded(message: str) -> str:
-    """Return a message of Ray, cut in the middle if it is long."""
+    """Return a message of Ray without codes for terminals, cut in the middle if it is long."""
+    message = plain(message)
     if len(message) <= MAX_MESSAGE:
         return message
     cut = "\n...\n"

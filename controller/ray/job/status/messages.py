@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.redaction import excerpt, in_short
+from controller.apimachinery.redaction import excerpt, last_error
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import ObjectMeta
 from controller.ray.api.pod_state import ray_status
@@ -82,7 +82,7 @@ def _submission_failed(seen: JobObservation) -> str:
     refused = unconfirmed(seen.submit_outcome)
     if refused:
         return f"Ray did not accept the job: {refused}"
-    last = in_short(seen.log.text.strip().rpartition("\n")[2]) if seen.log is not None else ""
+    last = last_error(seen.log.text) if seen.log is not None else ""
     return (
         f"the submitter failed ({seen.submitter.failure or 'no reason given'}), and Ray does not "
         f"know submission id {seen.job_id}{f'; its log ends with: {last}' if last else ''}"

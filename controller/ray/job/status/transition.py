@@ -183,13 +183,18 @@ class _TransitionPatch:
                 endTime=rfc3339(self._now),
                 result="Failed",
                 reason=reason.title,
-                message=self._message,
-                log=_log(seen),
+                message=in_short(self._message),
+                log=_log(seen) or self._kept(),
             ),
         }
         if reason is FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED:
             changes["jobStatus"] = JobStatus.FAILED.value
         return changes
+
+    def _kept(self) -> str:
+        """Return a long message of an attempt after which the next one clears the status's."""
+        is_long = self._step.state is State.RETRYING and "\n" in self._message
+        return self._message if is_long else ""
 
     def _complete(self) -> Status:
         seen, result = self._seen, result_of(self._seen)

@@ -9,6 +9,7 @@ from controller.apimachinery.conditions import READY, ConditionSet, find_conditi
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.patches.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.redaction import excerpt
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.service.condition_types import UPGRADE_IN_PROGRESS
 from controller.ray.service.observation import ACTIVE, PENDING
@@ -38,6 +39,9 @@ Status = dict[str, Any]
 
 UNMANAGED: Final = "unmanaged: not in the config that is stored on the cluster"
 """Message about an application that another client deployed."""
+
+LONGEST_MESSAGE: Final = 2048
+"""Maximum characters of what Ray says about one application or deployment."""
 
 RECORDED_WITHIN: Final = 5.0
 """Seconds within which it is recorded from what a cluster was created, unless others intervene."""
@@ -104,16 +108,20 @@ def _applications(state: ServeState, config: StoredConfig | None) -> Status:
     return {
         name: {
             "status": each.status,
-            "message": each.message
+            "message": _said(each.message)
             if config is None or name in config.applications
-            else f"{UNMANAGED}; {each.message}".removesuffix("; "),
+            else f"{UNMANAGED}; {_said(each.message)}".removesuffix("; "),
             "serveDeploymentStatuses": {
-                deployment: {"status": found.status, "message": found.message}
+                deployment: {"status": found.status, "message": _said(found.message)}
                 for deployment, found in each.deployments.items()
             },
         }
         for name, each in state.applications.items()
     }
+
+
+def _said(message: str) -> str:
+    return excerpt(message, characters=LONGEST_MESSAGE)
 
 
 def _conditions(

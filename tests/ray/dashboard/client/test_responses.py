@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from controller.apimachinery.redaction import plain
 from controller.ray.dashboard import (
     JobDeleted,
     JobStatus,
@@ -60,7 +61,8 @@ def test_a_recorded_job_is_what_it_was(name: str):
     assert job.driver_exit_code == body["driver_exit_code"]
     assert job.start_time.timestamp() == pytest.approx(body["start_time"] / 1000)
     assert (job.end_time is not None) == status.terminal
-    assert job.message == body["message"]
+    assert job.message == plain(body["message"])
+    assert "\x1b" not in job.message
 
 
 def test_every_recorded_job_is_in_the_table():

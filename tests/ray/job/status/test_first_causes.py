@@ -104,6 +104,11 @@ def test_a_traceback_stands_in_the_message_and_one_line_of_it_elsewhere(limit: i
     assert event is not None
     assert line in event.note
     assert "Traceback" not in event.note
+    attempt = status["attempts"][-1]
+    assert attempt["message"] == line
+    assert ("Traceback" in attempt.get("log", "")) is bool(limit), (
+        "the next attempt clears the message"
+    )
 
 
 def ended(code: int, reason: str) -> dict[str, Any]:

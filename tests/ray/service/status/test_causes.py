@@ -227,6 +227,15 @@ def test_applications_of_others_are_listed_as_unmanaged():
     )
 
 
+def test_what_ray_says_is_stored_without_secrets_and_never_at_length():
+    answer = reported("UNHEALTHY", f"token=abcdef123456\n{'x ' * 4000}\nValueError: boom")
+    active = status_of(scene(HEAD, answer=answer))[ACTIVE]
+    told = active["applicationStatuses"]["hello"]["message"]
+    assert "abcdef123456" not in told
+    assert len(told) == 2048
+    assert told.endswith("ValueError: boom")
+
+
 def test_what_is_wrong_is_said_even_while_pods_serve():
     seen = replace(scene(HEAD, answer=reported("UNHEALTHY", "boom")), endpoints=(HEAD,))
     assert condition(status_of(seen), "Ready") == "True"
