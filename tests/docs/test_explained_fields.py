@@ -53,7 +53,7 @@ def explained(path: str) -> bool:
 
 def test_each_explained_path_exists():
     paths = {path for text in descriptions() for path in re.findall(r"explain ([\w.]+)", text)}
-    assert paths == {"pod.metadata", "pod.spec", "pod.spec.volumes"}
+    assert paths >= {"pod.metadata", "pod.spec", "pod.spec.volumes"}
     assert all(map(explained, paths))
     assert not explained("pod.nothing")
 

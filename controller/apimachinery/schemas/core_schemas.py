@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.schemas.schema import (
     anything,
@@ -30,12 +30,46 @@ _QUALIFIED_NAME = (
 
 
 def pod_template(whose: str) -> Schema:
-    """Return the schema of a pod template, kept as written; the API server checks it in pods."""
-    return anything(
+    """Return the schema of a pod template, kept as written; the API server checks it in pods.
+
+    Only what has a default is described: Kueue compares the containers with those in its Workload,
+    where the API server has set the same defaults, and starts over for ever if they differ.
+    """
+    schema = anything(
         f"Pod template of {whose}. The first container is the Ray container. Fields are kept as "
         "they are: `kubectl explain pod.metadata` and `kubectl explain pod.spec` list them, and "
         "the condition FieldsKnown names those that do not exist."
     )
+    spec = _open("spec", {each: _containers(each) for each in _CONTAINERS})
+    return {**schema, "properties": {"spec": spec}}
+
+
+_CONTAINERS: Final = ("containers", "initContainers")
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def _containers(field: str) -> Schema:
+    """Return the schema of a list of containers, of which only fields with defaults are known."""
+    path = f"spec.{field}"
+    port = _open(f"{path}.ports", {"protocol": string("Protocol of the port.", default="TCP")})
+    ports = _nullable(array("Ports of the container.", port))
+    known = {"ports": ports} | {name: _probe(f"{path}.{name}") for name in _PROBES}
+    return _nullable(array("Containers of the pods.", _open(path, known)))
+
+
+def _probe(path: str) -> Schema:
+    service = string("Name of the service, for a server of several.", default="")
+    return _open(path, {"grpc": _open(f"{path}.grpc", {"service": service})})
+
+
+def _open(path: str, properties: dict[str, Schema]) -> Schema:
+    """Return the schema of a part of a pod, with these and any other fields."""
+    explained = anything(f"`kubectl explain pod.{path}` lists the fields.")
+    return _nullable({**explained, "properties": properties})
+
+
+def _nullable(schema: Schema) -> Schema:
+    return {**schema, "nullable": True}
 
 
 def variable_source() -> Schema:

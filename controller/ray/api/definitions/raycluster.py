@@ -210,7 +210,11 @@ def _group_fields(whose: str) -> dict[str, Schema]:
     """Return the schemas of the common fields of head and worker groups."""
     return {
         "labels": strings(f"Labels of {whose}: of the pods and of the Ray nodes in them."),
-        "rayStartParams": strings("Parameters of ray start, without the leading dashes."),
+        # Kueue's webhook writes null where a user has written nothing.
+        "rayStartParams": {
+            **strings("Parameters of ray start, without the leading dashes."),
+            "nullable": True,
+        },
         "resources": strings("Ray's logical resources, instead of those of the container."),
         "template": pod_template(whose),
     }

@@ -65,7 +65,10 @@ ADDED_COLUMNS = {
         '.status.conditions[?(@.type=="Ready")].reason',
     ],
 }
-DECIDED = {".upgradeStrategy.type: enum is": "RollingUpdate"}
+DECIDED = {
+    ".upgradeStrategy.type: enum is": "RollingUpdate",
+    ".rayStartParams: nullable is": "True",
+}
 """Differences of values that are on purpose: where, and a word of ours; docs/compatibility.md."""
 each_kind = pytest.mark.parametrize("kind", DEFINITIONS)
 each_own_kind = pytest.mark.parametrize("kind", OWN)
@@ -107,6 +110,7 @@ def differences(theirs: Schema, ours: Schema, path: str = "") -> Iterator[str]:
     if ours.get(PRESERVED):
         if theirs.get("type") != ours.get("type"):
             yield f"{path}: preserved as {ours.get('type')}, is {theirs.get('type')}"
+        yield from default_differences(theirs, ours, path)
         return
     for keyword in SAME:
         if theirs.get(keyword) != ours.get(keyword):
@@ -125,6 +129,15 @@ def differences(theirs: Schema, ours: Schema, path: str = "") -> Iterator[str]:
             yield from differences(child, present[name], f"{path}.{name}")
         else:
             yield f"{path}.{name}: missing"
+
+
+def default_differences(theirs: Schema, ours: Schema, path: str) -> Iterator[str]:
+    """Every default of ours, below a field that is preserved, that is not theirs."""
+    for name, child in children(ours):
+        found = dict(children(theirs)).get(name, {})
+        if child.get("default") != found.get("default"):
+            yield f"{path}.{name}: default is {child.get('default')!r}"
+        yield from default_differences(found, child, f"{path}.{name}")
 
 
 def is_decided(difference: str) -> bool:
@@ -224,6 +237,26 @@ def test_pod_templates_and_the_old_version_are_kept_as_they_are():
     assert old["deprecated"]
 
 
+def test_containers_get_the_defaults_that_kueue_finds_in_its_workload():
+    head = schema(definition())["properties"]["spec"]["properties"]["headGroupSpec"]
+    template = walk(head["properties"]["template"])
+    defaults = {path: node["default"] for path, node in template if "default" in node}
+    probes = ("livenessProbe", "readinessProbe", "startupProbe")
+    expected: dict[str, str] = {}
+    for containers in (".spec.containers.[]", ".spec.initContainers.[]"):
+        expected[f"{containers}.ports.[].protocol"] = "TCP"
+        expected |= {f"{containers}.{probe}.grpc.service": "" for probe in probes}
+    assert defaults == expected
+
+
+@each_own_kind
+def test_parameters_of_ray_start_may_be_null_as_kueues_webhook_writes_them(kind: str):
+    nodes = walk(schema(definition(kind)))
+    found = [node["nullable"] for path, node in nodes if path.endswith(".rayStartParams")]
+    assert found
+    assert all(found)
+
+
 @each_own_kind
 def test_what_has_the_fields_of_pods_or_services_says_where_they_are_explained(kind: str):
     nodes = dict(walk(schema(definition(kind))))
@@ -247,7 +280,7 @@ def closed(node: Schema) -> Schema:
     result = dict(node)
     if "properties" in node:
         result["properties"] = {k: closed(v) for k, v in node["properties"].items()}
-        result["additionalProperties"] = False
+        result["additionalProperties"] = bool(node.get(PRESERVED))
     if "items" in node:
         result["items"] = closed(node["items"])
     return result
