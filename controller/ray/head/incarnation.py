@@ -96,6 +96,13 @@ def find_head(
     )
 
 
+def find_ended_head(cluster: RayCluster, reads: CacheReader) -> Pod | None:
+    """Return the head of a cluster without a live one; None if no pod is left."""
+    meta = cluster.metadata
+    pods = reads.by_index(PODS, HEAD_INDEX, meta.key)
+    return chosen_head(pod for pod in pods if is_owned_by(pod.metadata, meta.uid))
+
+
 def _restarts(pod: Pod) -> int:
     status = ray_status(pod)
     return status.restart_count if status is not None else 0

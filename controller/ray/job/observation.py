@@ -52,6 +52,7 @@ class JobObservation:
         foreign_cluster: whether a RayCluster of another owner has the name of the attempt's.
         stale_clusters: RayClusters of this RayJob that do not belong to the present attempt.
         head: the running head of `cluster`.
+        ended_head: the head of `cluster` that has ended, if none is running.
         gcs_fault_tolerant: whether a new head of `cluster` may still know the job.
         submitter: the state of the attempt's submitter.
         submitter_job: the Kubernetes Job that submits, of this attempt or an earlier one.
@@ -82,6 +83,7 @@ class JobObservation:
     foreign_cluster: bool = False
     stale_clusters: tuple[RayCluster, ...] = ()
     head: HeadIncarnation | None = None
+    ended_head: Pod | None = None
     gcs_fault_tolerant: bool = False
     submitter: SubmitterState = NO_SUBMITTER
     submitter_job: Job | None = None

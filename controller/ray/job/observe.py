@@ -13,7 +13,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.job import validate_job_status
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.dashboard import CommandDone, JobProbe
-from controller.ray.head.incarnation import find_head, is_gcs_fault_tolerant
+from controller.ray.head.incarnation import find_ended_head, find_head, is_gcs_fault_tolerant
 from controller.ray.head.stable_service import stable_head_service_name
 from controller.ray.job.attempt.command_ids import (
     STOP_OCCASIONS,
@@ -106,10 +106,11 @@ def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources)
     """Return the observation with the cluster of the attempt, its head, and earlier clusters."""
     cluster, foreign = _cluster(seen.job, seen.cluster_name, seen.spec, seen.problem, reads)
     spec = sources.cluster_spec_of(cluster) if cluster is not None else None
-    head, fault_tolerant = None, False
+    head, ended, fault_tolerant = None, None, False
     if cluster is not None and spec is not None:
         fault_tolerant = is_gcs_fault_tolerant(cluster, spec)
         head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)
+        ended = find_ended_head(cluster, reads) if head is None else None
     owned = owned_by(reads, RAYCLUSTERS, seen.job.metadata)
     return replace(
         seen,
@@ -118,6 +119,7 @@ def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources)
         foreign_cluster=foreign,
         stale_clusters=tuple(each for each in owned if each.metadata.name != seen.cluster_name),
         head=head,
+        ended_head=ended,
         gcs_fault_tolerant=fault_tolerant,
     )
 

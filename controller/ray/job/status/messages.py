@@ -10,6 +10,8 @@ from controller.kube.objects import ObjectMeta
 from controller.ray.api.pod_state import ray_status
 from controller.ray.dashboard import JobStatus, unconfirmed
 from controller.ray.diagnosis.authors import deleted_by_others
+from controller.ray.diagnosis.container import ending
+from controller.ray.diagnosis.pod import ITS_REPLACEMENT, diagnose_pod
 from controller.ray.job.collect_facts import (
     SUBMITTER_GRACE,
     dashboard_outage,
@@ -55,7 +57,7 @@ def _sentence(  # noqa: PLR0911  one for each reason
         case FailureReason.SUBMISSION_FAILED:
             return _submission_failed(seen)
         case FailureReason.HEAD_LOST:
-            return _head_lost(seen)
+            return _head_lost(seen, deadlines)
         case FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED:
             return _grace_period_exceeded(seen, settings, deadlines)
         case FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED:
@@ -89,15 +91,17 @@ def _submission_failed(seen: JobObservation) -> str:
     )
 
 
-def _head_lost(seen: JobObservation) -> str:
+def _head_lost(seen: JobObservation, deadlines: Deadlines) -> str:
     lost = "HeadLost: the head that the job ran on is lost"
-    if seen.cluster is None:
-        return f"{lost}: {_deleted(seen)}"
-    if seen.cluster.metadata.terminating:
+    if seen.cluster is None or seen.cluster.metadata.terminating:
         return f"{lost}: {_deleted(seen)}"
     if suspended := child_suspension(seen):
         return f"{lost}: {suspended}"
     pod = seen.recorded_head.partition("/")[0]
+    if seen.ended_head is not None:
+        found = diagnose_pod(seen.ended_head, deadlines.now, head_ready=True)
+        if found is not None:
+            return f"{lost}: {found.detail.removesuffix(ITS_REPLACEMENT)}"
     if seen.head is None:
         which = f" (pod uid {pod})" if pod else ""
         cause = cluster_cause(seen.cluster)
@@ -106,7 +110,8 @@ def _head_lost(seen: JobObservation) -> str:
     if seen.head.dashboard.pod_uid == pod:
         ray = ray_status(seen.head.pod)
         last = ray.last_state.terminated if ray is not None else None
-        how = f", last with exit code {last.exit_code} ({last.reason})" if last else ""
+        said = last_error(last.message) if last else ""
+        how = f"; before, it {ending(last)}{f', saying: {said}' if said else ''}" if last else ""
         return f"{lost}: Ray in pod {seen.head.pod.metadata.name} restarted{how}"
     return f"{lost}: it was replaced by pod {seen.head.pod.metadata.name}"
 

@@ -81,13 +81,60 @@ def test_a_head_that_crashes_again_and_again_is_not_said_to_be_gone():
     ready = {"type": "Ready", "status": "False", "reason": "OutOfMemory", "message": message}
     since = rfc3339(NOW - timedelta(seconds=100))
     scene = Scene(status={"jobStatusCheckFailureStartTime": since}).started(90)
-    scene.reads.add(PODS, head_pod(containers=[container]))
+    scene.reads.add(PODS, head_pod(containers=[container], ready=False))
     seen = cluster("")
     scene.reads.add(RAYCLUSTERS, msgspec.structs.replace(seen, status={"conditions": [ready]}))
     status = status_of(scene.plan())
     assert status["message"].startswith("HeadLost: ")
     assert "is gone" not in status["message"]
-    assert status["message"].endswith(f"has ended; cluster example-abcde: {message}")
+    assert "pod example-head-aaaaaaaa ran out of memory: " in status["message"]
+    assert "exit code 137 (OOMKilled)" in status["message"]
+
+
+def test_a_head_that_is_gone_has_the_cause_that_its_cluster_names():
+    scene = lost_head()
+    assert status_of(scene.plan())["message"].endswith(
+        "has ended; cluster example-abcde: head: quota exceeded"
+    )
+
+
+@pytest.mark.parametrize(
+    ("phase", "state"),
+    [
+        ("Failed", {"terminated": {"exitCode": 3, "reason": "Error"}}),
+        ("Running", {"terminated": {"exitCode": 3, "reason": "Error"}}),
+    ],
+)
+def test_a_head_that_has_ended_is_named_with_its_exit_code(phase: str, state: dict[str, Any]):
+    scene = lost_head()
+    head = head_pod(phase=phase, ready=False, containers=[{"name": "ray-head", "state": state}])
+    scene.reads.add(PODS, head)
+    message = status_of(scene.plan())["message"]
+    assert message.startswith("HeadLost: the head that the job ran on is lost: pod example-head-")
+    assert "exit code 3 (Error)" in message
+    assert "it is replaced" not in message, "the cluster goes with its attempt"
+
+
+def test_a_head_that_was_restarted_in_place_is_named_with_its_end_and_its_last_words():
+    end = {"exitCode": 137, "reason": "OOMKilled", "message": "loading\nMemoryError: no more\n"}
+    status = {"name": "ray-head", "restartCount": 1, "state": {"running": {}}}
+    scene = lost_head()
+    scene.reads.add(PODS, head_pod(containers=[{**status, "lastState": {"terminated": end}}]))
+    message = status_of(scene.knows_nothing().plan())["message"]
+    assert message.endswith(
+        "Ray in pod example-head-aaaaaaaa restarted; before, it ended with exit code 137 "
+        "(OOMKilled), saying: MemoryError: no more"
+    )
+
+
+def lost_head() -> Scene:
+    """A job whose head is lost for long, and whose cluster names another cause."""
+    ready = {"type": "Ready", "status": "False", "reason": "x", "message": "head: quota exceeded"}
+    since = rfc3339(NOW - timedelta(seconds=100))
+    scene = Scene(status={"jobStatusCheckFailureStartTime": since}).started(90)
+    made = msgspec.structs.replace(cluster(""), status={"conditions": [ready]})
+    scene.reads.add(RAYCLUSTERS, made)
+    return scene
 
 
 @pytest.mark.parametrize("limit", [0, 1])
