@@ -73,9 +73,12 @@ class JobsOfLife(TroubledRays):
         return job_shortcomings(objects(str(RAYJOBS)), made, self.ray)
 
     def leaks(self) -> list[str]:
-        """What the actors of the last operator still are about, though all jobs are over."""
+        """What the actors of the last operator still are about, though all jobs are over.
+
+        Ray is asked for ten minutes how a job ended that failed without its word.
+        """
         left = self.kinds[-1].actors.statistics()
-        busy = left.actors, left.probes, left.commands, left.waiting
+        busy = left.commands, left.waiting, max(0, left.actors - left.probes)
         return [f"actors are left: {left}"] if any(busy) else []
 
     def _course(self, body: dict[str, Any]) -> Course:

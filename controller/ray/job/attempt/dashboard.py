@@ -26,6 +26,7 @@ from controller.ray.job.collect_facts import (
     has_answered,
     info_of,
     is_end_stored,
+    is_unsubmitted,
     may_still_run,
     result_of,
 )
@@ -65,7 +66,7 @@ def interests(seen: JobObservation, deadlines: Deadlines) -> tuple[ProbeSubscrip
 
 def is_end_awaited(seen: JobObservation, deadlines: Deadlines) -> bool:
     """Return whether Ray is still asked how the job of a failed attempt has ended."""
-    if seen.state is not State.FAILED or is_end_stored(seen):
+    if seen.state is not State.FAILED or is_end_stored(seen) or is_unsubmitted(seen):
         return False
     return not deadlines.waited(time_of(seen.status.get("endTime")), STOP_LIMIT)
 
