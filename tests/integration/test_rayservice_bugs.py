@@ -14,6 +14,7 @@ from tests.integration.rayservices import (
     Services,
     asked,
     condition,
+    message,
     reason,
     service_manifest,
     with_image,
@@ -65,6 +66,38 @@ async def test_an_invalid_edit_keeps_no_cluster_that_was_replaced_before(service
     await services.world.settle(60)
     assert await services.clusters() == [await services.active()]
     assert reason(await services.status(), "Ready") == "ValidationFailed"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"serveConfigV2": "applications: 1"},
+        {"rayClusterConfig": {"authOptions": {"mode": "token"}, "rayVersion": "2.0.0"}},
+    ],
+    ids=["config", "cluster"],
+)
+async def test_an_upgrade_that_has_begun_ends_whatever_the_specification_says(
+    services: Services, edit: dict[str, Any]
+):
+    services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=20)
+    old = await services.deployed(manifest)
+    failures: list[str] = []
+    async with asked(services, failures):
+        await services.edit(with_image(manifest, IMAGE))
+        await services.reaches(lambda s: bool(s.get("pendingServiceStatus")))
+        new = await services.pending()
+        while new not in await services.clusters():
+            await services.world.settle(0.5)
+        await services.patch(**edit)
+        status = await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
+        assert f"until cluster {new} serves" in message(status, "UpgradeInProgress")
+        assert await services.taken_over(old) == new
+        assert await services.selected() == await services.selected("svc-head-svc") == new
+        await services.world.settle(60)
+        assert await services.clusters() == [new]
+        assert reason(await services.status(), "Ready") == "ValidationFailed"
+    assert failures == []
 
 
 async def test_a_suspension_that_has_begun_ends_whatever_the_specification_says(

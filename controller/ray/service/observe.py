@@ -30,7 +30,7 @@ from controller.ray.service.rollout.selection import wanted_selection
 from controller.ray.service.serving.assumed import with_assumed_serve
 from controller.ray.service.serving.command_id import put_command_ids
 from controller.ray.service.serving.proxies import endpoints_of, gated_pods, proxy_on
-from controller.ray.service.status.facts import collect_facts
+from controller.ray.service.status.facts import collect_facts, is_followed
 from controller.ray.service.stored_config import UnreadableConfig
 from controller.ray.service.traffic.routing import observe_routing
 from controller.ray.service.traffic.services import former_services, stable_services
@@ -111,7 +111,7 @@ def observe_service(
     )
     seen = replace(seen, endpoints=tuple(_endpoints(seen)))
     seen = replace(seen, routing=observe_routing(seen, reads, sources.settings))
-    if not isinstance(seen.goal, Problem):
+    if not isinstance(seen.goal, Problem) or is_followed(seen):
         seen = replace(seen, children=tuple(_children(seen, reads, sources.settings)))
     if sources.assumes_serve:
         return seen
@@ -249,7 +249,8 @@ def _stable(
 ) -> Iterator[tuple[Child, ObservedChild]]:
     if cluster is None or cluster.cluster is None or cluster.spec is None:
         return
-    spec, meta = seen.valid_goal.spec, seen.service.metadata
+    spec = None if isinstance(seen.goal, Problem) else seen.goal.spec
+    meta = seen.service.metadata
     wanted = stable_services(
         seen.service, spec, cluster.cluster, cluster.spec, cluster.heads, settings=settings
     )

@@ -35,7 +35,7 @@ from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
 from controller.ray.service.rollout.edits import edited_cluster, keeps_outdated_cluster
 from controller.ray.service.rollout.facts import GoalCluster
 from controller.ray.service.rollout.moves import rescue
-from controller.ray.service.rollout.steps import RolloutWait
+from controller.ray.service.rollout.steps import Change, RolloutWait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import (
     CONTROLLER_DELAY,
@@ -47,7 +47,7 @@ from controller.ray.service.serving.commands import (
 )
 from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.status.current_status import current_status, status_without_identity
-from controller.ray.service.status.facts import cluster_facts, collect_facts, seconds_to_next_shift
+from controller.ray.service.status.facts import collect_facts, seconds_to_next_shift
 from controller.ray.service.status.transition import transition_patch
 from controller.ray.service.suspension import is_suspending, plan_suspension
 from controller.runtime.plan import NOTHING, Plan, Target, stages_of
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.rollout.facts import RolloutFacts
+    from controller.ray.service.rollout.steps import Move
     from controller.ray.service.settings import ServiceSettings
     from controller.runtime.plan import Write
 
@@ -93,10 +94,11 @@ def plan_service(  # noqa: PLR0911  one for each state of the RayService
 def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
     """Plan for an invalid RayService: its clusters serve their stored configs.
 
-    Requests are moved from a cluster that can no longer carry them.
+    An upgrade that had begun is followed to its end, or, if it is incremental, waits: then requests
+    are moved only from a cluster that can no longer carry them.
     """
-    facts = cluster_facts(seen)
-    step = rescue(facts) if facts.incremental else None
+    facts = collect_facts(seen, settings, now)
+    step = _step_begun(facts)
     if step is not None:
         patch = transition_patch(seen, facts, step, now)
         return Plan(commit=patch, subscriptions=subscriptions(seen, settings))
@@ -113,6 +115,14 @@ def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) ->
             (*_seconds_to_deletions(seen, now), *seconds_to_cut(seen, now)), default=None
         ),
     )
+
+
+def _step_begun(facts: RolloutFacts) -> Change | Move | None:
+    """Return the step that is due without a valid specification; None if there is none."""
+    if facts.incremental:
+        return rescue(facts)
+    step = next_step(facts)
+    return step if step is Change.PROMOTE else None
 
 
 def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _ROUND_UP: Final = timedelta(microseconds=999_999)
 """Added because timestamps have whole seconds: requests get the whole delay to end."""
 
+_LONGEST_DELAY: Final = 2**31 - 1
+
 DEFAULT_DELAY: Final = timedelta(seconds=60)
 """Time for which a replaced cluster is kept if the RayService sets none (KubeRay)."""
 
@@ -178,10 +180,10 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
     """Delete clusters that the status does not name, some time after their replacement.
 
     The cluster stores the time, so that a restart of the operator does not restart the delay. While
-    the specification is invalid, the delay is unknown, and only clusters with a stored time are
-    deleted. A time later than the delay allows came from a clock that has gone back since, or from
-    a longer delay: it is written anew. A cluster that a service still selects, or to which a route
-    still leads, or whose proxies are closing connections, is kept.
+    the delay is unknown, only clusters with a stored time are deleted. A time later than the delay
+    allows came from a clock that has gone back since, or from a longer delay: it is written anew. A
+    cluster that a service still selects, or to which a route still leads, or whose proxies are
+    closing connections, is kept.
     """
     selected, delay = selected_clusters(seen), deletion_delay(seen)
     for cluster in seen.others:
@@ -217,11 +219,21 @@ def delete_closed(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
 
 
 def deletion_delay(seen: ServiceObservation) -> timedelta | None:
-    """Return `spec.rayClusterDeletionDelaySeconds`; None if the specification is invalid."""
-    if isinstance(seen.goal, Problem):
+    """Return `spec.rayClusterDeletionDelaySeconds`; None if it is unknown.
+
+    Other fields may be invalid. What a definition has cut is unknown, and so is what replaces a
+    cluster if the status names none.
+    """
+    if not isinstance(seen.goal, Problem):
+        seconds = seen.goal.spec.ray_cluster_deletion_delay_seconds
+        return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)
+    if seen.active is None or seen.definition.cut is not None:
         return None
-    seconds = seen.goal.spec.ray_cluster_deletion_delay_seconds
-    return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)
+    seconds = mapping(seen.service.spec).get("rayClusterDeletionDelaySeconds")
+    if seconds is None:
+        return DEFAULT_DELAY
+    is_valid = type(seconds) is int and 0 <= seconds <= _LONGEST_DELAY
+    return timedelta(seconds=seconds) if is_valid else None
 
 
 def deletion_time(cluster: RayCluster) -> datetime | None:

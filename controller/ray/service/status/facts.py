@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import HEAD_POD_READY
 from controller.ray.api.rayservice import upgrade_type
+from controller.ray.head.endpoint import head_ports
 from controller.ray.service.cluster.writes import needs_identity
 from controller.ray.service.cluster_identity import SpecChange
 from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS
@@ -28,6 +30,7 @@ from controller.ray.service.rollout.shares import FULL, Shares
 from controller.ray.service.serving.proxies import accepts_requests, serve_state
 from controller.ray.service.serving.readiness import judge
 from controller.ray.service.traffic.routing import gateway_class, is_incremental, routing_problem
+from controller.ray.service.traffic.services import fit_head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +44,13 @@ if TYPE_CHECKING:
 def collect_facts(
     seen: ServiceObservation, settings: ServiceSettings, now: datetime | None = None
 ) -> RolloutFacts:
-    """Return the facts about a valid RayService; without a time, no interval counts.
+    """Return the facts; without a time, no interval and no connection counts.
 
-    Then no connection counts either.
+    The goal of an invalid RayService is the upgrade that had begun.
     """
+    if isinstance(seen.goal, Problem):
+        goal = GoalCluster.PENDING if is_followed(seen) else GoalCluster.ACTIVE
+        return replace(cluster_facts(seen), goal=goal)
     facts = replace(
         cluster_facts(seen),
         strategy=upgrade_type(seen.valid_goal.spec, settings.default_upgrade),
@@ -62,6 +68,20 @@ def collect_facts(
         route_in_force=not routing_problem(seen),
         interval_passed=left is None,
     )
+
+
+def is_followed(seen: ServiceObservation) -> bool:
+    """Return whether an upgrade that had begun is completed while the specification is invalid.
+
+    The services must fit the pending cluster as they are. An incremental upgrade waits, because its
+    steps and its gateway are part of the specification, and so does one whose edit was cut.
+    """
+    pending = seen.pending
+    if seen.active is None or pending is None or not pending.exists or pending.spec is None:
+        return False
+    if is_incremental(seen) or seen.definition.cut is not None:
+        return False
+    return fit_head(seen.services, head_ports(pending.spec, pending.heads))
 
 
 def _with_connections(

@@ -21,7 +21,7 @@ from controller.ray.head.stable_service import stable_head_service, stable_servi
 from controller.ray.service.names import cluster_serve_service_name, serve_service_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
@@ -33,14 +33,17 @@ Body = dict[str, Any]
 
 def stable_services(
     service: RayService,
-    spec: RayServiceSpec,
+    spec: RayServiceSpec | None,
     cluster: RayCluster,
     cluster_spec: ClusterSpec,
     heads: Sequence[Pod],
     *,
     settings: ServiceSettings,
 ) -> tuple[Child, ...]:
-    """Return both services for `cluster`, with its specification and its heads."""
+    """Return both services for `cluster`, with its specification and its heads.
+
+    Without a valid specification of the RayService, only that of the head is known.
+    """
     bodies = (
         stable_head_service(
             RAYSERVICES,
@@ -51,7 +54,7 @@ def stable_services(
             domain=settings.cluster_domain,
             cluster_ip=settings.head_cluster_ip_service,
         ),
-        _serve(service, spec.serve_service or {}, cluster, cluster_spec, heads),
+        spec and _serve(service, spec.serve_service or {}, cluster, cluster_spec, heads),
     )
     return tuple(_child(body) for body in bodies if body is not None)
 
@@ -59,27 +62,38 @@ def stable_services(
 def former_services(
     present: Iterable[Service], wanted: Iterable[Child], cluster: str
 ) -> Iterator[Child]:
-    """Yield services of the applications whose name comes from an earlier specification.
+    """Yield services of the applications that come from an earlier specification.
 
     They select the same cluster as the present one until a user deletes them: clients may use them,
     and a selected cluster is not deleted.
     """
     names = {child.name for child in wanted}
-    for each in present:
-        meta, selector = each.metadata, each.spec.selector or {}
-        if meta.name not in names and labels.SERVE in selector and not meta.terminating:
+    for each in _of_applications(present):
+        if each.metadata.name not in names:
             yield _leading_to(cluster, each)
+
+
+def fit_head(present: Iterable[Service], ports: Mapping[str, int]) -> bool:
+    """Return whether there are services of the applications, all for these ports of a head."""
+    known = {*ports, *ports.values()}
+    found = [each.spec.ports for each in _of_applications(present)]
+    targets = [port.target_port or port.port for each in found for port in each]
+    return bool(found) and known.issuperset(targets)
+
+
+def _of_applications(present: Iterable[Service]) -> Iterator[Service]:
+    for each in present:
+        if labels.SERVE in (each.spec.selector or {}) and not each.metadata.terminating:
+            yield each
 
 
 def _leading_to(cluster: str, present: Service) -> Child:
     """Return the service with only its selected cluster changed."""
     meta = present.metadata
     fields = (meta.annotations or {}).get(labels.OWNED_FIELDS)
+    recorded = {} if fields is None else {"annotations": {labels.OWNED_FIELDS: fields}}
     body = {
-        "metadata": {
-            "name": meta.name,
-            "annotations": {} if fields is None else {labels.OWNED_FIELDS: fields},
-        },
+        "metadata": {"name": meta.name, **recorded},
         "spec": {"selector": {**(present.spec.selector or {}), labels.CLUSTER: cluster}},
     }
     return Child(SERVICES, body, on_conflict=OwnerConflict.IGNORE)
