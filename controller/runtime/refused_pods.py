@@ -15,13 +15,20 @@ from controller.apimachinery.timestamps import time_of
 from controller.kube.resources import PODS
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import FailedCreates, Target
-from controller.runtime.refusals import refused_create
+from controller.runtime.refusals import (
+    RefusalReason,
+    refusal_of,
+    refused_create,
+    remedy_of,
+    with_remedy,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from controller.kube.objects import ObjectMeta
+    from controller.kube.resources import Resource
     from controller.runtime.kind import FailedCreate
     from controller.runtime.plan import Failure
 
@@ -30,6 +37,11 @@ _PATIENCE: Final = timedelta(seconds=5)
 
 _INTERVAL: Final = timedelta(seconds=30)
 """The time between two looks at the events of one object."""
+
+PODS_MISSING: Final = "PodsMissing"
+"""The reason for which an object is said to lack a pod if its events cannot be read."""
+
+_REMEDIES: Final = {RefusalReason.WRITE_REFUSED: "Kubernetes tries again"}
 
 _FAILED, _CREATED = "FailedCreate", "SuccessfulCreate"
 _REASONS: Final = ((" is invalid: ", "Invalid"), (" is forbidden: ", "Forbidden"))
@@ -66,11 +78,42 @@ def last_refusal(events: Iterable[Any]) -> str:
     return _NAMED_POD.sub("the pod", _WHO_FAILED.sub("", str(last.get("note") or "")))
 
 
-def refused_pod(creator: ObjectMeta, scope: str, message: str) -> Failure:
+def refused_pod(creator: ObjectMeta, message: str) -> Failure:
     """Return the refusal that an event told of, as the failure of a create of our own."""
     reason = next((why for sign, why in _REASONS if sign in message), "")
-    target = Target(PODS, creator.namespace, creator.name, scope)
-    return refused_create(target, CreateError(reason, message))
+    return refused_create(
+        Target(PODS, creator.namespace, creator.name), CreateError(reason, message)
+    )
+
+
+def cause_of_missing_pod(
+    resource: Resource[Any],
+    creator: ObjectMeta,
+    found: FailedCreate | None,
+    words: Mapping[RefusalReason, str],
+) -> tuple[str, str] | None:
+    """Return reason and sentence about an object that lacks a pod; None if no cause is known.
+
+    Args:
+        resource: resource of the object.
+        creator: its metadata.
+        found: what its events say; None before they were read.
+        words: remedies that name the fields in which its pods are described.
+    """
+    title = f"{resource.kind} {creator.name}"
+    if found is None or not (found.message or found.unavailable):
+        return None
+    if found.unavailable:
+        return PODS_MISSING, (
+            f"{title} lacks a pod; `kubectl describe {resource.kind.lower()} {creator.name}` tells "
+            f"why. The operator cannot read its events: {found.unavailable}; allow it the verb "
+            "list on events.events.k8s.io"
+        )
+    failure = refused_pod(creator, found.message)
+    remedy = remedy_of(failure, _REMEDIES | dict(words))
+    return refusal_of(failure).value, with_remedy(
+        f"{title} cannot create its pod: {found.message}", remedy
+    )
 
 
 def _moment(event: dict[str, Any]) -> str:

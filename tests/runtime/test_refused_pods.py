@@ -73,7 +73,7 @@ def test_what_refused_a_pod_is_told_without_names_that_change(
 ):
     said = last_refusal([event(note)])
     assert said == expected
-    assert refusal_of(refused_pod(ObjectMeta(name="j", namespace="d"), "s", said)) is kind
+    assert refusal_of(refused_pod(ObjectMeta(name="j", namespace="d"), said)) is kind
 
 
 def test_the_last_word_counts_however_it_is_dated():

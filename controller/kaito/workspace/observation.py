@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from controller.kaito.provisioning.pools import ObservedPool
     from controller.kaito.workspace.goal import Goal
     from controller.kube.objects import Job, KubeObject, Pod, StatefulSet
+    from controller.runtime.kind import FailedCreate
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class SeenWorkload:
         deployment: the server that a Kaito before 0.8 has made.
         job: its Job.
         pods: pods of its StatefulSet or its Job.
+        failed_create: what the events of that object say about a pod that was refused.
         benchmark_log: the log that has a result of the benchmark which is not recorded yet.
         benchmark: the result in that log; None before it was read.
         config: the options of its ConfigMap, None if that does not exist.
@@ -110,6 +112,7 @@ class SeenWorkload:
     deployment: KubeObject | None = None
     job: Job | None = None
     pods: tuple[Pod, ...] = ()
+    failed_create: FailedCreate | None = None
     benchmark_log: BenchmarkLog | None = None
     benchmark: LookupState[Measurement] | None = None
     config: Mapping[str, str] | None = None

@@ -17,6 +17,7 @@ from controller.kaito.provisioning.pool_commitment import write_pool_commitment
 from controller.kaito.workspace.commit import commit_patch
 from controller.kaito.workspace.deletion import plan_deletion
 from controller.kaito.workspace.model_metadata import model_annotation
+from controller.kaito.workspace.model_server.missing_pods import lacks_pod, next_look_at
 from controller.kaito.workspace.model_server.workload import workload_step
 from controller.kaito.workspace.nodes.claim_writes import (
     create_claims,
@@ -30,6 +31,7 @@ from controller.kaito.workspace.nodes.progress import progress_of
 from controller.kaito.workspace.revisions import history_of, write_history
 from controller.kaito.workspace.status.current_status import current_status
 from controller.runtime.plan import Plan, stages_of
+from controller.runtime.refused_pods import events_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from controller.kaito.workspace.memory import WorkspaceMemory
     from controller.kaito.workspace.nodes.progress import NodeProgress
     from controller.kaito.workspace.observation import WorkspaceObservation
-    from controller.runtime.plan import Create, Lookup, Write
+    from controller.runtime.plan import AnyLookup, Create, Write
 
 
 NAME_TAKEN_RETRY: Final = 30.0
@@ -61,7 +63,7 @@ def _plan_workload(seen: WorkspaceObservation, now: datetime) -> Plan:
         return Plan(status=status)
     asked = tuple(filter(None, (seen.wanted_model, seen.workload.benchmark_log)))
     progress = progress_of(seen, now)
-    lookups, memory = _lookups(progress), _memory(seen, progress)
+    lookups, memory = _lookups(seen, progress, now), _memory(seen, progress)
     if lookups:
         return Plan(lookups=lookups, subscriptions=asked, memory=memory)
     history = history_of(seen)
@@ -88,11 +90,16 @@ def _memory(seen: WorkspaceObservation, progress: NodeProgress) -> WorkspaceMemo
     return replace(seen.memory, slots=slots, nodes=progress.history)
 
 
-def _lookups(progress: NodeProgress) -> tuple[Lookup, ...]:
-    """Return live reads of objects that must certainly be gone before they are replaced."""
+def _lookups(
+    seen: WorkspaceObservation, progress: NodeProgress, now: datetime
+) -> tuple[AnyLookup, ...]:
+    """Return live reads: of what must certainly be gone before it is replaced, and of events."""
+    creator, look = lacks_pod(seen.workload), next_look_at(seen.workload)
+    events = (events_of(creator, now),) if creator and look and look <= now else ()
     if progress.pool is not None:
-        return look_up_lost(progress.pool)
-    return look_up_claims(progress.claims.confirm) if progress.claims is not None else ()
+        return (*look_up_lost(progress.pool), *events)
+    confirm = progress.claims.confirm if progress.claims is not None else ()
+    return (*look_up_claims(confirm), *events)
 
 
 def _annotations(
@@ -139,5 +146,8 @@ def _wake_ups(
     yield from (each for each in label_waits if each > 0)
     if claims is not None and claims.wake_at is not None:
         yield max((claims.wake_at - now).total_seconds(), 0.0)
+    look = next_look_at(seen.workload)
+    if look is not None:
+        yield (look - now).total_seconds()
     if seen.workload.foreign:
         yield NAME_TAKEN_RETRY

@@ -45,7 +45,8 @@ def observe_workload(
     config = wanted_config(goal)
     options = reads.get(OPTIONS_MAPS, f"{meta.namespace}/{config}") if config else None
     server, job = _own(STATEFUL_SETS, meta, reads), _own(JOBS, meta, reads)
-    pods = tuple(_pods_of(server or job, reads))
+    creator = server or job
+    pods = tuple(_pods_of(creator, reads))
     log = benchmark_log(meta, goal, server, pods, conditions_of(workspace))
     has_classes = reads.serves(STORAGE_CLASSES)
     pending = reads.pending_scopes(meta.uid)
@@ -57,6 +58,7 @@ def observe_workload(
         deployment=_own(DEPLOYMENTS, meta, reads),
         job=job,
         pods=pods,
+        failed_create=reads.failed_create(creator.metadata.uid, meta.uid) if creator else None,
         benchmark_log=log,
         benchmark=lookups.benchmark(log) if lookups is not None and log is not None else None,
         config=options.texts if options is not None else None,

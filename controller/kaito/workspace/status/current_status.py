@@ -23,6 +23,7 @@ from controller.kaito.workspace.model_server.benchmark import (
     benchmark_condition,
     performance,
 )
+from controller.kaito.workspace.model_server.missing_pods import missing_pod
 from controller.kaito.workspace.model_server.pod_causes import job_cause, server_cause
 from controller.kaito.workspace.model_server.serving import serves
 from controller.kaito.workspace.model_server.workload import SCOPE as WORKLOAD_SCOPE
@@ -120,8 +121,10 @@ def _workload_cause(
         if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
             return Blocked(failure_reason(failure), what_failed(failure))
     if seen.valid_goal.spec.tuning is not None:
-        return step.blocked or job_cause(seen.workload.pods) or Blocked("", "")
-    found = step.blocked or server_cause(seen.workload.pods) or _missing_service(seen)
+        found = step.blocked or missing_pod(seen) or job_cause(seen.workload.pods)
+    else:
+        refused = step.blocked or missing_pod(seen)
+        found = refused or server_cause(seen.workload.pods) or _missing_service(seen)
     return found or Blocked("", "")
 
 

@@ -6,6 +6,7 @@ whatever the specification then says. Finalizers of others stay unchanged.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.problem import Problem
@@ -27,11 +28,13 @@ from controller.ray.cluster.deletion.steps import (
     reason_to_skip,
     step_of,
     waiting_for,
+    why_no_pod,
 )
 from controller.ray.cluster.pods.writes import delete_pod, pod_target
 from controller.ray.head.identity import HEAD_SCOPE
 from controller.runtime.plan import Create, Event, Lookup, MergePatch, Plan, Target
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
+from controller.runtime.refused_pods import events_of, next_look
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +69,7 @@ def finalize(seen: ClusterObservation, settings: ClusterSettings, now: datetime)
         return None
     enabled = settings.redis_cleanup
     step = step_of(seen, now, enabled=enabled)
+    wait = _seconds_left(seen, now)
     match step:
         case DeletionStep.SKIP:
             return _let_go(seen, _skipped(seen, reason_to_skip(seen, enabled=enabled)))
@@ -74,10 +78,23 @@ def finalize(seen: ClusterObservation, settings: ClusterSettings, now: datetime)
         case DeletionStep.OVERDUE:
             return _let_go(seen, _overdue(seen))
         case DeletionStep.FIND_HEAD:
-            return Plan(lookups=(_find_head(seen),), requeue_after=_seconds_left(seen, now))
+            return Plan(lookups=(_find_head(seen),), requeue_after=wait)
         case DeletionStep.STOP_HEAD | DeletionStep.CLEAN_UP | DeletionStep.AWAIT_JOB:
             stages = _stages(seen, settings, clean_up=step is DeletionStep.CLEAN_UP)
-            return Plan(stages=stages, requeue_after=_seconds_left(seen, now))
+            return _with_events(seen, Plan(stages=stages, requeue_after=wait), now)
+
+
+def _with_events(seen: ClusterObservation, plan: Plan, now: datetime) -> Plan:
+    """Return the plan, or the look-up of the events of a Job that has had no pod for a while."""
+    job = seen.cleanup.job
+    if job is None or not seen.cleanup.lacks_pod:
+        return plan
+    look = next_look(job.metadata, seen.cleanup.failed_create)
+    if look is None:
+        return plan
+    if look <= now:
+        return Plan(lookups=(events_of(job.metadata, now),), requeue_after=plan.requeue_after)
+    return replace(plan, requeue_after=min(_seconds_left(seen, now), (look - now).total_seconds()))
 
 
 def _find_head(seen: ClusterObservation) -> Lookup | LiveList:
@@ -140,7 +157,9 @@ def _job_failed(seen: ClusterObservation) -> Event | None:
         return None
     name = cleanup_job_name(seen.cluster.metadata.name)
     where = state_in_redis(seen.cluster, seen.heads)
+    why = why_no_pod(seen.cleanup)
     note = f"Job {name} has failed: remove the cluster's state from Redis yourself: {where}"
+    note = f"{note}; {why}" if why else note
     return Event("Warning", "RedisCleanupFailed", "Cleanup", note)
 
 

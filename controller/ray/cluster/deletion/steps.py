@@ -17,6 +17,7 @@ from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import labels
 from controller.ray.cluster.deletion.redis_cleanup import (
+    REFUSED_POD_REMEDIES,
     cleanup_job_name,
     is_cleanup_job_of,
     knows_redis,
@@ -26,6 +27,7 @@ from controller.ray.head.identity import HEAD_SCOPE
 from controller.ray.pods.features.fault_tolerance import RedisStorage, state_storage
 from controller.runtime.kind import NAMESPACE_TERMINATING, owned_by
 from controller.runtime.plan import LiveList
+from controller.runtime.refused_pods import cause_of_missing_pod
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -66,6 +68,7 @@ def observe_cleanup(cluster: RayCluster, reads: CacheReader) -> Cleanup:
         pods=tuple(owned_by(reads, PODS, job.metadata)) if job is not None and is_ours else (),
         has_name_conflict=not is_ours and (job is not None or reads.has_name_conflict(JOBS, key)),
         refusal=reads.create_error(JOBS, key),
+        failed_create=reads.failed_create(job.metadata.uid, meta.uid) if job is not None else None,
         heads_listed=reads.has_listed(every_head(cluster), meta.uid),
     )
 
@@ -131,7 +134,8 @@ def waiting_for(seen: ClusterObservation) -> str:
     meta = seen.cluster.metadata
     if labels.REDIS_CLEANUP_FINALIZER in meta.finalizers:
         what = _redis_cleanup(seen)
-        return f"being deleted; waiting for {what}, until {rfc3339(deadline_of(seen.cluster))}"
+        told = f"being deleted; waiting for {what}, until {rfc3339(deadline_of(seen.cluster))}"
+        return ": ".join(filter(None, (told, why_no_pod(seen.cleanup))))
     if meta.finalizers:
         return f"being deleted; held by the finalizers {', '.join(meta.finalizers)}"
     return "being deleted"
@@ -149,6 +153,15 @@ def _redis_cleanup(seen: ClusterObservation) -> str:
     if seen.cleanup.job is not None and seen.cleanup.job.spec.suspend:
         return f"Job {name} to remove its state from Redis, which is suspended (spec.suspend)"
     return f"Job {name} to remove its state from Redis"
+
+
+def why_no_pod(cleanup: Cleanup) -> str:
+    """Return a sentence about the pod that the Job cannot create; empty if none is known."""
+    if cleanup.job is None or not cleanup.lacks_pod:
+        return ""
+    meta = cleanup.job.metadata
+    cause = cause_of_missing_pod(JOBS, meta, cleanup.failed_create, REFUSED_POD_REMEDIES)
+    return cause[1] if cause else ""
 
 
 def deadline_of(cluster: RayCluster) -> datetime:

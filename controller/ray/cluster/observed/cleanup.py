@@ -10,7 +10,7 @@ from controller.apimachinery.job_end import job_end
 if TYPE_CHECKING:
     from controller.apimachinery.job_end import JobEnd
     from controller.kube.objects import Job, Pod
-    from controller.runtime.kind import CreateError
+    from controller.runtime.kind import CreateError, FailedCreate
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class Cleanup:
         pods: its pods.
         has_name_conflict: whether an object of that name belongs to another owner.
         refusal: reason why the last create failed.
+        failed_create: what the events of the Job say about a pod that was refused.
         heads_listed: whether a live list has shown that the cache misses no head.
     """
 
@@ -29,7 +30,16 @@ class Cleanup:
     pods: tuple[Pod, ...] = ()
     has_name_conflict: bool = False
     refusal: CreateError | None = None
+    failed_create: FailedCreate | None = None
     heads_listed: bool = False
+
+    @property
+    def lacks_pod(self) -> bool:
+        """Whether the Job should have had a pod and has had none; it gets one only."""
+        job = self.job
+        if job is None or job.metadata.terminating:
+            return False
+        return not (job.spec.suspend or self.pods or job.status.failed)
 
     @property
     def outcome(self) -> str:

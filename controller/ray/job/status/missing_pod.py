@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.ray.diagnosis import reasons
-from controller.ray.job.observation import SUBMITTER_SCOPE
+from controller.kube.resources import JOBS
 from controller.ray.job.states import State
 from controller.ray.job.submitter.container import SUBMITTER
 from controller.ray.job.submitter.state import submitting_container
-from controller.runtime.refusals import RefusalReason, refusal_of, remedy_of, with_remedy
-from controller.runtime.refused_pods import events_of, next_look, refused_pod
+from controller.runtime import refused_pods
+from controller.runtime.refusals import RefusalReason
+from controller.runtime.refused_pods import events_of, next_look
 
 if TYPE_CHECKING:
     from controller.kube.objects import Job
@@ -31,7 +31,7 @@ def events_to_read(seen: JobObservation, deadlines: Deadlines) -> tuple[FailedCr
 
 def cause_of_missing_pod(seen: JobObservation) -> tuple[str, str] | None:
     """Return reason and sentence about a Job without a pod; None if nothing is known yet."""
-    job, found = seen.submitter_job, seen.failed_create
+    job = seen.submitter_job
     if job is None or not seen.submitter.unstarted:
         return None
     name = job.metadata.name
@@ -40,17 +40,9 @@ def cause_of_missing_pod(seen: JobObservation) -> tuple[str, str] | None:
             f"Job {name} is suspended and creates no pod: another manager, such as Kueue, has set "
             "its spec.suspend; let it admit the Job, or exempt Jobs of RayJobs from it"
         )
-    if found is None or not (found.message or found.unavailable):
-        return None
-    if found.unavailable:
-        return reasons.PODS_MISSING.name, (
-            f"Job {name} has created no pod since {job.metadata.creation_timestamp}; "
-            f"`kubectl describe job {name}` tells why. The operator cannot read its events: "
-            f"{found.unavailable}; allow it the verb list on events.events.k8s.io"
-        )
-    failure = refused_pod(job.metadata, SUBMITTER_SCOPE, found.message)
-    said = f"submitter: Job {name} cannot create its pod: {found.message}"
-    return refusal_of(failure).value, with_remedy(said, remedy_of(failure, _words(seen, job)))
+    words = _words(seen, job)
+    cause = refused_pods.cause_of_missing_pod(JOBS, job.metadata, seen.failed_create, words)
+    return cause and (cause[0], f"submitter: {cause[1]}")
 
 
 def _words(seen: JobObservation, job: Job) -> dict[RefusalReason, str]:
@@ -66,7 +58,6 @@ def _words(seen: JobObservation, job: Job) -> dict[RefusalReason, str]:
         RefusalReason.QUOTA_EXCEEDED: f"ask for a larger quota, or {resources}",
         RefusalReason.QUOTA_NEEDS_RESOURCES: f"set the resources {where}",
         RefusalReason.POD_SECURITY_VIOLATED: f"set the securityContext {where}",
-        RefusalReason.WRITE_REFUSED: "Kubernetes tries again",
         RefusalReason.OBJECT_INVALID: f"correct this field in {field}",
         RefusalReason.ADMISSION_DENIED: (
             f"change the pod accordingly in {field}, or ask for another policy"
