@@ -82,7 +82,7 @@ def test_a_rayjob_is_lost_with_a_head_that_was_restarted_in_place(how: str):
     scene.reads.add(PODS, injected(head_pod(containers=[ray]), how))
     status = status_of(scene.knows_nothing().plan())
     assert is_head_lost(status)
-    assert "last with exit code 137 (OOMKilled)" in status["message"]
+    assert "with exit code 137 (OOMKilled)" in status["message"]
 
 
 @all_webhooks
