@@ -75,11 +75,11 @@ class JobsOfLife(TroubledRays):
     def leaks(self) -> list[str]:
         """What the actors of the last operator still are about, though all jobs are over.
 
-        Ray is asked for ten minutes how a job ended that failed without its word.
+        A job that failed without Ray's word is asked about, and to stop, for ten minutes.
         """
         left = self.kinds[-1].actors.statistics()
-        busy = left.commands, left.waiting, max(0, left.actors - left.probes)
-        return [f"actors are left: {left}"] if any(busy) else []
+        busy = left.waiting or max(left.actors, left.commands) > left.probes
+        return [f"actors are left: {left}"] if busy else []
 
     def _course(self, body: dict[str, Any]) -> Course:
         found = self._created(body["submission_id"])
