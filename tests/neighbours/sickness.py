@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     ]
 
 
-REQUESTS = 30
+REQUESTS = 60
 """Requests for each key in ten minutes of any failure, at most."""
 
 UPGRADES, FLEETS = frozenset({"RollingUpdate"}), frozenset({"RayClusterFleet"})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.kube.errors import KubeError
 from controller.kube.resources import PODS
-from tests.neighbours.sickness import KAITO, REQUESTS, UPGRADES, Sickness
+from tests.neighbours.sickness import KAITO, UPGRADES, Sickness
 from tests.neighbours.sicknesses.others import CREATED, PODS_ONLY, contested_by
 
 if TYPE_CHECKING:
@@ -174,9 +174,6 @@ DISOWNED = dict.fromkeys(
 SELDOM = 300.0
 """Seconds after which what is lost again and again is made anew, at the latest."""
 
-EACH_MADE = REQUESTS + 10
-"""What is made meanwhile is a key of its own, and is gone when keys are counted."""
-
 ORPHANED = {
     "RayService": "took its owner reference away.*delete the cluster",
     "RayClusterFleet": "belongs to no controller: delete it",
@@ -210,7 +207,6 @@ SICKNESSES = (
         spares=UPGRADES,
         named=DISOWNED
         | {"RayCluster": "admission changed owner reference.*then delete the object"},
-        requests=EACH_MADE,
         lingers=SELDOM,
     ),
     Sickness(
@@ -233,7 +229,6 @@ SICKNESSES = (
         course=rewritten_owners,
         spares=UPGRADES,
         named=DISOWNED | {"RayCluster": "PodDeleted.*changed its owner reference"},
-        requests=EACH_MADE,
         lingers=SELDOM,
     ),
     Sickness(
