@@ -137,14 +137,15 @@ class _Cell:
         if seconds > limit:
             self._found.append(f"the healthy one took {seconds:.0f} s instead of {limit:.0f} s")
 
-    async def _keys(self) -> int:
-        """Return how many keys there are; of objects created without end, few count."""
-        most = MOST_KEYS * (await alone(self._column)).keys * self._sickness.crowd
-        return max(1, min(self._street.sick.keys(), most))
+    async def _keys(self, since: int) -> int:
+        """Return how many keys there are or were; of objects created without end, few count."""
+        usual = (await alone(self._column)).keys * self._sickness.crowd
+        lived = min(self._street.sick.created_keys(since) + self._sickness.crowd, usual)
+        return max(1, lived, min(self._street.sick.keys(), MOST_KEYS * usual))
 
     async def _check_requests(self, since: int, allowed: int) -> None:
         requests = self._requests(since)
-        allowed += self._sickness.requests * await self._keys()
+        allowed += self._sickness.requests * await self._keys(since)
         if requests.total() > allowed:
             most = ", ".join(f"{n} {' '.join(what)}" for what, n in requests.most_common(3))
             self._found.append(f"{requests.total()} requests, {allowed} allowed ({most})")

@@ -295,6 +295,17 @@ class Tenant:
         """How many objects are reconciled here."""
         return sum(len(self.objects(resource)) for resource in KINDS)
 
+    def created_keys(self, since: int = 0) -> int:
+        """How many of such objects the operator has created, those that are gone too."""
+        kinds = {str(resource) for resource in KINDS}
+        return sum(
+            entry.attributes.verb == "create"
+            and entry.attributes.namespace == self.namespace
+            and entry.attributes.resource in kinds
+            and entry.outcome == "201"
+            for entry in self.street.operator.transport.journal.entries[since:]
+        )
+
     def requests(self, since: int = 0) -> Counter[tuple[str, str]]:
         """The operator's requests about this namespace, by verb and resource.
 

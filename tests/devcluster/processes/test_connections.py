@@ -124,13 +124,17 @@ async def test_a_command_is_killed_when_its_client_has_gone(world):
 
 
 async def test_attach_shows_output_from_now_on_until_the_container_ends(world):
-    command = "echo early; read go < go; echo later; echo worse >&2; sleep 0.5; exit 0"
-    async with running(world, f"mkfifo go; {command}"):
+    release = "until [ -p {0} ]; do sleep 0.1; done; echo > {0}"
+    command = "echo early; read go < go; echo later; echo worse >&2; read end < end; exit 0"
+    async with running(world, f"mkfifo go end; {command}"):
         client = Client()
         serving = asyncio.create_task(session(world, "attach")(client))
         await asyncio.sleep(0)
-        done = await executed(world, "sh", "-c", "until [ -p go ]; do sleep 0.1; done; echo > go")
+        done = await executed(world, "sh", "-c", release.format("go"))
         assert done.status["status"] == "Success"
+        await client.until(STDOUT, b"later\n")
+        await client.until(STDERR, b"worse\n")
+        await executed(world, "sh", "-c", release.format("end"))
         await asyncio.wait_for(serving, 20)
         assert client.received[STDOUT].endswith(b"later\n")
         assert client.received[STDERR] == b"worse\n"

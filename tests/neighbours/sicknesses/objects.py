@@ -55,14 +55,6 @@ SICKNESSES = (
         course=odd(lambda spec: head(spec).update(env=[{"name": "BIG", "value": "x" * 1_000_000}])),
     ),
     Sickness(
-        name="containers of the wrong type",
-        spares=UPGRADES,
-        course=odd(
-            lambda spec: spec["headGroupSpec"]["template"]["spec"].update(containers="none")
-        ),
-        named="containers",
-    ),
-    Sickness(
         name="a quantity of 5,000 digits",
         spares=UPGRADES,
         course=odd(lambda spec: head(spec)["resources"].update(limits={"cpu": "9" * 5000})),

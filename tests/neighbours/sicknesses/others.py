@@ -263,6 +263,7 @@ SICKNESSES = (
         course=deleted_children,
         spares=PODS_ONLY,  # pods have a row of their own
         named="another writer keeps deleting .*configure or stop it",
+        requests=80,  # each cluster creates its pods and tells so before it is gone
         slow=True,
     ),
     Sickness(

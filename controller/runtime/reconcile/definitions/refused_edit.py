@@ -39,7 +39,9 @@ def refused_edit_events(
     conditions = status.get("conditions")
     told = find_condition(conditions or (), SPEC_ACCEPTED) or {}
     is_told = told.get("message") == stored_message(_message(problem))
-    if is_told or (not conditions and status.get("observedGeneration") == meta.generation):
+    # Conditions that cannot be read are not those that the definition drops.
+    is_dropped = not conditions and not problem.concerns("status")
+    if is_told or (is_dropped and status.get("observedGeneration") == meta.generation):
         return ()
     return (Event("Warning", problem.reason, "Validate", _message(problem)),)
 
