@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from controller.apimachinery.containment import contains
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.redaction import in_short
+from controller.apimachinery.redaction import in_short, last_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,13 +84,17 @@ def _causes(found: Mapping[str, ServeApplication | None]) -> Iterator[str]:
 
 
 def _detail(application: ServeApplication) -> str:
-    """Return what the application says, and its first deployment that failed, with its error."""
+    """Return the error of its first deployment that failed, and what the application says.
+
+    Of such a deployment the application only says that it failed, and lists its name.
+    """
     said = f": {in_short(application.message).rstrip('.')}" if application.message else ""
     others = [item for item in application.deployments.items() if item[1].status != _HEALTHY]
     others.sort(key=lambda item: item[1].status not in _FAILED)
     for name, each in others:
         if each.status in _FAILED and each.message:
-            return f"{said}: deployment {name} is {each.status}: {in_short(each.message)}"
+            cause = f": deployment {name} is {each.status}: {last_error(each.message)}"
+            return cause if repr(name) in application.message else f"{said}{cause}"
         if not said:
             return f": deployment {name} is {each.status}, {each.running} of {each.target} replicas"
     return said

@@ -160,7 +160,18 @@ def test_the_exception_of_a_deployment_that_failed_is_named():
         },
     )
     assert judge(ServeState({"hello": app}), CONFIG, None).first_cause.startswith(
-        "application hello is DEPLOY_FAILED: Failed to update the deployments ['Model']: "
-        "deployment Model is DEPLOY_FAILED: The deployment failed to start 3 times: "
+        "application hello is DEPLOY_FAILED: deployment Model is DEPLOY_FAILED: "
         "TypeError: argument 'y'; "
+    )
+
+
+def test_what_an_application_says_of_itself_stands_before_a_deployment_that_failed():
+    app = ServeApplication(
+        "DEPLOY_FAILED",
+        "Deploying app 'hello' failed with exception:\nImportError: no module x",
+        deployments={"Model": ServeDeployment("UNHEALTHY", "no answer to the health check")},
+    )
+    assert judge(ServeState({"hello": app}), CONFIG, None).first_cause.startswith(
+        "application hello is DEPLOY_FAILED: Deploying app 'hello' failed with exception: "
+        "ImportError: no module x: deployment Model is UNHEALTHY: no answer to the health check; "
     )
