@@ -23,11 +23,20 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec
 
 _JOB_ID: Final = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_.:@=+,]*")
-_NESTING: Final = re.compile(r"<<|\$['({]|`")
-_SHELL: Final = re.compile(
-    r"""\\.|'[^']*'|"(?:[^"\\]|\\.)*"|(?<![^\s;&|()])\#[^\n]*|[^'"]""", re.DOTALL
-)
-"""Matches what a shell reads as one: a quotation, a comment, or any other character."""
+_WORD: Final = r"\\.|\$\(|\$\{[^{}'\"`\\$]*\}|\$\{"
+_COMMAND: Final = re.compile(rf"{_WORD}|\$'|<<<?|\bcase\b|#[^\n]*|.", re.DOTALL)
+_QUOTATIONS: Final = {
+    "'": re.compile(r".", re.DOTALL),
+    "$'": re.compile(r"\\.|.", re.DOTALL),
+    "`": re.compile(r"\\.|.", re.DOTALL),
+    '"': re.compile(rf"{_WORD}|.", re.DOTALL),
+}
+"""Match what a shell reads as one, in each kind of quotation."""
+
+_CLOSING: Final = {"'": "'", "$'": "'", '"': '"', "`": "`", "$(": ")", "(": ")"}
+_IN_TEXT: Final = frozenset({"$(", "`"})
+_ONLY_A_SHELL: Final = frozenset({"${", "<<", "case"})
+"""What is left to the shell: odd expansions, here-documents, and single parentheses."""
 
 _WITH_SCRIPT: Final = frozenset({SubmissionMode.K8S_JOB, SubmissionMode.SIDECAR})
 _TEMPLATE: Final = "spec.submitterPodTemplate"
@@ -68,17 +77,40 @@ def _submission(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _quotes(spec: JobSpec) -> Iterator[Problem]:
-    """Yield the problem of a quote that would take the rest of the submitter's script with it.
+    """Yield the problem of a quote that would take the rest of the submitter's script with it."""
+    opened = open_quotes(spec.entrypoint) if spec.submission_mode in _WITH_SCRIPT else []
+    if opened:
+        message = f"has an opening {' and in it '.join(opened)} without a closing one; add it"
+        yield Problem("spec.entrypoint", message)
 
-    What else contains quotes, such as a here-document, is left to the shell.
-    """
-    if spec.submission_mode not in _WITH_SCRIPT or _NESTING.search(spec.entrypoint):
-        return
-    rest = _SHELL.sub("", spec.entrypoint)
-    if rest[:1] in {"'", '"'}:
-        yield Problem(
-            "spec.entrypoint", f"has an opening quote {rest[0]} without a closing one; add it"
-        )
+
+def open_quotes(command: str) -> list[str]:
+    """Return the quotes and brackets that are open at the end, from outside; none if in doubt."""
+    opened: list[str] = []
+    at, before = 0, " "
+    while at < len(command):
+        inner = opened[-1] if opened else ""
+        found = _QUOTATIONS.get(inner, _COMMAND).match(command, at)
+        assert found is not None  # each matches any character
+        part = found[0]
+        if part.startswith("#") and inner not in _QUOTATIONS and before not in " \t\n;&|()":
+            part = "#"  # no comment: it stands within a word
+        at += len(part)
+        if part in _ONLY_A_SHELL:
+            return []
+        if part == _CLOSING.get(inner):
+            opened.pop()
+        elif _opens(part, inner):
+            opened.append(part)
+        before = before if part == "\\\n" else part[-1]
+    return opened
+
+
+def _opens(part: str, inner: str) -> bool:
+    """Return whether the part begins a quotation inside of another one; empty for none."""
+    if inner in _QUOTATIONS:
+        return inner == '"' and part in _IN_TEXT
+    return part in _CLOSING and (part != "(" or bool(inner))
 
 
 def _metadata(spec: JobSpec) -> Iterator[Problem]:

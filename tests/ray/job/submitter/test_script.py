@@ -9,8 +9,12 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from controller.apimachinery.go_encoding import go_json, go_quote
+from controller.apimachinery.redaction import last_error
+from controller.ray.api.validation.submission import open_quotes
 from controller.ray.job.submitter.script import Dashboard, submission_script
 from tests.ray.job.rayjobs import rayjob, valid
 
@@ -267,3 +271,33 @@ def test_an_entrypoint_swallows_no_word_of_the_script(
     found = calls(tmp_path, script(dashboard, entrypoint=entrypoint))
     wanted = ["status", "submit", "logs"] if dashboard is REPEATABLE else ["submit"]
     assert [call[2] for call in found if call[0] == "ray"] == wanted
+
+
+PARTS = [
+    *("'", '"', "`", "$(", "(", ")", "a", " ", "\n", "\\", "#", "$", "${x}", "${x:-'}", "<<<"),
+    *("it's", ";", "&&", "\\\n", "case x in y)", "<<E\n'\nE\n"),
+]
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=9))
+@settings(max_examples=100, deadline=None)
+def test_no_entrypoint_that_bash_can_read_is_refused_for_its_quotes(parts: list[str]):
+    command = f"echo {''.join(parts)}"
+    if open_quotes(command):
+        read = subprocess.run(
+            ["/bin/bash", "-nc", f"{command}\n"], check=False, capture_output=True
+        )
+        assert read.returncode != 0
+
+
+@pytest.mark.parametrize(
+    "entrypoint", ["python ${X:-'a}", "python ${X", "python a.py <<EOF\n it's\nEOF\n'x"]
+)
+def test_a_quote_that_only_bash_finds_submits_nothing_and_is_the_error_of_the_log(
+    tmp_path: Path, entrypoint: str
+):
+    text = script(entrypoint=entrypoint)
+    assert calls(tmp_path, text) == []
+    ran = subprocess.run(["/bin/bash", "-nce", "--", text], check=False, capture_output=True)
+    assert ran.returncode != 0
+    assert "unexpected EOF while looking for matching" in last_error(ran.stderr.decode())
