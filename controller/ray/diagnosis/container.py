@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.redaction import last_error
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod_diagnosis import Finding
 from controller.ray.pods.features.authentication import WAIT_CONTAINER
@@ -67,10 +68,9 @@ def crashing(diagnosis: PodDiagnosis) -> Finding | None:
             continue
         if end.reason == "OOMKilled":
             return out_of_memory(diagnosis, title, container.name, end)
-        said = f", saying: {end.message.strip()}" if end.message.strip() else ""
         which = " --previous" if container.last_state.terminated is not None else ""
         message = (
-            f"crashes: {title} last {ending(end)}{said}; see "
+            f"crashes: {title} last {ending(end)}; see "
             f"`kubectl logs {diagnosis.pod.metadata.name} -c {container.name}{which}`"
         )
         return Finding(reasons.CRASH_LOOP, message)
@@ -93,8 +93,19 @@ def out_of_memory(
 
 
 def ending(end: ContainerStateTerminated | None) -> str:
-    """Return the predicate of a container's end: `ended with exit code 1 (Error) at ...`."""
+    """Return the predicate of a container's end, with the error that it left behind."""
     if end is None:
         return "ended"
     at = f" at {end.finished_at}" if end.finished_at else ""
-    return f"ended with exit code {end.exit_code} ({end.reason or 'Error'}){at}"
+    return f"ended with {exit_code(end)}{at}{last_words(end)}"
+
+
+def exit_code(end: ContainerStateTerminated) -> str:
+    """Return the exit code and the kubelet's reason: `exit code 1 (Error)`."""
+    return f"exit code {end.exit_code} ({end.reason or 'Error'})"
+
+
+def last_words(end: ContainerStateTerminated) -> str:
+    """Return the line of its termination message that states the error, to end a sentence."""
+    said = last_error(end.message)
+    return f", saying: {said}" if said else ""

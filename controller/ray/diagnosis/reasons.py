@@ -298,8 +298,11 @@ OUT_OF_MEMORY: Final = Reason(
 CRASH_LOOP: Final = Reason(
     "CrashLoopBackOff",
     _HELP,
-    "A container keeps ending; the message has its last exit code and reason.",
-    "Read its last log: `kubectl logs POD -c CONTAINER --previous`.",
+    "A container keeps ending; the message has its last exit code and reason, and the error that "
+    "it left for the kubelet.",
+    "Read its last log: `kubectl logs POD -c CONTAINER --previous`. With "
+    "`terminationMessagePolicy: FallbackToLogsOnError` on the container in its template the "
+    "message quotes the error of the log.",
 )
 UNSCHEDULABLE: Final = Reason(
     "Unschedulable",

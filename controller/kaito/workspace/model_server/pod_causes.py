@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.redaction import last_error
 from controller.kaito.api.message import cut
 from controller.kaito.workspace.config import Blocked
 
@@ -160,7 +161,7 @@ def _last_end(container: ContainerStatus) -> ContainerStateTerminated | None:
 
 
 def _words(end: ContainerStateTerminated) -> str:
-    said = ": ".join(filter(None, (end.reason, end.message.strip())))
+    said = ": ".join(filter(None, (end.reason, last_error(end.message))))
     return f" ({said})" if said else ""
 
 

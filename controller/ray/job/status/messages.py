@@ -85,9 +85,10 @@ def _submission_failed(seen: JobObservation) -> str:
     if refused:
         return f"Ray did not accept the job: {refused}"
     last = last_error(seen.log.text) if seen.log is not None else ""
+    words = "" if last else seen.submitter.last_words
     return (
-        f"the submitter failed ({seen.submitter.failure or 'no reason given'}), and Ray does not "
-        f"know submission id {seen.job_id}{f'; its log ends with: {last}' if last else ''}"
+        f"the submitter failed ({seen.submitter.failure or 'no reason given'}){words}, and Ray "
+        f"does not know submission id {seen.job_id}{f'; its log ends with: {last}' if last else ''}"
     )
 
 
@@ -110,8 +111,7 @@ def _head_lost(seen: JobObservation, deadlines: Deadlines) -> str:
     if seen.head.dashboard.pod_uid == pod:
         ray = ray_status(seen.head.pod)
         last = ray.last_state.terminated if ray is not None else None
-        said = last_error(last.message) if last else ""
-        how = f"; before, it {ending(last)}{f', saying: {said}' if said else ''}" if last else ""
+        how = f"; before, it {ending(last)}" if last else ""
         return f"{lost}: Ray in pod {seen.head.pod.metadata.name} restarted{how}"
     return f"{lost}: it was replaced by pod {seen.head.pod.metadata.name}"
 

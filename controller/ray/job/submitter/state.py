@@ -17,6 +17,8 @@ from controller.ray.api import labels
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
 from controller.ray.api.pod_state import SUBMISSION_ID, container_with
 from controller.ray.api.rayjob import SubmissionMode
+from controller.ray.diagnosis.container import exit_code, last_words
+from controller.ray.diagnosis.pod_diagnosis import saying
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.submitter.container import SUBMITTER
 from controller.runtime.plan import LogTail
@@ -41,6 +43,7 @@ class SubmitterState:
         fact: the fact for transitions.
         ended: time of its end; None while it runs.
         failure: description of its failure; empty if it did not fail.
+        last_words: what its container said to the kubelet at the end: `, saying: ...`.
         log: request that reads the end of its log; None if it has none.
         unstarted: whether its Job has had no pod so far.
         outlived: whether others keep its pod alive, so that its Job never finishes.
@@ -49,6 +52,7 @@ class SubmitterState:
     fact: SubmitterFact = SubmitterFact.NONE
     ended: datetime | None = None
     failure: str = ""
+    last_words: str = ""
     log: LogTail | None = None
     unstarted: bool = False
     outlived: bool = False
@@ -86,9 +90,16 @@ def _job(job: Job, pods: Sequence[Pod]) -> SubmitterState:
         return SubmitterState(fact, log=log, unstarted=not has_begun)
     if end.succeeded:
         return SubmitterState(SubmitterFact.SUCCEEDED, end.at, log=log, outlived=not end.finished)
-    last = f"exit code {end.last.exit_code} ({end.last.reason or 'Error'})" if end.last else ""
+    last = exit_code(end.last) if end.last else _removed(pods)
     why = "; ".join(filter(None, (last, end.reason)))
-    return SubmitterState(SubmitterFact.FAILED, end.at, why, log, outlived=not end.finished)
+    words = last_words(end.last) if end.last else ""
+    return SubmitterState(SubmitterFact.FAILED, end.at, why, words, log, outlived=not end.finished)
+
+
+def _removed(pods: Sequence[Pod]) -> str:
+    """Return why the kubelet ended a pod before its containers did; empty if it did not."""
+    ends = [pod.status for pod in pods if pod.status.phase == "Failed" and pod.status.reason]
+    return saying(ends[-1].reason, ends[-1].message) if ends else ""
 
 
 def submitting_container(job: Job) -> str:
@@ -124,5 +135,5 @@ def _ended_container(status: ContainerStatus, log: LogTail, *, restarts: bool) -
             return SubmitterState(SubmitterFact.ACTIVE, log=log)
     if end is None:
         return SubmitterState(SubmitterFact.ACTIVE, log=log)
-    message = f"exit code {end.exit_code} ({end.reason})"
-    return SubmitterState(SubmitterFact.FAILED, time_of(end.finished_at), message, log)
+    at, words = time_of(end.finished_at), last_words(end)
+    return SubmitterState(SubmitterFact.FAILED, at, exit_code(end), words, log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -16,8 +16,11 @@ from controller.ray.dashboard import JobStatus
 from controller.runtime.kind import LogText
 from controller.runtime.plan import MergePatch
 from tests.ray.cluster.support import NOW
-from tests.ray.job.scenes import Scene, cluster, head_pod, running
+from tests.ray.job.scenes import Scene, cluster, head_pod, running, submitter_pod
 from tests.ray.job.test_job_plan import reported, status_of
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
 
 K8S_JOB: dict[str, Any] = {"submissionMode": "K8sJobMode"}
 LOG = "batch.kubernetes.io/controller-uid=uid-of-submitter"
@@ -71,6 +74,35 @@ def test_a_submitter_that_failed_is_quoted():
     assert commit.on_success is not None
     for told in (commit.patch["status"]["message"], commit.on_success.note):
         assert told.endswith("; its log ends with: Error: No such option: --x")
+
+
+NO_SHELL = "failed to create task: \x1b[31mexec: /bin/bash: no such file or directory\x1b[0m\n"
+
+
+STARTED = {"exitCode": 128, "reason": "StartError", "message": NO_SHELL}
+
+
+@pytest.mark.parametrize(
+    ("pod", "told"),
+    [
+        (
+            submitter_pod("example-x", {"name": "mine", "state": {"terminated": STARTED}}),
+            (
+                "the submitter failed (exit code 128 (StartError); BackoffLimitExceeded: it failed)"
+                ", saying: failed to create task: exec: /bin/bash: no such file or directory, and "
+            ),
+        ),
+        (
+            submitter_pod("example-x", phase="Failed", reason="Evicted", message="No memory."),
+            "the submitter failed (Evicted: No memory; BackoffLimitExceeded: it failed), and Ray",
+        ),
+    ],
+)
+def test_a_submitter_that_failed_without_a_log_has_the_words_of_the_kubelet(pod: Pod, told: str):
+    scene = running(**K8S_JOB).with_submitter("Failed", ended=NOW - timedelta(seconds=60))
+    scene.reads.add(PODS, pod)
+    scene.reads.logs[LOG] = LogText(unavailable="the container never ran")
+    assert status_of(scene.knows_nothing().plan())["message"].startswith(told)
 
 
 def test_a_head_that_crashes_again_and_again_is_not_said_to_be_gone():
@@ -155,6 +187,19 @@ def test_a_traceback_stands_in_the_message_and_one_line_of_it_elsewhere(limit: i
     assert attempt["message"] == line
     assert ("Traceback" in attempt.get("log", "")) is bool(limit), (
         "the next attempt clears the message"
+    )
+
+
+def test_a_container_that_crashes_is_quoted_with_its_error_alone():
+    said = "starting\n  at line 3\n\x1b[31mFATAL: token=abc123 is no token\x1b[0m\nbye\n"
+    end = {"exitCode": 1, "reason": "Error", "message": said}
+    container = {"name": "mine", "restartCount": 2, "state": {"terminated": end}}
+    scene = running(**K8S_JOB).with_submitter().with_submitter_pod(container).knows_nothing()
+    ready = find_condition(reported(scene.plan())["conditions"], "Ready")
+    assert ready is not None
+    assert ready["message"].endswith(
+        "container mine last ended with exit code 1 (Error), saying: FATAL: token=[redacted] is no "
+        "token; see `kubectl logs example-x -c mine`"
     )
 
 
