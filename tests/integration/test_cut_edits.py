@@ -1,100 +1,231 @@
-"""An edit that an incomplete definition has cut is held, also once that is complete again.
+"""An object that is edited while its definition lacks fields is left as it is until its next edit.
 
-What was dropped of it stays dropped: what is left asks for fewer copies, for another cluster, for a
-job that is not suspended.
+What was dropped of the edit stays dropped: what is left asks for fewer copies, for another cluster,
+for a job that is not suspended.
 """
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.kaito.api.definitions.crds import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.resources import CRDS, PODS
+from controller.kube.resources import CRDS
 from controller.ray.api import RAYJOBS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.cronjob import RayCronJobKind
-from controller.ray.job import RayJobKind
-from controller.runtime.reconcile.definitions.cut_edits import CONFIRM_GENERATION, PRUNED_GENERATION
-from tests.integration.definitions import (
-    RAYCRONJOBS_CRD,
-    RAYJOBS_CRD,
-    RAYSERVICES_CRD,
-    drop_fields,
-    put_in_place,
-    restore_definition,
-)
+from tests.integration.definitions import drop_fields, put_in_place, restore_definition
 from tests.integration.fleets import Fleets
 from tests.integration.inferencesets import served
 from tests.integration.rays import Rays
-from tests.integration.rayservices import Services, reason, service_manifest
+from tests.integration.rayservices import Services, service_manifest
 from tests.integration.test_cron_jobs import create as create_cron_job
 from tests.integration.test_cron_jobs import prepare
 from tests.integration.test_edits_beside_definitions import FLEETS_CRD, has_copies
+from tests.integration.test_failing_keys import requests
 from tests.integration.workspaces import opened
-from tests.kaito.support import inference
-from tests.ray.kuberay_values import foreign_values
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
+
     from controller.kube.resources import Resource
-    from tests.integration.harness import World
+    from tests.integration.harness import RunningOperator, World
+
+    Started = tuple[RunningOperator, Callable[[], RunningOperator]]
+
+EVENTS = "events.events.k8s.io"
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(120)]
 
 
-async def notes(world: World, kind: str, name: str) -> list[str]:
-    found = await world.events_about(kind, name)
+@dataclass(frozen=True)
+class Case:
+    """An object that is well, and an edit of it beside a definition that lacks a field.
+
+    Attributes:
+        resource: of the object.
+        name: of the object.
+        start: starts an operator and waits until the object is well; gives both, to start another.
+        field: the definition lacks it.
+        edit: a merge patch of another field of the specification.
+        next_edit: a merge patch that puts the field back.
+    """
+
+    resource: Resource[Any]
+    name: str
+    start: Callable[[World], AbstractAsyncContextManager[Started]]
+    field: str
+    edit: dict[str, Any]
+    next_edit: dict[str, Any]
+
+
+@asynccontextmanager
+async def a_fleet(world: World) -> AsyncGenerator[Started]:
+    fleets = Fleets(world)
+    operator = fleets.start_operator()
+    await fleets.create(replicas=2)
+    await world.settle(60)
+    yield operator, fleets.start_operator
+
+
+@asynccontextmanager
+async def a_service(world: World) -> AsyncGenerator[Started]:
+    services = Services(world)
+    operator = services.start_operator()
+    await services.deployed()
+    yield operator, services.start_operator
+
+
+@asynccontextmanager
+async def a_job(world: World) -> AsyncGenerator[Started]:
+    rays = Rays(world)
+    await rays.open()
+    operator = rays.start_operator()
+    await rays.create(suspend=True, shutdownAfterJobFinishes=True)
+    await rays.reaches("Suspended")
+    yield operator, rays.start_operator
+
+
+@asynccontextmanager
+async def a_cron_job(world: World) -> AsyncGenerator[Started]:
+    await prepare(world)
+    start = partial(world.start_operator, kinds=[RayCronJobKind()])
+    operator = start()
+    await create_cron_job(world, schedule="* * * * *", suspend=True)
+    yield operator, start
+
+
+@asynccontextmanager
+async def a_workspace(world: World) -> AsyncGenerator[Started]:
+    async with opened(world) as spaces:
+        operator = spaces.start_operator()
+        await spaces.create()
+        await spaces.has_nodes()
+        yield operator, spaces.start_operator
+
+
+@asynccontextmanager
+async def an_inference_set(world: World) -> AsyncGenerator[Started]:
+    async with served(world) as sets:
+        operator = sets.start_operator()
+        await sets.create(replicas=3)
+        await sets.serves(3)
+        yield operator, sets.start_operator
+
+
+CASES = {
+    "fleet": Case(
+        RAYCLUSTERFLEETS,
+        "fleet",
+        a_fleet,
+        "spec.replicas",
+        {"spec": {"strategy": {"maxSurge": 2}}},
+        {"spec": {"replicas": 2}},
+    ),
+    "service": Case(
+        RAYSERVICES,
+        "svc",
+        a_service,
+        "spec.rayClusterConfig.workerGroupSpecs",
+        {"spec": {"rayClusterDeletionDelaySeconds": 0}},
+        {"spec": service_manifest()["spec"]},
+    ),
+    "job": Case(
+        RAYJOBS,
+        "job",
+        a_job,
+        "spec.suspend",
+        {"spec": {"activeDeadlineSeconds": 600}},
+        {"spec": {"suspend": True}},
+    ),
+    "cron job": Case(
+        RAYCRONJOBS,
+        "cron",
+        a_cron_job,
+        "spec.suspend",
+        {"spec": {"successfulJobsHistoryLimit": 1}},
+        {"spec": {"suspend": True}},
+    ),
+    "workspace": Case(
+        WORKSPACES,
+        "phi",
+        a_workspace,
+        "inference.adapters",
+        {"resource": {"preferredNodes": ["node-of-mine"]}},
+        {"resource": {"preferredNodes": []}},
+    ),
+    "inference set": Case(
+        INFERENCE_SETS,
+        "models",
+        an_inference_set,
+        "spec.replicas",
+        {"spec": {"labelSelector": {"matchLabels": {"apps": "models", "more": "x"}}}},
+        {"spec": {"replicas": 3}},
+    ),
+}
+
+each_kind = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+
+
+async def cut(world: World, case: Case, operator: RunningOperator) -> None:
+    """Edit the object while its definition lacks the field."""
+    await world.settle(60)
+    await drop_fields(world, case.field, name=str(case.resource))
+    await world.settle(20)
+    operator.transport.journal.entries.clear()
+    await edit(world, case, case.edit)
+    await world.settle(20)
+
+
+async def edit(world: World, case: Case, patch: dict[str, Any]) -> None:
+    await world.user.merge_patch(case.resource, world.namespace, case.name, patch)
+
+
+def writes(operator: RunningOperator) -> list[str]:
+    """What the operator wrote, but for events."""
+    return [
+        each
+        for each in requests(operator)
+        if not each.startswith("get") and each.split()[1] != EVENTS
+    ]
+
+
+async def notes(world: World, case: Case) -> list[str]:
+    found = await world.events_about(case.resource.kind, case.name)
     return [note for reason, note in found if reason == "SpecPruned"]
 
 
-async def confirm(world: World, resource: Resource[Any], name: str) -> None:
-    obj = await world.user.get(resource, world.namespace, name)
-    annotations = {CONFIRM_GENERATION: str(obj.metadata.generation)}
-    patch = {"metadata": {"annotations": annotations}}
-    await world.user.merge_patch(resource, world.namespace, name, patch)
+@each_kind
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_nothing_is_written_because_of_it_until_the_next_edit(
+    world: World, case: Case, restarts: bool
+):
+    async with case.start(world) as (operator, start):
+        whole = await world.user.get_raw(CRDS, "", str(case.resource))
+        await cut(world, case, operator)
+        if restarts:
+            await operator.kill()
+            operator = start()  # noqa: PLW2901
+            await world.settle(20)
+        await put_in_place(world, whole)
+        await world.settle(300)
+        assert writes(operator) == []
+        [note] = await notes(world, case)
+        assert case.field in note
 
-
-@pytest.mark.parametrize("restart", ["never", "meanwhile", "while it is put back", "afterwards"])
-async def test_a_fleet_keeps_its_copies(world: World, restart: str):
-    fleets = Fleets(world)
-    operator = fleets.start_operator()
-    await fleets.create()
-    await world.eventually(lambda: has_copies(fleets), seconds=900, pause=1)
-    await world.settle(60)
-    before = await fleets.clusters()
-    await drop_fields(world, "spec.replicas", name=FLEETS_CRD)
-    await world.settle(20)
-    await fleets.patch(strategy={"maxSurge": 2})
-    await world.settle(20)
-    if restart == "meanwhile":
-        await operator.kill()
-        operator = fleets.start_operator()
-        await world.settle(20)
-    if restart == "while it is put back":
-        await operator.kill()
-    await restore_definition(world, name=FLEETS_CRD)
-    await world.settle(5)
-    if restart == "while it is put back":
-        operator = fleets.start_operator()
-    await world.settle(60)
-    if restart == "afterwards":
-        await operator.kill()
-        fleets.start_operator()
+        await edit(world, case, case.next_edit)
         await world.settle(60)
-    assert (await fleets.clusters()).keys() == before.keys()
-    status, why, message = await fleets.condition("Ready")
-    assert (status, why) == ("False", "SpecPruned")
-    assert "spec.replicas" in message
-    assert "Apply the manifest again" in message
-    assert len(await notes(world, "RayClusterFleet", "fleet")) == 1
-
-    await fleets.patch(replicas=3)
-    await world.eventually(lambda: has_copies(fleets), seconds=60)
-    assert (await fleets.clusters()).keys() == before.keys()
+        assert f"patch {case.resource}" in writes(operator)
+        assert {each.split()[0] for each in writes(operator)} == {"patch"}
+        assert len(await notes(world, case)) == 1
 
 
 @pytest.mark.parametrize("later", [0.1, 1.0, 2.1])
@@ -116,236 +247,30 @@ async def test_a_fleet_keeps_its_copies_also_if_the_definition_is_soon_put_back(
     assert (await fleets.clusters()).keys() == before.keys()
 
 
-async def test_what_nobody_has_edited_goes_on_by_itself(world: World):
-    fleets = Fleets(world)
-    fleets.start_operator()
-    await fleets.create()
-    await world.eventually(lambda: has_copies(fleets), seconds=900, pause=1)
-    await world.settle(60)
-    await drop_fields(world, "spec.replicas", name=FLEETS_CRD)
-    await world.settle(60)
-    await restore_definition(world, name=FLEETS_CRD)
-    await world.settle(60)
-    fleet = await fleets.fleet()
-    assert PRUNED_GENERATION not in (fleet.metadata.annotations or {})
-    await fleets.scale(1)
-    await world.eventually(lambda: has_one(fleets), seconds=60)
-
-
 async def has_one(fleets: Fleets) -> bool:
     return len(await fleets.clusters()) == 1
 
 
-async def test_a_confirmed_edit_is_carried_out(world: World):
+@pytest.mark.parametrize("is_edited", [False, True])
+async def test_what_nobody_has_edited_goes_on_by_itself_and_all_else_with_another_process(
+    world: World, is_edited: bool
+):
     fleets = Fleets(world)
-    fleets.start_operator()
+    operator = fleets.start_operator()
     await fleets.create()
     await world.eventually(lambda: has_copies(fleets), seconds=900, pause=1)
     await world.settle(60)
     await drop_fields(world, "spec.replicas", name=FLEETS_CRD)
-    await world.settle(20)
-    await fleets.patch(strategy={"maxSurge": 2})
-    await world.settle(20)
+    await world.settle(60)
+    if is_edited:
+        await fleets.patch(strategy={"maxSurge": 2})
+        await world.settle(20)
     await restore_definition(world, name=FLEETS_CRD)
-    await world.settle(20)
+    await world.settle(60)
     assert len(await fleets.clusters()) == 3
-    generation = (await fleets.fleet()).metadata.generation
-    [note] = await notes(world, "RayClusterFleet", "fleet")
-    assert note.endswith(f"fleet --overwrite {CONFIRM_GENERATION}={generation}")
-    await confirm(world, RAYCLUSTERFLEETS, "fleet")
-    await world.eventually(lambda: has_one(fleets), seconds=60)
-
-
-async def test_a_service_keeps_its_cluster(world: World):
-    services = Services(world)
-    operator = services.start_operator()
-    manifest = service_manifest(rayClusterDeletionDelaySeconds=0)
-    await services.deployed(manifest)
-    await world.settle(60)
-    cluster = await services.active()
-    path = "spec.rayClusterConfig.workerGroupSpecs"
-    await drop_fields(world, path, name=RAYSERVICES_CRD)
-    await world.settle(20)
-    await services.patch(rayClusterDeletionDelaySeconds=30)
-    await world.settle(20)
-    await restore_definition(world, name=RAYSERVICES_CRD)
-    await world.settle(60)
-    await operator.kill()
-    services.start_operator()
-    await world.settle(120)
-    assert world.journal.marked == set()
-    assert await services.clusters() == [cluster]
-    assert await services.selected() == cluster
-    held = await services.status()
-    assert list(foreign_values("RayService", held)) == []
-    assert reason(held, "Ready") == "ValidationFailed"
-    [note] = await notes(world, "RayService", "svc")
-    assert path in note
-
-    await services.edit(manifest)
-    await world.eventually(services.is_ready, seconds=60)
-    assert await services.clusters() == [cluster]
-
-
-async def test_the_service_whose_edit_is_held_goes_on_serving(world: World):
-    """Its config is put on Ray again after Ray has lost it."""
-    services = Services(world)
-    services.start_operator()
-    await services.deployed()
-    await world.settle(60)
-    cluster = await services.active()
-    await drop_fields(world, "spec.upgradeStrategy", name=RAYSERVICES_CRD)
-    await world.settle(20)
-    await services.patch(rayClusterDeletionDelaySeconds=30)
-    await world.settle(20)
-    await restore_definition(world, name=RAYSERVICES_CRD)
-    await world.settle(60)
-    puts = len(services.puts())
-    [head] = services.heads()
-    await world.user.delete(PODS, world.namespace, head.metadata.name)
-    await world.eventually(lambda: len(services.puts()) > puts, seconds=180)
-    assert await services.clusters() == [cluster]
-
-
-async def test_a_suspended_job_is_not_started(world: World):
-    rays = Rays(world)
-    await rays.open()
-    operator = rays.start_operator()
-    await rays.create(suspend=True, shutdownAfterJobFinishes=True)
-    await rays.reaches("Suspended")
-    await world.settle(60)
-    await drop_fields(world, "spec.suspend", name=RAYJOBS_CRD)
-    await world.settle(20)
-    await rays.patch(activeDeadlineSeconds=600)
-    await world.settle(20)
-    await restore_definition(world, name=RAYJOBS_CRD)
-    await world.settle(60)
-    await operator.kill()
-    rays.start_operator()
-    await world.settle(60)
-    assert (await rays.state(), await rays.clusters()) == ("Suspended", [])
-    ready = reason(await rays.status(), "Ready")
-    assert ready == "SpecPruned"
-    [note] = await notes(world, "RayJob", "job")
-    assert "spec.suspend" in note
-    await confirm(world, RAYJOBS, "job")
-    await rays.reaches("Complete")
-    assert reason(await rays.status(), "Ready") != "SpecPruned"
-
-
-async def test_a_finished_job_keeps_its_cluster(world: World):
-    rays = Rays(world)
-    await rays.open()
-    rays.start_operator()
-    await rays.create(shutdownAfterJobFinishes=True, ttlSecondsAfterFinished=3600)
-    await rays.reaches("Complete")
-    await world.settle(60)
-    clusters = await rays.clusters()
-    await drop_fields(world, "spec.ttlSecondsAfterFinished", name=RAYJOBS_CRD)
-    await world.settle(20)
-    await rays.patch(activeDeadlineSeconds=600)
-    await world.settle(20)
-    await restore_definition(world, name=RAYJOBS_CRD)
-    await world.settle(60)
-    assert await rays.clusters() == clusters != []
-    assert reason(await rays.status(), "CleanedUp") == "SpecPruned"
-    await rays.patch(ttlSecondsAfterFinished=1)
-    await world.eventually(lambda: has_none(rays), seconds=60)
-    assert reason(await rays.status(), "CleanedUp") == ""
-
-
-async def has_none(rays: Rays) -> bool:
-    return await rays.clusters() == []
-
-
-async def test_a_job_that_was_created_meanwhile_is_not_started(world: World):
-    rays = Rays(world)
-    await rays.open()
-    rays.start_operator()
-    await drop_fields(world, "spec.suspend", name=RAYJOBS_CRD)
-    await world.settle(20)
-    await rays.create(suspend=True, shutdownAfterJobFinishes=True)
-    await world.settle(20)
-    await restore_definition(world, name=RAYJOBS_CRD)
-    await world.settle(60)
-    assert await rays.clusters() == []
-    await rays.patch(suspend=True)
-    await rays.reaches("Suspended")
-
-
-async def test_a_suspended_cron_job_makes_no_jobs(world: World):
-    await prepare(world)
-    world.start_operator(kinds=[RayCronJobKind(), RayJobKind()])
-    await create_cron_job(world, schedule="* * * * *", suspend=True)
-    await world.settle(60)
-    await drop_fields(world, "spec.suspend", name=RAYCRONJOBS_CRD)
-    await world.settle(20)
-    patch = {"spec": {"successfulJobsHistoryLimit": 1}}
-    await world.user.merge_patch(RAYCRONJOBS, world.namespace, "cron", patch)
-    await world.settle(20)
-    await restore_definition(world, name=RAYCRONJOBS_CRD)
-    await world.settle(300)
-    assert (await world.user.list(RAYJOBS, world.namespace)).items == []
-    cron = await world.user.get(RAYCRONJOBS, world.namespace, "cron")
-    assert reason(cron.status, "Ready") == "SpecPruned"
-    assert len(await notes(world, "RayCronJob", "cron")) == 1
-    await confirm(world, RAYCRONJOBS, "cron")
-    await world.settle(90)
-    assert (await world.user.list(RAYJOBS, world.namespace)).items != []
-
-
-async def test_a_workspace_keeps_its_server_and_its_claims(world: World):
-    async with opened(world) as spaces:
-        name = str(WORKSPACES)
-        adapter = {"source": {"name": "a", "image": "example.com/adapter:1"}}
-        operator = spaces.start_operator()
-        await spaces.create(inference=inference(adapters=[adapter]))
-        await spaces.has_nodes()
-        await world.settle(60)
-        before = await spaces.server()
-        await drop_fields(world, "inference.adapters", name=name)
-        await world.settle(20)
-        patch = {"resource": {"preferredNodes": ["node-of-mine"]}}
-        await world.user.merge_patch(WORKSPACES, world.namespace, "phi", patch)
-        await world.settle(20)
-        await put_in_place(world, workspace_definition())
-        await world.settle(60)
+    if is_edited:
         await operator.kill()
-        spaces.start_operator()
-        await world.settle(60)
-        assert (spaces.referee.created["phi"], spaces.referee.deleted["phi"]) == (1, 0)
-        assert await spaces.server() == before
-        assert (await spaces.condition("ResourceReady"))[:2] == ("False", "SpecPruned")
-        [note] = await notes(world, "Workspace", "phi")
-        assert "inference.adapters" in note
-        await spaces.delete()
-        await world.eventually(spaces.is_gone)
-
-
-@pytest.mark.parametrize("restart", [False, True])
-async def test_an_inference_set_keeps_its_workspaces(world: World, restart: bool):
-    async with served(world) as sets:
-        operator = sets.start_operator()
-        await sets.create(replicas=3)
-        await sets.serves(3)
-        await world.settle(60)
-        whole = await world.user.get_raw(CRDS, "", str(INFERENCE_SETS))
-        await drop_fields(world, "spec.replicas", name=str(INFERENCE_SETS))
-        await world.settle(20)
-        labels = {"labelSelector": {"matchLabels": {"apps": "models", "more": "x"}}}
-        patch = {"spec": labels}
-        await world.user.merge_patch(INFERENCE_SETS, world.namespace, "models", patch)
-        await world.settle(20)
-        await put_in_place(world, whole)
-        await world.settle(60)
-        if restart:
-            await operator.kill()
-            sets.start_operator()
-            await world.settle(60)
-        assert (sets.referee.created, sets.referee.deleted) == (3, 0)
-        assert (await sets.condition())[:2] == ("False", "SpecPruned")
-        [note] = await notes(world, "InferenceSet", "models")
-        assert "spec.replicas" in note
-        await sets.scale(3)
-        await sets.serves(3)
-        assert (sets.referee.created, sets.referee.deleted) == (3, 0)
+        fleets.start_operator()
+    else:
+        await fleets.scale(1)
+    await world.eventually(lambda: has_one(fleets), seconds=60)

@@ -46,8 +46,8 @@ def test_failures_of_pods_have_kuberays_reasons():
         ("RayService", {"serviceStatus": "Broken"}, "RayService serviceStatus is 'Broken'"),
         (
             "RayService",
-            {"conditions": [{"type": "Ready", "reason": "SpecPruned"}]},
-            "RayService Ready has the reason 'SpecPruned'",
+            {"conditions": [{"type": "Ready", "reason": "Elsewhere"}]},
+            "RayService Ready has the reason 'Elsewhere'",
         ),
     ],
 )

@@ -71,7 +71,6 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         name: name of the object.
         exists: whether the object exists already.
         problem: why the object would be refused; then nothing else happens.
-        is_held: whether the problem is not the specification itself, but that it may have been cut.
         edits: what the manifest changes in the object itself.
         items: what the operator does about it.
         rollout: of a RayService or a RayClusterFleet, what happens to its clusters, in order; None
@@ -87,7 +86,6 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str
     exists: bool = msgspec.field(default=False)
     problem: str = ""
-    is_held: bool = False
     edits: tuple[Difference, ...] = ()
     items: tuple[ObjectChange, ...] = ()
     rollout: RolloutPlan | None = None

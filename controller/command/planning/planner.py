@@ -22,7 +22,6 @@ from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.runtime.plan import Create, Target
-from controller.runtime.reconcile.definitions.definition_guard import is_about_cut_edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -137,7 +136,6 @@ class Planner:
             name=meta["name"],
             exists=present is not None,
             problem=str(problem or ""),
-            is_held=is_about_cut_edit(problem),
             edits=edits_of(present, wanted),
             items=net_changes(dry_run, primaries, under_way),
             rollout=_rollout(recorder, dry_run, primaries),

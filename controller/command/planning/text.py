@@ -95,8 +95,6 @@ def _step(step: RolloutStep) -> str:
 
 
 def _summary(plan: ObjectPlan) -> str:
-    if plan.is_held:
-        return "is held; nothing follows from its specification"
     if plan.problem:
         return "would be refused; nothing would be done"
     counts = [f"{plan.count(action)} to {action}" for action in _SIGNS if plan.count(action)]

@@ -19,7 +19,6 @@ from controller.kaito.inferenceset.observation import (
 from controller.kaito.workloads import base_image, server_image
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import owned_by
-from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +61,7 @@ def observe_inference_set(
     if found is None:
         return None
     definition = sources.read_definition(reads, found)
-    goal, settings = believed(sources.goal_of(found), definition), sources.settings
+    goal, settings = sources.goal_of(found), sources.settings
     if not reads.serves(WORKSPACES):
         return InferenceSetObservation(
             found, goal, settings, workspaces=None, definition=definition

@@ -19,13 +19,13 @@ class WorkspaceMemory:
     """The memory of a plan for the next one. A restart forgets it.
 
     Attributes:
-        generations: the generations of the Workspace that were read, as the guard of its definition
-            remembers them.
+        generation: the generation of the Workspace that was read last, as the guard of its
+            definition remembers it.
         slots: slots of the stored set with what their claims have shown, by name.
         nodes: the nodes.
     """
 
-    generations: object = None
+    generation: object = None
     slots: Mapping[str, Slot] = field(default_factory=dict[str, "Slot"])
     nodes: NodeHistory = field(default_factory=NodeHistory)
 
@@ -36,14 +36,14 @@ def memory_of(remembered: object) -> WorkspaceMemory:
 
 
 def remember(plan: Plan, memory: WorkspaceMemory, read: object) -> Plan:
-    """Return the plan with the generations that were read, if they have changed.
+    """Return the plan with the generation that was read, if it has changed.
 
     Args:
         plan: the plan; without a memory of its own it keeps `memory`.
         memory: the memory of the last plan.
-        read: the generations; None if they have not changed.
+        read: the generation; None if it has not changed.
     """
     if read is None:
         return plan
     memory = memory if plan.memory is None else memory_of(plan.memory)
-    return replace(plan, memory=replace(memory, generations=read))
+    return replace(plan, memory=replace(memory, generation=read))

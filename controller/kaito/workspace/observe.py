@@ -36,7 +36,6 @@ from controller.kaito.workspace.observation import (
     SeenWorkload,
     WorkspaceObservation,
 )
-from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,7 +83,7 @@ def observe_workspace(
     if workspace is None:
         return None
     definition = sources.read_definition(reads, workspace)
-    meta, goal = workspace.metadata, believed(sources.goal_of(workspace), definition)
+    meta, goal = workspace.metadata, sources.goal_of(workspace)
     commitment = read_commitment((meta.annotations or {}).get(labels.NODE_CLAIMS))
     pool = _pool(meta, sources, reads)
     committed = commitment.names if commitment else frozenset[str]()

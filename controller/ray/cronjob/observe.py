@@ -11,7 +11,6 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observation import SCOPE, CronJobObservation
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, JobRun
 from controller.runtime.kind import owned_by
-from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
     from controller.apimachinery.memo import SpecificationMemo
@@ -47,7 +46,7 @@ def observe_cron_job(
     definition = read_definition(reads, cron)
     return CronJobObservation(
         cron,
-        believed(validate(cron), definition),
+        validate(cron),
         runs=tuple(sorted(map(JobRun.of, owned), key=attrgetter("age_order"))),
         name_conflicts=foreign
         | {name: f"cannot be read: {odd.reason}" for name, odd in unreadable.items()},

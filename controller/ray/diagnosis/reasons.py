@@ -227,13 +227,6 @@ DELETION_HELD: Final = Reason(
     "Install this operator's definitions and apply the manifest again, or confirm the deletion as "
     "the message says.",
 )
-SPECIFICATION_PRUNED: Final = Reason(
-    "SpecPruned",
-    _HELP,
-    "The object was edited or created while its installed definition lacked fields, so that parts "
-    "of the specification may be gone. Nothing is created, changed or deleted because of it.",
-    "Apply the manifest again, or confirm the specification as the message says.",
-)
 REQUIRED_OBJECT_MISSING: Final = Reason(
     "GivenObjectMissing",
     _HELP,

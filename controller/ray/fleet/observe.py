@@ -16,7 +16,6 @@ from controller.ray.fleet.observation import SCOPE, FleetObservation
 from controller.ray.fleet.template import copy_name, index_of
 from controller.ray.pods.hashes.template_hash import is_outdated
 from controller.runtime.kind import owned_by
-from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +51,7 @@ def observe_fleet(key: str, reads: CacheReader, sources: FleetSources) -> FleetO
     if fleet is None:
         return None
     definition = sources.read_definition(reads, fleet)
-    meta, goal = fleet.metadata, believed(sources.goal_of(fleet), definition)
+    meta, goal = fleet.metadata, sources.goal_of(fleet)
     wanted = () if isinstance(goal, Problem) else tuple(_wanted_names(meta, goal))
     owned = owned_by(reads, RAYCLUSTERS, meta)
     copies = tuple(sorted(_copies(meta, goal, owned), key=_order))

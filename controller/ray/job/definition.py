@@ -65,11 +65,9 @@ def leave_as_it_is(seen: JobObservation) -> Plan | None:
     return Plan(events=(event,), requeue_after=EVENT_INTERVAL)
 
 
-def is_held(seen: JobObservation) -> bool:
-    """Return whether the status stays unchanged but for the condition about a held edit."""
-    if seen.job.metadata.terminating:
-        return False
-    return leave_as_it_is(seen) is not None or seen.definition.cut is not None
+def is_left_as_it_is(seen: JobObservation) -> bool:
+    """Return whether the status stays unchanged."""
+    return not seen.job.metadata.terminating and leave_as_it_is(seen) is not None
 
 
 def lost_fields(seen: JobObservation) -> str:

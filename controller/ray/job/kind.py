@@ -12,7 +12,7 @@ from controller.ray.api.rayjob import RAYJOBS, readable_job_spec
 from controller.ray.api.validation.job import validate_job
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
-from controller.ray.job.definition import definition_reader, is_held
+from controller.ray.job.definition import definition_reader, is_left_as_it_is
 from controller.ray.job.observe import JobSources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.settings import JobSettings
@@ -73,8 +73,7 @@ class RayJobKind:
 
     def problem(self, observation: JobObservation) -> Problem | None:
         """Return the problem of the RayJob's specification, None if it is valid."""
-        cut = observation.definition.cut
-        return observation.problem if cut is None else cut.problem
+        return observation.problem
 
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
         """Return the plan for the RayJob."""
@@ -88,7 +87,7 @@ class RayJobKind:
         now: datetime,
     ) -> StatusPatch | None:
         """Return the current status, naming the first failed write."""
-        if is_held(observation):
+        if is_left_as_it_is(observation):
             return plan.status
         deadlines = Deadlines(now, observation.clock_jumped_at, observation.clock_steady_since)
         return current_status(observation, self._settings, deadlines, failures)

@@ -48,7 +48,6 @@ from controller.ray.job.state_machine.facts import ClusterFact, HeadFact
 from controller.ray.job.state_machine.transitions import next_step
 from controller.ray.job.states import State
 from controller.ray.job.status.current_status import current_status
-from controller.ray.job.status.held_edit import held_edit_status
 from controller.ray.job.status.missing_pod import events_to_read
 from controller.ray.job.status.transition import transition_patch
 from controller.runtime.plan import NOTHING, Event, Plan, stages_of
@@ -74,10 +73,6 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
     untouched = leave_as_it_is(seen)
     if untouched is not None:
         return replace(untouched, subscriptions=interests(seen, deadlines))
-    cut = seen.definition.cut
-    if cut is not None:
-        status = held_edit_status(seen, cut.problem, now)
-        return Plan(status=status, subscriptions=interests(seen, deadlines))
     facts = collect_facts(seen, settings, deadlines)
     step = next_step(seen.state, facts)
     if step is not None:

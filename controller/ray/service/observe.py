@@ -35,7 +35,6 @@ from controller.ray.service.stored_config import UnreadableConfig
 from controller.ray.service.traffic.routing import observe_routing
 from controller.ray.service.traffic.services import former_services, stable_services
 from controller.runtime.kind import owned_by
-from controller.runtime.reconcile.definitions.definition_guard import believed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -96,7 +95,7 @@ def observe_service(
     definition = sources.read_definition(reads, service)
     seen = ServiceObservation(
         service,
-        believed(sources.goal_of(service), definition),
+        sources.goal_of(service),
         status,
         active,
         pending,

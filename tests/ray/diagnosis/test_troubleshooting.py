@@ -7,7 +7,6 @@ from pathlib import Path
 
 from controller.ray.api.validation.cluster import INVALID_SPEC_REASON
 from controller.ray.diagnosis.reasons import REASONS, Severity
-from controller.runtime.reconcile.definitions.cut_edits import SPEC_PRUNED
 from controller.runtime.reconcile.executor import FAILED_READ
 
 MANUAL = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
@@ -31,7 +30,7 @@ def test_the_manual_has_the_table_of_reasons():
 
 def test_reasons_from_outside_of_the_table_are_in_it():
     names = {reason.name for reason in REASONS}
-    assert {FAILED_READ, INVALID_SPEC_REASON, SPEC_PRUNED} < names
+    assert {FAILED_READ, INVALID_SPEC_REASON} < names
 
 
 def test_every_reason_is_a_sentence_and_says_what_to_do():

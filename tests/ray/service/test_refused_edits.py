@@ -12,11 +12,8 @@ from controller.apimachinery.conditions import find_condition
 from controller.kube.objects import Service
 from controller.kube.resources import SERVICES
 from controller.ray.api import RayCluster, labels
-from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.condition_types import UPGRADE_IN_PROGRESS
 from controller.runtime.plan import Create, Delete, MergePatch
-from controller.runtime.reconcile.definitions.cut_edits import CutEdit
-from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import ACTIVE, NEW, OLD, PENDING, STEPWISE, Scene, edition
 
@@ -144,12 +141,6 @@ def test_no_cluster_is_begun_or_given_up(recorded: tuple[str, ...]):
     assert [each for each in writes(plan) if isinstance(each, Create | Delete)] == []
 
 
-def test_an_edit_that_a_definition_has_cut_holds_the_upgrade():
-    seen = cut(upgrading().observe(valid=False))
-    assert seen.definition.cut is not None
-    assert WAITS in progress(upgrading().kind.plan(seen, NOW))
-
-
 @pytest.mark.parametrize(
     ("spec", "written"),
     [
@@ -168,15 +159,6 @@ def test_a_replaced_cluster_is_deleted_after_its_delay_if_that_is_valid(
 
 def test_without_an_active_cluster_no_other_one_is_deleted():
     assert deletion(replace(replaced(), active=None)) is None
-
-
-def test_a_delay_that_a_definition_may_have_cut_is_unknown():
-    assert deletion(cut(replaced())) is None
-
-
-def cut(seen: ServiceObservation) -> ServiceObservation:
-    edit = CutEdit(RAYSERVICES, seen.service, "spec.x", marked=True)
-    return replace(seen, definition=InstalledDefinition(cut=edit))
 
 
 def replaced(**spec: Any) -> ServiceObservation:

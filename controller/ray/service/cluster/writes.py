@@ -221,13 +221,12 @@ def delete_closed(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
 def deletion_delay(seen: ServiceObservation) -> timedelta | None:
     """Return `spec.rayClusterDeletionDelaySeconds`; None if it is unknown.
 
-    Other fields may be invalid. What a definition has cut is unknown, and so is what replaces a
-    cluster if the status names none.
+    Other fields may be invalid. What replaces a cluster is unknown if the status names none.
     """
     if not isinstance(seen.goal, Problem):
         seconds = seen.goal.spec.ray_cluster_deletion_delay_seconds
         return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)
-    if seen.active is None or seen.definition.cut is not None:
+    if seen.active is None:
         return None
     seconds = mapping(seen.service.spec).get("rayClusterDeletionDelaySeconds")
     if seconds is None:

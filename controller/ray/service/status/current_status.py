@@ -132,8 +132,7 @@ def _conditions(
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
     if isinstance(seen.goal, Problem):
-        held = "" if seen.definition.cut is None else f"{seen.goal.reason}: "
-        conditions.set(READY, "False", "ValidationFailed", f"{held}{seen.goal}")
+        conditions.set(READY, "False", "ValidationFailed", str(seen.goal))
         if seen.active is not None and seen.pending is not None:
             message = "waits for a valid specification; see Ready"
             if is_followed(seen):

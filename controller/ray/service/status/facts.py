@@ -74,12 +74,12 @@ def is_followed(seen: ServiceObservation) -> bool:
     """Return whether an upgrade that had begun is completed while the specification is invalid.
 
     The services must fit the pending cluster as they are. An incremental upgrade waits, because its
-    steps and its gateway are part of the specification, and so does one whose edit was cut.
+    steps and its gateway are part of the specification.
     """
     pending = seen.pending
     if seen.active is None or pending is None or not pending.exists or pending.spec is None:
         return False
-    if is_incremental(seen) or seen.definition.cut is not None:
+    if is_incremental(seen):
         return False
     return fit_head(seen.services, head_ports(pending.spec, pending.heads))
 

@@ -7,19 +7,17 @@ drops fields may have read it, and the open watch does not show that.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from controller.runtime.plan import Event, Plan
-from controller.runtime.reconcile.definitions.cut_edits import SPEC_PRUNED
 from controller.runtime.reconcile.definitions.installed_definition import EVENT_INTERVAL
 
 if TYPE_CHECKING:
-    from controller.apimachinery.problem import Problem
     from controller.kube.objects import KubeObject
-    from controller.runtime.plan import MergePatch
     from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
-T = TypeVar("T")
+SPEC_PRUNED: Final = "SpecPruned"
+"""Reason of the event about an object whose last edit a definition may have cut."""
 
 CHECK_INTERVAL: Final = 1.0
 """Seconds between two checks of a definition that will be read in a moment."""
@@ -31,39 +29,21 @@ FAILED_CHECK_INTERVAL: Final = 30.0
 def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | None:
     """Return a plan that writes nothing and reports why; None if the object can be trusted."""
     events = definition.events(())
+    if not events and definition.cut:
+        events = (Event("Warning", SPEC_PRUNED, "Reconcile", definition.cut),)
     if events:
-        return Plan(commit=_mark(definition), events=events, requeue_after=EVENT_INTERVAL)
-    mark = _mark(definition)
-    if definition.unverified or (mark is not None and definition.awaited):
-        return wait_for_definition(obj, definition)
-    return Plan(commit=mark) if mark is not None else None
+        return Plan(events=events, requeue_after=EVENT_INTERVAL)
+    return wait_for_definition(obj, definition) if definition.unverified else None
 
 
 def is_left_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> bool:
     """Return whether no status is written either, not even one that names a failed write."""
-    if obj.metadata.terminating:
-        return False
-    is_doubtful = bool(definition.missing) or definition.unverified
-    return is_doubtful or _mark(definition) is not None
-
-
-def believed(goal: T | Problem, definition: InstalledDefinition) -> T | Problem:
-    """Return the goal of the object, or the problem of a held edit if there is one."""
-    return goal if definition.cut is None else definition.cut.problem
-
-
-def is_about_cut_edit(problem: Problem | None) -> bool:
-    """Return whether the problem is that a valid specification may have been cut."""
-    return problem is not None and problem.reason == SPEC_PRUNED
+    return not obj.metadata.terminating and leave_as_it_is(obj, definition) is not None
 
 
 def remember(plan: Plan, definition: InstalledDefinition) -> Plan:
-    """Return the plan with the generations for the next plan, if they have changed."""
+    """Return the plan with the generation for the next plan, if it has changed."""
     return plan if definition.read is None else replace(plan, memory=definition.read)
-
-
-def _mark(definition: InstalledDefinition) -> MergePatch | None:
-    return definition.cut.mark if definition.cut is not None else None
 
 
 def wait_for_definition(obj: KubeObject, definition: InstalledDefinition) -> Plan:

@@ -2,6 +2,10 @@
 
 The API server drops fields that its definition lacks from every object, even when it reads a stored
 one. Each kind names the fields whose absence would delete, start or repeat something.
+
+An edit of that time stores the object without them, and completing the definition does not bring
+them back. So an object with such an edit counts as incomplete until its next edit (CTL-30), as far
+as the process remembers it, or sees it in the status: no plan writes that meanwhile.
 """
 
 from __future__ import annotations
@@ -9,16 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import find_condition, stored_message
+from controller.apimachinery.conditions import READY, find_condition, stored_message
+from controller.apimachinery.custom_object import mapping, read_conditions
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.definitions.cut_edits import (
-    CutEdit,
-    ReadGenerations,
-    generations_in,
-    marked_edit,
-    unmarked_edit,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,6 +46,19 @@ REMEDY: Final = remedy()
 
 
 @dataclass(frozen=True, slots=True)
+class ReadGeneration:
+    """The generation of an object that the process has read last; part of `Plan.memory`.
+
+    Attributes:
+        number: the generation.
+        missing: the fields that the definition lacked when the object was edited.
+    """
+
+    number: int
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class InstalledDefinition:
     """The installed definition of a kind, as far as the planner relies on it.
 
@@ -60,8 +71,8 @@ class InstalledDefinition:
         unverified: whether the object was edited after the definition was read.
         unread: why neither could be found out, empty if it will be in a moment.
         remedy: what the user can do about missing fields.
-        cut: the held edit of the object, because a definition may have cut it.
-        read: the generations of the object read so far; None if the process remembers them already.
+        cut: a sentence about the object's last edit, if a definition may have cut it; else empty.
+        read: the generation to remember; None if the process remembers it already.
     """
 
     kind: str = ""
@@ -72,8 +83,8 @@ class InstalledDefinition:
     unverified: bool = False
     unread: str = ""
     remedy: str = REMEDY
-    cut: CutEdit | None = None
-    read: ReadGenerations | None = None
+    cut: str = ""
+    read: ReadGeneration | None = None
 
     @property
     def problem(self) -> str:
@@ -140,24 +151,19 @@ class DefinitionReader:
         found = self._definition
         if not reads.is_verified(self._resource, obj.metadata.key):
             found = replace(found, unverified=True, unread=installed.error)
-        return self._with_generations(found, obj, reads.memory(obj.metadata.uid))
+        before = _read_before(reads.memory(obj.metadata.uid))
+        if before is None or before.number != obj.metadata.generation:
+            return replace(found, read=_read_now(found, obj, before))
+        return replace(found, cut=self._cut(before)) if before.missing else found
 
-    def _with_generations(
-        self, found: InstalledDefinition, obj: KubeObject, memory: object
-    ) -> InstalledDefinition:
-        """Add the generations of the object read before, and its held edit."""
-        before = generations_in(memory)
-        generation, is_certain = obj.metadata.generation, not (found.unverified or found.awaited)
-        cut, read = marked_edit(self._resource, obj), before
-        if found.missing:
-            read = before.read_cut(generation, found.missing)
-        if cut is None and not found.unverified and (is_certain or not found.missing):
-            cut = unmarked_edit(self._resource, obj, read, complete=not found.missing)
-        if cut is None and is_certain and not found.missing:
-            read = ReadGenerations(whole=generation)
-        if cut is None and read == before:
-            return found
-        return replace(found, cut=cut, read=read if read != before else None)
+    def _cut(self, edit: ReadGeneration) -> str:
+        return (
+            f"generation {edit.number} was written while the installed definition of "
+            f"{self._resource.kind}s lacked {', '.join(edit.missing)}, so that the API server may "
+            f"have dropped it. {self._consequence}, until the next edit. Apply the manifest again; "
+            "if that changes nothing, the specification is whole, and a restart of the operator "
+            "ends this"
+        )
 
     def _read(self, installed: InstalledSchema) -> InstalledDefinition:
         """Count the gaps of the previous definition too, while it may have read cached objects."""
@@ -193,6 +199,37 @@ class DefinitionsReader:
         if own.missing or not other.missing:
             return own
         return replace(other, cut=own.cut, read=own.read)
+
+
+def _read_before(memory: object) -> ReadGeneration | None:
+    """Return the generation in the memory of a plan: all that it remembers, or a part of it."""
+    found = getattr(memory, "generation", memory)
+    return found if isinstance(found, ReadGeneration) else None
+
+
+def _read_now(
+    found: InstalledDefinition, obj: KubeObject, before: ReadGeneration | None
+) -> ReadGeneration | None:
+    """Return what to remember of a generation; None while its definition is not known."""
+    if not found.missing:
+        is_certain = not (found.unverified or found.awaited)
+        return ReadGeneration(obj.metadata.generation) if is_certain else None
+    is_edit = before is not None or _observed(obj) not in {None, obj.metadata.generation}
+    return ReadGeneration(obj.metadata.generation, found.missing if is_edit else ())
+
+
+def _observed(obj: KubeObject) -> int | None:
+    """Return the generation of the status, or else of its newest condition; None if it has none.
+
+    `Ready` does not count: the runtime sets it too, when a kind itself fails.
+    """
+    status = mapping(getattr(obj, "status", None))
+    found = status.get("observedGeneration")
+    if isinstance(found, int):
+        return found
+    conditions = read_conditions(status.get("conditions")) or ()
+    generations = (each.get("observedGeneration") for each in conditions if each["type"] != READY)
+    return max((one for one in generations if isinstance(one, int)), default=None)
 
 
 def missing_fields(schema: ObjectSchema, paths: Iterable[str]) -> tuple[str, ...]:

@@ -65,11 +65,11 @@ def test_nodes_in_place_of_new_ones_that_were_lost_are_labelled_once_they_last()
 def test_what_is_remembered_of_nodes_outlives_a_definition_that_is_read_again():
     life = Life()
     life.plan(0, "n0")
-    read = life.given.reads.history.generations
-    assert read.whole == life.given.workspace.metadata.generation
+    read = life.given.reads.history.generation
+    assert read.number == life.given.workspace.metadata.generation
     life.plan(5)
     assert life.given.reads.history.nodes.rounds == 1
-    assert life.given.reads.history.generations == read
+    assert life.given.reads.history.generation == read
 
 
 def test_what_is_remembered_of_nodes_outlives_an_invalid_edit():
@@ -80,5 +80,5 @@ def test_what_is_remembered_of_nodes_outlives_an_invalid_edit():
     life.given.reads.add(WORKSPACES, with_generation(invalid, 7))
     plan = life.plan(1, "n0")
     assert writes(plan) == []
-    assert plan.memory.generations.whole == 7
+    assert plan.memory.generation.number == 7
     assert plan.memory.nodes == before.nodes

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from controller.apimachinery.conditions import ConditionSet
-from controller.apimachinery.problem import Problem
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import JobStatus
-from controller.ray.job.status.held_edit import held_edit_status
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Delete, Failure, Target
-from controller.runtime.reconcile.definitions.unknown_fields import (
-    set_fields_known,
-    unknown_field_events,
-)
 from tests.ray.cluster.support import NOW, pod
 from tests.ray.job.scenes import CLUSTER, Scene, running
 
@@ -148,21 +140,3 @@ def test_the_status_of_the_cluster_is_copied_and_what_has_gone_from_it_goes():
     assert wanted["gone"] is None
     assert wanted["head"] == {"old": None, "podIP": "3"}
     assert wanted["state"] == "ready"
-
-
-def test_a_held_edit_is_reported_once_however_long_its_text_is():
-    scene = Scene("Initializing", runs_on="")
-    seen = scene.kind.observe("default/example", scene.reads)
-    assert seen is not None
-    held = Problem("spec", "no " * 3000, "SpecPruned")
-    first = held_edit_status(seen, held, NOW)
-    assert len(first.events) == 1
-    again = held_edit_status(replace(seen, status=dict(first.wanted)), held, NOW)
-    assert again.events == ()
-
-
-def test_unknown_fields_are_reported_once_however_long_their_names_are():
-    conditions, message = ConditionSet((), 1, NOW), "no " * 3000
-    set_fields_known(conditions, message)
-    assert len(unknown_field_events((), message)) == 1
-    assert unknown_field_events(conditions.as_list(), message) == ()

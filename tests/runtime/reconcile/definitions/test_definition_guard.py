@@ -6,13 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.apimachinery.problem import Problem
-from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import Plan
-from controller.runtime.reconcile.definitions.cut_edits import SPEC_PRUNED, CutEdit, ReadGenerations
 from controller.runtime.reconcile.definitions.definition_guard import (
-    believed,
-    is_about_cut_edit,
     is_left_as_it_is,
     leave_as_it_is,
     remember,
@@ -20,11 +15,10 @@ from controller.runtime.reconcile.definitions.definition_guard import (
 from controller.runtime.reconcile.definitions.installed_definition import (
     EVENT_INTERVAL,
     InstalledDefinition,
+    ReadGeneration,
 )
 from tests.runtime.kit import child
 
-CUT = CutEdit(CONFIG_MAPS, child(), "spec.suspend", marked=False)
-MARKED = replace(CUT, marked=True)
 LACKING = InstalledDefinition("RayJob", "None is run", ("spec.suspend",))
 
 
@@ -54,22 +48,16 @@ def test_what_is_missing_is_said_first():
     assert made.requeue_after == EVENT_INTERVAL, "it is said again"
 
 
-def test_an_edit_that_may_have_been_cut_is_marked_whatever_else_is_said():
-    assert leave_as_it_is(child(), InstalledDefinition(cut=CUT)) == Plan(commit=CUT.mark)
-    made = leave_as_it_is(child(), replace(LACKING, cut=CUT))
+def test_an_edit_that_may_have_been_cut_is_said_and_nothing_is_written():
+    made = leave_as_it_is(child(), InstalledDefinition(cut="a sentence", unverified=True))
     assert made is not None
-    assert made.commit == CUT.mark
-    assert made.events
-    assert leave_as_it_is(child(), InstalledDefinition(cut=MARKED)) is None, "it is planned as such"
-
-
-def test_it_is_marked_once_it_is_certain_by_which_definition_it_was_read():
-    awaited = InstalledDefinition(cut=CUT, awaited=True)
-    assert leave_as_it_is(child(), awaited) == Plan(requeue_after=1.0)
-    assert leave_as_it_is(child(), replace(awaited, cut=MARKED)) is None
-    assert leave_as_it_is(child(), InstalledDefinition(cut=CUT, unverified=True)) == Plan(
-        requeue_after=1.0
-    )
+    assert made == Plan(events=made.events, requeue_after=EVENT_INTERVAL)
+    [event] = made.events
+    assert (event.type, event.reason, event.note) == ("Warning", "SpecPruned", "a sentence")
+    assert event.action == "Reconcile"
+    both = leave_as_it_is(child(), replace(LACKING, cut="a sentence"))
+    assert both is not None
+    assert [each.reason for each in both.events] == ["DefinitionIncomplete"]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +66,7 @@ def test_it_is_marked_once_it_is_certain_by_which_definition_it_was_read():
         (InstalledDefinition(), False),
         (LACKING, True),
         (InstalledDefinition(unverified=True), True),
-        (InstalledDefinition(cut=CUT), True),
-        (InstalledDefinition(cut=MARKED), False),
+        (InstalledDefinition(cut="a sentence"), True),
         (InstalledDefinition(awaited=True), False),
     ],
 )
@@ -90,19 +77,8 @@ def test_no_status_is_written_of_what_is_in_doubt_unless_it_is_being_deleted(
     assert is_left_as_it_is(child(terminating=True), definition) is False
 
 
-def test_the_goal_of_an_edit_that_is_held_is_its_problem():
-    assert believed("goal", InstalledDefinition()) == "goal"
-    problem = believed("goal", InstalledDefinition(cut=MARKED))
-    assert isinstance(problem, Problem)
-    assert problem == MARKED.problem
-    assert is_about_cut_edit(problem)
-    assert problem.reason == SPEC_PRUNED
-    assert not is_about_cut_edit(Problem("spec", "is wrong", "Invalid"))
-    assert not is_about_cut_edit(None)
-
-
-def test_a_plan_remembers_the_generations_that_were_read_if_they_have_changed():
-    plan, read = Plan(requeue_after=3.0), ReadGenerations(whole=7)
+def test_a_plan_remembers_the_generation_that_was_read_if_it_has_changed():
+    plan, read = Plan(requeue_after=3.0), ReadGeneration(7)
     assert remember(plan, InstalledDefinition()) is plan
     remembering = remember(plan, InstalledDefinition(read=read))
     assert (remembering.requeue_after, remembering.memory) == (3.0, read)
