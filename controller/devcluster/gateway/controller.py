@@ -1,16 +1,18 @@
 """The controller of the Gateways of one GatewayClass controller name.
 
-It accepts classes that name it, listens for their Gateways, and reports about Gateways and routes
-as controllers of the Gateway API do. The listener is a parameter: a proxy with sockets in `manta
-dev`, only an address in tests.
+It accepts classes that name it, listens for their Gateways, leads pods to each by a Service, and
+reports about Gateways and routes as controllers of the Gateway API do. The listener is a parameter:
+a proxy with sockets in `manta dev`, only an address in tests.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from controller.devcluster.gateway.listening import Listening
 from controller.devcluster.gateway.objects import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES
+from controller.devcluster.gateway.publishing import Publisher
 from controller.devcluster.gateway.statuses import (
     attached_routes,
     class_status,
@@ -20,6 +22,7 @@ from controller.devcluster.gateway.statuses import (
 from controller.devcluster.nodes.components.component_context import ComponentContext, LoopComponent
 from controller.devcluster.nodes.components.control import Enqueue
 from controller.devcluster.nodes.components.timestamps import timestamp
+from controller.devcluster.nodes.objects.views import ENDPOINT_SLICES
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import SERVICES
 
@@ -68,6 +71,9 @@ class GatewayController(LoopComponent[str]):
         self._gateways = self._lister(context, GATEWAYS)
         self._routes = self._lister(context, HTTP_ROUTES)
         self._services = self._lister(context, SERVICES)
+        slices = context.caches.informer(ENDPOINT_SLICES)
+        slices.add_handler(Enqueue(self._loop.add, _of_gateways), name="gateways")
+        self._publisher = Publisher(context.client, self._services, slices.lister)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -101,7 +107,10 @@ class GatewayController(LoopComponent[str]):
         for each in ours:
             await self._report(GATEWAY_CLASSES, each, class_status(each, now))
         for name, (gateway, its_routes) in attached.items():
-            status = gateway_status(gateway, its_routes, found.get(name, Listening()), now)
+            listening = found.get(name, Listening())
+            if problem := await self._publisher.publish(gateway, listening):
+                listening = replace(listening, problem=problem)
+            status = gateway_status(gateway, its_routes, listening, now)
             await self._report(GATEWAYS, gateway, status)
         for route in routes:
             parents = route_parents(route, gateways, self._services.get, CONTROLLER_NAME, now)
@@ -144,6 +153,11 @@ class GatewayController(LoopComponent[str]):
             )
         except (Conflict, NotFound):
             return  # it has changed: its event enqueues it again
+
+
+def _of_gateways(obj: KubeObject) -> tuple[str, ...]:
+    owner = obj.metadata.controller
+    return _EVERYTHING if owner is not None and owner.kind == GATEWAYS.kind else ()
 
 
 def _everything(obj: KubeObject) -> tuple[str]:

@@ -11,10 +11,12 @@ class Listening:
 
     Attributes:
         addresses: addresses for requests.
+        ports: each port of a listener, and the one that is bound for it; empty if nothing is.
         problem: a sentence about why there are none; empty otherwise.
         remark: a text about the addresses for users.
     """
 
     addresses: tuple[str, ...] = ()
+    ports: tuple[tuple[int, int], ...] = ()
     problem: str = ""
     remark: str = ""

@@ -12,7 +12,8 @@ handles the Gateways of every GatewayClass whose `spec.controllerName` is `manta
 
 Each Gateway gets a loopback address of its own, in `status.addresses`, where the proxy listens at
 the ports of its HTTP listeners. Where a port needs privileges that this process does not have, it
-listens at that port plus 8000; the message of the condition `Programmed` names the URL.
+listens at that port plus 8000; the message of the condition `Programmed` names the URL. Pods reach
+it at the Service `<gateway>-<class>` of its namespace, at the port of the listener.
 
 A backend is chosen for each request. A request in flight continues when weights change, when a
 backend is removed, and for a time when its Gateway is deleted. A Service without a ready endpoint
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import aiohttp
@@ -68,13 +69,13 @@ class _Listener:
     Attributes:
         routes: routes for the next request.
         address: address on which it listens.
-        urls: the same as URLs for users.
+        ports: each port of a listener, and the one that is bound for it.
         runner: the server.
     """
 
     routes: Sequence[HTTPRoute] = ()
     address: str = ""
-    urls: list[str] = field(default_factory=list[str])
+    ports: tuple[tuple[int, int], ...] = ()
     runner: web.ServerRunner | None = None
 
 
@@ -115,7 +116,10 @@ class WeightedProxy:
                 self._listeners[key] = listener
             listener = self._listeners[key]
             listener.routes = routes
-            found[key] = Listening((listener.address,), remark=f"at {', '.join(listener.urls)}")
+            urls = [f"http://{listener.address}:{bound}" for _, bound in listener.ports]
+            found[key] = Listening(
+                (listener.address,), listener.ports, remark=f"at {', '.join(urls)}"
+            )
         return found
 
     async def aclose(self) -> None:
@@ -150,13 +154,13 @@ class WeightedProxy:
             runner = web.ServerRunner(web.Server(handle), shutdown_timeout=DRAINED)
             await runner.setup()
             try:
-                urls = [await _bind(runner, address, port) for port in ports]
+                bound = [(port, await _bind(runner, address, port)) for port in ports]
             except OSError as error:
                 await runner.cleanup()
                 if error.errno != errno.EADDRINUSE:
                     raise
                 continue
-            listener.address, listener.urls, listener.runner = address, urls, runner
+            listener.address, listener.ports, listener.runner = address, tuple(bound), runner
             return
         raise OSError(errno.EADDRINUSE, f"all addresses of {NETWORK}.0/24 are in use")
 
@@ -210,14 +214,14 @@ class WeightedProxy:
         )
 
 
-async def _bind(runner: web.ServerRunner, address: str, port: int) -> str:
-    """Listen at a port, or at another one if that needs privileges; return the URL."""
+async def _bind(runner: web.ServerRunner, address: str, port: int) -> int:
+    """Listen at a port, or at another one if that needs privileges; return the port."""
     try:
         await web.TCPSite(runner, address, port).start()
     except PermissionError:
         port += UNPRIVILEGED
         await web.TCPSite(runner, address, port).start()
-    return f"http://{address}:{port}"
+    return port
 
 
 async def _pass_on(
@@ -247,4 +251,6 @@ def _is_kept(name: str) -> bool:
 
 
 def _ports(gateway: Gateway) -> list[int]:
-    return [each["port"] for each in gateway.spec.listeners if each.get("protocol") == PROTOCOL]
+    listeners = gateway.spec.listeners  # several may share a port, for other host names
+    ours = (each["port"] for each in listeners if each.get("protocol") == PROTOCOL)
+    return list(dict.fromkeys(ours))

@@ -116,6 +116,18 @@ async def test_requests_are_divided_by_the_weights(place: Place):
     assert 5 < counts["new"] < 25
 
 
+async def test_listeners_of_several_host_names_share_their_port(place: Place):
+    await place.pod("old", says("old"))
+    both = gateway(place.port)
+    twice = tuple(each | {"hostname": name} for each in both.spec.listeners for name in ("a", "b"))
+    shared = msgspec.structs.replace(both, spec=msgspec.structs.replace(both.spec, listeners=twice))
+    found = await place.proxy.apply({"default/svc-gateway": (shared, [route(old=1)])})
+    assert found["default/svc-gateway"].ports == ((place.port, place.port),)
+    async with client() as session:
+        url = f"http://{found['default/svc-gateway'].addresses[0]}:{place.port}"
+        assert await (await session.get(url)).text() == "old"
+
+
 async def test_a_weight_of_zero_gets_nothing(place: Place):
     await place.pod("old", says("old"))
     await place.pod("new", says("new"))

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
@@ -23,6 +24,9 @@ from controller.kube.resources import SERVICES
 from controller.kube.transport import Request
 from tests.devcluster.processes.conftest import PYTHON, World, wall
 from tests.devcluster.processes.machines import needs_namespaces, opened
+
+if TYPE_CHECKING:
+    from controller.devcluster.nodes.components.component_context import Component, ComponentContext
 
 pytestmark = [pytest.mark.real_time, needs_namespaces]
 
@@ -65,6 +69,11 @@ Server(("", 8000), Handler).serve_forever()
 class Town(World):
     """A world whose node has the service network."""
 
+    def more(self, context: ComponentContext, network: ServiceNetwork) -> list[Component]:
+        """Further components."""
+        del context, network
+        return []
+
     @asynccontextmanager
     async def networked(self, isolation):
         http = await serve(self.server)
@@ -82,7 +91,7 @@ class Town(World):
                 root=self.folder,
                 memory=self.folder / "memory",
             )
-            return ComponentGroup(kubelet, network)
+            return ComponentGroup(kubelet, network, *self.more(context, network))
 
         self.api_port = http.port
         async with run_nodes(
@@ -127,19 +136,32 @@ class Town(World):
         }
         return (await self.user.create(SERVICES, "default", body)).spec.cluster_ip
 
+    async def start(self, name: str, script: str) -> None:
+        """A pod that runs a script."""
+        container = {"name": "main", "image": "python:3", "command": ["python", "-c", script]}
+        await self.create(name, container)
+
     async def run(self, name: str, script: str) -> str:
         """What a pod says that runs a script to its end."""
-        await self.create(
-            name, {"name": "main", "image": "python:3", "command": ["python", "-c", script]}
-        )
+        await self.start(name, script)
+        return await self.ended(name)
+
+    async def ended(self, name: str, *, seconds: float = 30) -> str:
+        """What a pod has said, once it has ended well."""
         pod = await self.until(
-            name, lambda pod: pod.status.phase in {"Succeeded", "Failed"}, seconds=30
+            name, lambda pod: pod.status.phase in {"Succeeded", "Failed"}, seconds=seconds
         )
+        text = await self.said(name)
+        assert pod.status.phase == "Succeeded", text
+        return text
+
+    async def said(self, name: str) -> str:
+        """What a pod has said."""
         status, _, chunks = await self.server.request(
             Request("GET", f"/api/v1/namespaces/default/pods/{name}/log")
         )
         text = b"".join([chunk async for chunk in chunks]).decode()
-        assert (status, pod.status.phase) == (200, "Succeeded"), text
+        assert status == 200, text
         return text
 
     async def ask(self, method: str, path: str, **more):
