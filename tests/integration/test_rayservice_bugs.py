@@ -53,6 +53,19 @@ async def test_bug_42_a_cluster_that_a_service_selects_is_not_deleted(services: 
     assert await services.clusters() == [await services.active()]
 
 
+async def test_a_first_cluster_comes_to_serve_whatever_the_specification_says(services: Services):
+    services.start_operator()
+    await services.create(service_manifest())
+    while not await services.clusters():
+        await services.world.settle(0.5)
+    await services.patch(serveConfigV2="applications: 1")
+    name = await services.taken_over("")
+    assert await services.selected() == await services.selected("svc-head-svc") == name
+    status = await services.reaches(lambda s: s.get("numServeEndpoints"))
+    assert reason(status, "Ready") == "ValidationFailed"
+    assert await services.clusters() == [name]
+
+
 async def test_an_invalid_edit_keeps_no_cluster_that_was_replaced_before(services: Services):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=100)

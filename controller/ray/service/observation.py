@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
     from controller.ray.api.fields.serve_config import ServeConfig
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.api.rayservice import RayService, RayServiceSpec
+    from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService, RayServiceSpec
     from controller.ray.children.child import Child
     from controller.ray.children.drift import ObservedChild
     from controller.ray.dashboard import CommandOutcome, Head
@@ -191,6 +191,8 @@ class ServiceObservation:
         pending_scopes: scopes in which the outcome of a write is unknown.
         create_errors: errors of refused creates, by name of the object.
         unknown_fields: a sentence that names the unknown fields of pod templates; may be empty.
+        begun: what an upgrade that has begun needs of an invalid specification; None if that is
+            invalid, too.
         definition: the fields that the installed definitions of RayServices and RayClusters lack.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
     """
@@ -210,6 +212,7 @@ class ServiceObservation:
     pending_scopes: frozenset[str] = frozenset()
     create_errors: tuple[tuple[str, CreateError], ...] = ()
     unknown_fields: str = ""
+    begun: RayServiceSpec | None = None
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     clock_steady_since: datetime | None = None
 
@@ -218,6 +221,17 @@ class ServiceObservation:
         """The goal of a RayService that is known to be valid."""
         assert not isinstance(self.goal, Problem)
         return self.goal
+
+    @property
+    def upgrade(self) -> RayServiceSpec | None:
+        """The specification, or what is valid of it and needed by an upgrade that has begun."""
+        return self.begun if isinstance(self.goal, Problem) else self.goal.spec
+
+    @property
+    def upgrade_options(self) -> ClusterUpgradeOptions | None:
+        """The options of an incremental upgrade."""
+        spec = self.upgrade
+        return None if spec is None else spec.upgrade_strategy.cluster_upgrade_options
 
     @property
     def excludes_head(self) -> bool:

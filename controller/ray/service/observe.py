@@ -12,6 +12,7 @@ from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.api.validation.service import read_upgrade
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.children.drift import observe_child
 from controller.ray.dashboard import ProxyProbe, ServeProbe
@@ -93,9 +94,11 @@ def observe_service(
     names = {each.name for each in (active, pending) if each is not None}
     owned = owned_by(reads, RAYCLUSTERS, meta)
     definition = sources.read_definition(reads, service)
+    goal = sources.goal_of(service)
+    gates = sources.settings.feature_gates
     seen = ServiceObservation(
         service,
-        sources.goal_of(service),
+        goal,
         status,
         active,
         pending,
@@ -105,6 +108,7 @@ def observe_service(
         pending_scopes=reads.pending_scopes(meta.uid),
         create_errors=tuple(_create_errors(service, names, reads)),
         unknown_fields=sources.unknown_fields_of(service, reads),
+        begun=read_upgrade(service, gates) if isinstance(goal, Problem) else None,
         definition=definition,
         clock_steady_since=reads.clock_steady_since,
     )
@@ -248,8 +252,8 @@ def _stable(
 ) -> Iterator[tuple[Child, ObservedChild]]:
     if cluster is None or cluster.cluster is None or cluster.spec is None:
         return
-    spec = None if isinstance(seen.goal, Problem) else seen.goal.spec
-    meta = seen.service.metadata
+    keeps = isinstance(seen.goal, Problem) and seen.active is not None
+    spec, meta = None if keeps else seen.upgrade, seen.service.metadata
     wanted = stable_services(
         seen.service, spec, cluster.cluster, cluster.spec, cluster.heads, settings=settings
     )

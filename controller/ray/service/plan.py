@@ -35,7 +35,7 @@ from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
 from controller.ray.service.rollout.edits import edited_cluster, keeps_outdated_cluster
 from controller.ray.service.rollout.facts import GoalCluster
 from controller.ray.service.rollout.moves import rescue
-from controller.ray.service.rollout.steps import Change, RolloutWait
+from controller.ray.service.rollout.steps import RolloutWait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import (
     CONTROLLER_DELAY,
@@ -47,7 +47,7 @@ from controller.ray.service.serving.commands import (
 )
 from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.status.current_status import current_status, status_without_identity
-from controller.ray.service.status.facts import collect_facts, seconds_to_next_shift
+from controller.ray.service.status.facts import collect_facts, is_followed, seconds_to_next_shift
 from controller.ray.service.status.transition import transition_patch
 from controller.ray.service.suspension import is_suspending, plan_suspension
 from controller.runtime.plan import NOTHING, Plan, Target, stages_of
@@ -94,12 +94,12 @@ def plan_service(  # noqa: PLR0911  one for each state of the RayService
 def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
     """Plan for an invalid RayService: its clusters serve their stored configs.
 
-    An upgrade that had begun is followed to its end, or, if it is incremental, waits: then requests
-    are moved only from a cluster that can no longer carry them.
+    What had begun is followed to its end. If that is not possible, requests are moved only from a
+    cluster that can no longer carry them.
     """
     facts = collect_facts(seen, settings, now)
-    step = _step_begun(facts)
-    if step is not None:
+    step = next_step(facts) if is_followed(seen) else _rescue(facts)
+    if not isinstance(step, RolloutWait):
         patch = transition_patch(seen, facts, step, now)
         return Plan(commit=patch, subscriptions=subscriptions(seen, settings))
     return Plan(
@@ -111,18 +111,12 @@ def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) ->
             *label_pods(seen, settings),
             *delete_replaced(seen, now),
         ),
-        requeue_after=min(
-            (*_seconds_to_deletions(seen, now), *seconds_to_cut(seen, now)), default=None
-        ),
+        requeue_after=_next_deadline(seen, step, now),
     )
 
 
-def _step_begun(facts: RolloutFacts) -> Change | Move | None:
-    """Return the step that is due without a valid specification; None if there is none."""
-    if facts.incremental:
-        return rescue(facts)
-    step = next_step(facts)
-    return step if step is Change.PROMOTE else None
+def _rescue(facts: RolloutFacts) -> Move | RolloutWait:
+    return (rescue(facts) if facts.incremental else None) or RolloutWait.NOTHING
 
 
 def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
@@ -232,7 +226,8 @@ def _next_deadline(seen: ServiceObservation, step: RolloutWait, now: datetime) -
         ):
             if since is not None and since + delay > now:
                 waits.append((since + delay - now).total_seconds())
-    waits.append(seconds_to_timeout(seen, now))
+    if not isinstance(seen.goal, Problem):
+        waits.append(seconds_to_timeout(seen, now))
     if _has_name_conflict(seen):
         waits.append(NAME_CONFLICT_RETRY)
     if step is RolloutWait.INTERVAL:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,10 +13,10 @@ from controller.apimachinery.conditions import find_condition
 from controller.kube.objects import Service
 from controller.kube.resources import SERVICES
 from controller.ray.api import RayCluster, labels
-from controller.ray.service.condition_types import UPGRADE_IN_PROGRESS
+from controller.ray.service.condition_types import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
 from controller.runtime.plan import Create, Delete, MergePatch
 from tests.ray.cluster.support import NOW
-from tests.ray.service.scenes import ACTIVE, NEW, OLD, PENDING, STEPWISE, Scene, edition
+from tests.ray.service.scenes import ACTIVE, NEW, OLD, PENDING, STEPWISE, Scene, edition, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from controller.ray.service.observation import ServiceObservation
     from controller.runtime.plan import Plan, Write
 
-SHARES = {"targetCapacity": 40, "trafficRoutedPercent": 40}
 WAITS = "waits for a valid specification"
 
 
@@ -119,15 +119,101 @@ def test_an_upgrade_without_a_service_of_the_applications_waits():
     assert WAITS in progress(plan)
 
 
-def test_an_incremental_upgrade_waits():
-    scene = Refused(upgradeStrategy=STEPWISE)
-    scene.has(ACTIVE, edition(OLD), targetCapacity=60, trafficRoutedPercent=60)
-    scene.has(PENDING, edition(NEW), **SHARES)
+def stepping(*conditions: str, pending: int = 40, moved: int = 40, **spec: Any) -> Refused:
+    """An incremental upgrade in which the pending cluster has this capacity, and gets `moved`."""
+    scene = Refused(**{"upgradeStrategy": STEPWISE} | spec)
+    scene.status["conditions"] += [{"type": each, "status": "True"} for each in conditions]
+    rest = {"targetCapacity": 100 - pending, "trafficRoutedPercent": 100 - moved}
+    scene.has(ACTIVE, edition(OLD), **rest)
+    scene.has(PENDING, edition(NEW), targetCapacity=pending, trafficRoutedPercent=moved)
     scene.leads_to("svc-aaaaa")
+    return scene
+
+
+def committed(plan: Plan) -> dict[str, Any]:
+    assert isinstance(plan.commit, MergePatch)
+    return plan.commit.patch["status"]
+
+
+def test_an_incremental_upgrade_goes_on_by_the_steps_of_the_specification():
+    assert committed(stepping().refused())[PENDING]["targetCapacity"] == 60
+
+
+def test_an_incremental_upgrade_waits_for_the_interval_of_the_specification():
+    scene = stepping()
+    scene.status[ACTIVE] |= {"targetCapacity": 80, "trafficRoutedPercent": 80}
+    scene.status[PENDING]["trafficRoutedPercent"] = 20
+    scene.status[PENDING]["lastTrafficMigratedTime"] = "2026-08-20T10:00:00Z"
+    scene.states["uid-of-svc-aaaaa"] = serving(scene.clusters[ACTIVE], 80, 80)
     plan = scene.refused()
+    assert plan.commit is None
+    assert plan.requeue_after == 1
+    assert "cluster svc-bbbbb has 40 % and gets 20 %; waits for" in progress(plan)
+    later = scene.kind.plan(scene.observe(valid=False), NOW + timedelta(seconds=2))
+    assert committed(later)[PENDING]["trafficRoutedPercent"] == 40
+
+
+def test_an_incremental_upgrade_ends_with_the_promotion():
+    scene = stepping(pending=100, moved=100)
+    scene.services.clear()
+    scene.leads_to("svc-bbbbb")
+    assert committed(scene.refused())[ACTIVE]["rayClusterName"] == "svc-bbbbb"
+
+
+def test_a_rollback_goes_on_to_its_end():
+    assert committed(stepping(ROLLBACK_IN_PROGRESS).refused())[ACTIVE]["targetCapacity"] == 80
+    done = committed(stepping(ROLLBACK_IN_PROGRESS, pending=0, moved=0).refused())
+    assert done[PENDING] is None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"upgradeStrategy": STEPWISE | {"clusterUpgradeOptions": {"stepSizePercent": 200}}},
+        {"upgradeStrategy": {"type": "NewCluster"}},
+        {"upgradeStrategy": "soon"},
+        {"serveService": {"spec": {"ports": 8000}}},
+    ],
+)
+def test_an_incremental_upgrade_waits_for_the_fields_that_its_steps_need(spec: dict[str, Any]):
+    plan = stepping(**spec).refused()
     assert plan.commit is None
     assert moved(plan) == {}
     assert WAITS in progress(plan)
+
+
+def first(**spec: Any) -> Refused:
+    """A RayService whose first cluster had begun before the edit."""
+    scene = Refused(**spec)
+    scene.has(PENDING, edition(OLD))
+    return scene
+
+
+STABLE = {"svc-head-svc", "svc-serve-svc"}
+
+
+def created(plan: Plan) -> set[str]:
+    """The stable services that are created."""
+    return STABLE & {each.target.name for each in writes(plan) if isinstance(each, Create)}
+
+
+def test_a_first_cluster_gets_its_services_when_it_serves():
+    assert created(first().refused()) == STABLE
+    scene = first()
+    scene.states.clear()
+    assert created(scene.refused()) == set()
+
+
+def test_a_first_cluster_to_which_the_services_lead_is_promoted():
+    scene = first()
+    scene.leads_to("svc-bbbbb")
+    status = committed(scene.refused())
+    assert (status[ACTIVE]["rayClusterName"], status[PENDING]) == ("svc-bbbbb", None)
+
+
+def test_a_first_cluster_waits_if_the_template_of_its_service_is_invalid():
+    plan = first(serveService={"spec": {"ports": 8000}}).refused()
+    assert (plan.commit, created(plan)) == (None, set())
 
 
 @pytest.mark.parametrize("recorded", [(), (ACTIVE,), (PENDING,), (ACTIVE, PENDING)])

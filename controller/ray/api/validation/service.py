@@ -8,7 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.custom_object import dig
+import msgspec
+
+from controller.apimachinery.custom_object import dig, parse
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import service_problem
 from controller.ray.api import labels
@@ -16,7 +18,7 @@ from controller.ray.api.feature_gates import INCREMENTAL_UPGRADE, FeatureGates
 from controller.ray.api.fields.initializing_timeout import InvalidTimeout, initializing_timeout
 from controller.ray.api.fields.serve_config import InvalidServeConfig, read_serve_config
 from controller.ray.api.names import MAX_SERVICE_NAME
-from controller.ray.api.rayservice import UpgradeType, parse_service_spec
+from controller.ray.api.rayservice import RayServiceSpec, UpgradeType, parse_service_spec
 from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
 from controller.ray.api.validation.object_name import NameRule
 from controller.ray.api.validation.read_spec import read_spec, valid_or_problem
@@ -25,13 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kube.objects import ObjectMeta
-    from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService, RayServiceSpec
+    from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService
 
 _DEFAULT_GATES: Final = FeatureGates()
 INVALID_SPEC_REASON: Final = "InvalidRayServiceSpec"
 _METADATA_REASON: Final = "InvalidRayServiceMetadata"
 _CLUSTER: Final = "spec.rayClusterConfig"
 _OPTIONS: Final = "spec.upgradeStrategy.clusterUpgradeOptions"
+_OF_UPGRADES: Final = ("upgradeStrategy", "serveService", "rayClusterDeletionDelaySeconds")
+_ANY_CLUSTER: Final = {"enableInTreeAutoscaling": True}
 _NAME_RULE: Final = NameRule(MAX_SERVICE_NAME, noun="the service", reason=_METADATA_REASON)
 
 
@@ -42,6 +46,19 @@ def validate_service(
     spec = read_spec(service, parse_service_spec)
     problems = partial(_problems, metadata=service.metadata, gates=gates)
     return valid_or_problem(service, _NAME_RULE, spec, problems, INVALID_SPEC_REASON)
+
+
+def read_upgrade(service: RayService, gates: FeatureGates) -> RayServiceSpec | None:
+    """Return what an upgrade that has begun needs of an invalid specification.
+
+    The rest of the result is empty. None if these fields are invalid, too.
+    """
+    needed = {name: service.spec[name] for name in _OF_UPGRADES if name in service.spec}
+    try:
+        spec = parse({"rayClusterConfig": _ANY_CLUSTER, **needed}, RayServiceSpec)
+    except msgspec.ValidationError:
+        return None
+    return None if any((*_strategy(spec, gates), *_services(spec))) else spec
 
 
 def _problems(spec: RayServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 _ROUND_UP: Final = timedelta(microseconds=999_999)
 """Added because timestamps have whole seconds: requests get the whole delay to end."""
 
-_LONGEST_DELAY: Final = 2**31 - 1
-
 DEFAULT_DELAY: Final = timedelta(seconds=60)
 """Time for which a replaced cluster is kept if the RayService sets none (KubeRay)."""
 
@@ -221,18 +219,13 @@ def delete_closed(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
 def deletion_delay(seen: ServiceObservation) -> timedelta | None:
     """Return `spec.rayClusterDeletionDelaySeconds`; None if it is unknown.
 
-    Other fields may be invalid. What replaces a cluster is unknown if the status names none.
+    While the specification is invalid, it is not known what replaces a cluster if the status names
+    no active one.
     """
-    if not isinstance(seen.goal, Problem):
-        seconds = seen.goal.spec.ray_cluster_deletion_delay_seconds
-        return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)
-    if seen.active is None:
+    if seen.upgrade is None or (isinstance(seen.goal, Problem) and seen.active is None):
         return None
-    seconds = mapping(seen.service.spec).get("rayClusterDeletionDelaySeconds")
-    if seconds is None:
-        return DEFAULT_DELAY
-    is_valid = type(seconds) is int and 0 <= seconds <= _LONGEST_DELAY
-    return timedelta(seconds=seconds) if is_valid else None
+    seconds = seen.upgrade.ray_cluster_deletion_delay_seconds
+    return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)
 
 
 def deletion_time(cluster: RayCluster) -> datetime | None:

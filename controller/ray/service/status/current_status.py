@@ -17,7 +17,12 @@ from controller.ray.service.rollout.edits import keeps_outdated_cluster
 from controller.ray.service.serving.proxies import serve_state
 from controller.ray.service.status.closing_text import closing_text
 from controller.ray.service.status.facts import collect_facts, is_followed
-from controller.ray.service.status.readiness import ServiceCause, cause_of, first_cause
+from controller.ray.service.status.readiness import (
+    ServiceCause,
+    cause_of,
+    cause_of_rollout,
+    first_cause,
+)
 from controller.ray.service.status.shares_text import shares_text
 from controller.ray.service.traffic.routing import routing_problem
 from controller.runtime.plan import Event, StatusPatch
@@ -136,8 +141,8 @@ def _conditions(
         if seen.active is not None and seen.pending is not None:
             message = "waits for a valid specification; see Ready"
             if is_followed(seen):
-                found = shares_text(seen, settings), cause_of(seen, seen.pending).message
-                message = "; ".join(filter(None, found))
+                awaited = cause_of_rollout(seen, settings, seen.pending, now).message
+                message = f"{shares_text(seen, settings)}; {awaited}".removesuffix("; ")
             conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
         return conditions
     _set_ready(conditions, seen, cause)

@@ -12,7 +12,7 @@ from controller.apimachinery.timestamps import time_of
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.cluster_condition_types import HEAD_POD_READY
-from controller.ray.api.rayservice import upgrade_type
+from controller.ray.api.rayservice import UpgradeType, upgrade_type
 from controller.ray.head.endpoint import head_ports
 from controller.ray.service.cluster.writes import needs_identity
 from controller.ray.service.cluster_identity import SpecChange
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from controller.ray.api.rayservice import RayServiceSpec
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.serving.readiness import Readiness
     from controller.ray.service.settings import ServiceSettings
@@ -46,16 +47,15 @@ def collect_facts(
 ) -> RolloutFacts:
     """Return the facts; without a time, no interval and no connection counts.
 
-    The goal of an invalid RayService is the upgrade that had begun.
+    The goal of an invalid RayService is what had begun: an upgrade, a rollback or a first cluster.
     """
-    if isinstance(seen.goal, Problem):
-        goal = GoalCluster.PENDING if is_followed(seen) else GoalCluster.ACTIVE
-        return replace(cluster_facts(seen), goal=goal)
-    facts = replace(
-        cluster_facts(seen),
-        strategy=upgrade_type(seen.valid_goal.spec, settings.default_upgrade),
-        goal=_goal(seen),
-    )
+    facts, begun = cluster_facts(seen), isinstance(seen.goal, Problem)
+    if begun and not is_followed(seen):
+        return replace(facts, goal=GoalCluster.ACTIVE)
+    if seen.upgrade is not None:
+        facts = replace(facts, strategy=upgrade_type(seen.upgrade, settings.default_upgrade))
+    to = GoalCluster.ACTIVE if facts.rolling_back else GoalCluster.PENDING
+    facts = replace(facts, goal=to if begun else _goal(seen))
     if not facts.incremental:
         return facts
     left = seconds_to_next_shift(seen, now) if now is not None else None
@@ -71,17 +71,24 @@ def collect_facts(
 
 
 def is_followed(seen: ServiceObservation) -> bool:
-    """Return whether an upgrade that had begun is completed while the specification is invalid.
+    """Return whether what had begun is completed while the specification is invalid.
 
-    The services must fit the pending cluster as they are. An incremental upgrade waits, because its
-    steps and its gateway are part of the specification.
+    The present services must fit the pending cluster; a first cluster has none, and needs valid
+    fields for them, an incremental upgrade those of its steps.
     """
     pending = seen.pending
-    if seen.active is None or pending is None or not pending.exists or pending.spec is None:
+    if pending is None or not pending.exists or pending.spec is None:
         return False
-    if is_incremental(seen):
+    if seen.active is None:
+        return seen.upgrade is not None
+    if is_incremental(seen) and (seen.upgrade is None or not _has_steps(seen.upgrade)):
         return False
     return fit_head(seen.services, head_ports(pending.spec, pending.heads))
+
+
+def _has_steps(spec: RayServiceSpec) -> bool:
+    """Return whether the options of an incremental upgrade are set, and so were validated."""
+    return spec.upgrade_strategy.type == UpgradeType.INCREMENTAL.value
 
 
 def _with_connections(
@@ -114,7 +121,7 @@ def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | No
 
     A time in the future comes from a clock that has gone back, and is ignored.
     """
-    options = seen.valid_goal.spec.upgrade_strategy.cluster_upgrade_options
+    options = seen.upgrade_options
     last = time_of(seen.recorded(PENDING).get("lastTrafficMigratedTime"))
     if options is None or last is None or last > now:
         return None
@@ -233,7 +240,7 @@ def _selected(present: object) -> str:
 
 
 def _options(seen: ServiceObservation) -> Options:
-    found = seen.valid_goal.spec.upgrade_strategy.cluster_upgrade_options
+    found = seen.upgrade_options
     if found is None:
         return Options()
     return Options(surge=found.max_surge_percent, step=found.step_size_percent or FULL)

@@ -66,6 +66,13 @@ def first_cause(
     cluster = seen.pending or seen.active
     if cluster is None:
         return ServiceCause("a cluster is being prepared")
+    return cause_of_rollout(seen, settings, cluster, now)
+
+
+def cause_of_rollout(
+    seen: ServiceObservation, settings: ServiceSettings, cluster: ServingCluster, now: datetime
+) -> ServiceCause:
+    """Return the first cause for which the cluster does not serve, or what the rollout awaits."""
     return _of_cluster(seen, cluster) or _of_rollout(seen, settings, now)
 
 

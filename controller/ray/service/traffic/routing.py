@@ -119,12 +119,10 @@ def routing_problem(seen: ServiceObservation) -> str:
 
 
 def gateway_class(seen: ServiceObservation) -> str:
-    """Return the user's class; the present one if none is set, or the rest is invalid."""
-    present = seen.routing.gateway
-    if not isinstance(seen.goal, Problem):
-        options = seen.goal.spec.upgrade_strategy.cluster_upgrade_options
-        if options is not None and options.gateway_class_name:
-            return options.gateway_class_name
+    """Return the user's class; the present one if none is set, or the specification is invalid."""
+    present, options = seen.routing.gateway, seen.upgrade_options
+    if options is not None and options.gateway_class_name:
+        return options.gateway_class_name
     return "" if present is None else present.spec.gateway_class_name
 
 

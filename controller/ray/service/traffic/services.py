@@ -42,7 +42,7 @@ def stable_services(
 ) -> tuple[Child, ...]:
     """Return both services for `cluster`, with its specification and its heads.
 
-    Without a valid specification of the RayService, only that of the head is known.
+    Without a specification of the RayService, only that of the head is known.
     """
     bodies = (
         stable_head_service(
