@@ -116,6 +116,19 @@ def cause_of_missing_pod(
     )
 
 
+def suspension_of(job: ObjectMeta, owners: str) -> str:
+    """Return a sentence about a Job of ours that another manager has suspended.
+
+    Args:
+        job: metadata of the Job.
+        owners: the kind of its owner.
+    """
+    return (
+        f"Job {job.name} is suspended and creates no pod: another manager, such as Kueue, has set "
+        f"its spec.suspend; let it admit the Job, or exempt Jobs of {owners}s from it"
+    )
+
+
 def _moment(event: dict[str, Any]) -> str:
     """Return the time of its last occurrence, of which all have one form."""
     times = (

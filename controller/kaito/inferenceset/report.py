@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.kaito.api import labels
+from controller.kaito.api.message import cut
 from controller.kaito.api.options import Runtime
 from controller.kaito.workloads import engine_metadata
 
@@ -67,7 +68,7 @@ def report(
     )
     ready = [each for each in replicas if each.ready]
     measured = [each for each in ready if each.peak] if is_measured else []
-    conditions = [_ready_condition(len(ready), spec.replicas)]
+    conditions = [_ready_condition(len(ready), spec.replicas, replicas)]
     if is_measured:
         conditions.append(_benchmark_condition(len(measured), spec.replicas))
     return SetReport(
@@ -79,10 +80,13 @@ def report(
     )
 
 
-def _ready_condition(ready: int, desired: int) -> SetCondition:
+def _ready_condition(ready: int, desired: int, replicas: Sequence[Replica]) -> SetCondition:
     if ready == desired:
         return SetCondition(SET_READY, "True", "inferencesetReady", "inferenceset is ready")
     message = f"inferenceset is not ready, {ready}/{desired} replicas are ready"
+    causes = sorted((each.name, each.cause) for each in replicas if each.cause and not each.ready)
+    for name, cause in causes[:1]:
+        message = cut(f"{message}; Workspace {name}: {cause}")
     return SetCondition(SET_READY, "False", "inferencesetNotReady", message)
 
 

@@ -21,6 +21,7 @@ from controller.runtime.plan import Create, Delete, Failure, MergePatch
 from tests.kaito.inferenceset.given import (
     NOW,
     OWNER,
+    SUCCEEDED,
     Given,
     names,
     replica_of,
@@ -211,6 +212,41 @@ def test_without_workspaces_in_the_api_the_set_says_so():
     given.reads.served.discard(WORKSPACES)
     assert writes(given.plan()) == []
     assert "the API server has no Workspaces: install their definition" in given.condition()[2]
+
+
+def said(type_: str, message: str, status: str = "False") -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": "x", "message": message}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "told"),
+    [
+        ([said("ResourceReady", "inference.preset is none")], "inference.preset is none"),
+        (
+            [said("InferenceReady", "no pod"), said("ResourceReady", "no node")],
+            "no node",
+        ),
+        (
+            [said("InferenceReady", "no pod"), said("ResourceReady", "all there", "True")],
+            "no pod",
+        ),
+    ],
+)
+def test_what_holds_up_a_replica_is_told_of_the_set(conditions: list[Any], told: str):
+    given = Given()
+    first, second = (
+        replica_of(name, status={"conditions": found})
+        for name, found in zip(sorted(given.names[:2]), ([SUCCEEDED], conditions), strict=True)
+    )
+    status, reason, message = given.with_replicas(first, second).condition()
+    assert (status, reason) == ("False", "inferencesetNotReady")
+    assert message == (
+        f"inferenceset is not ready, 1/2 replicas are ready; Workspace {second.metadata.name}: "
+        f"{told}"
+    )
+    status_patch = given.plan().status
+    assert status_patch is not None
+    assert status_patch.events == (), "the Workspace has told it already"
 
 
 def test_what_serves_an_old_image_goes_first():

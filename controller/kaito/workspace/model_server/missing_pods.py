@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.job_end import job_end
+from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace.config import Blocked
 from controller.kaito.workspace.model_server.serving import serves
 from controller.kube.resources import JOBS, STATEFUL_SETS
 from controller.runtime.refusals import RefusalReason
-from controller.runtime.refused_pods import cause_of_missing_pod, next_look
+from controller.runtime.refused_pods import cause_of_missing_pod, next_look, suspension_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -61,6 +62,9 @@ def next_look_at(workload: SeenWorkload) -> datetime | None:
 def missing_pod(seen: WorkspaceObservation) -> Blocked | None:
     """Return why a pod could not be created; None if it is there, or if nothing is known."""
     workload = seen.workload
+    job = workload.job
+    if job is not None and job.spec.suspend and job_end(job, workload.pods) is None:
+        return Blocked("TuningSuspended", suspension_of(job.metadata, WORKSPACES.kind))
     creator, found = lacks_pod(workload), workload.failed_create
     if creator is None or found is None or (found.unavailable and workload.pods):
         return None  # the pods that are there may tell

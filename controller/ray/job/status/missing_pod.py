@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.kube.resources import JOBS
+from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.job.states import State
 from controller.ray.job.submitter.container import SUBMITTER
 from controller.ray.job.submitter.state import submitting_container
 from controller.runtime import refused_pods
 from controller.runtime.refusals import RefusalReason
-from controller.runtime.refused_pods import events_of, next_look
+from controller.runtime.refused_pods import events_of, next_look, suspension_of
 
 if TYPE_CHECKING:
     from controller.kube.objects import Job
@@ -34,12 +35,8 @@ def cause_of_missing_pod(seen: JobObservation) -> tuple[str, str] | None:
     job = seen.submitter_job
     if job is None or not seen.submitter.unstarted:
         return None
-    name = job.metadata.name
     if job.spec.suspend:
-        return "SubmitterSuspended", (
-            f"Job {name} is suspended and creates no pod: another manager, such as Kueue, has set "
-            "its spec.suspend; let it admit the Job, or exempt Jobs of RayJobs from it"
-        )
+        return "SubmitterSuspended", suspension_of(job.metadata, RAYJOBS.kind)
     words = _words(seen, job)
     cause = refused_pods.cause_of_missing_pod(JOBS, job.metadata, seen.failed_create, words)
     return cause and (cause[0], f"submitter: {cause[1]}")

@@ -75,6 +75,14 @@ def test_who_lacks_no_pod_is_not_asked():
     suspended = job()
     suspended = replace(suspended, spec=replace(suspended.spec, suspend=True))
     assert tuned(suspended).plan().lookups == ()
+    assert tuned(suspended).condition("JobStarted")[2] == (
+        "Tuning job has not started; Job phi is suspended and creates no pod: another manager, "
+        "such as Kueue, has set its spec.suspend; let it admit the Job, or exempt Jobs of "
+        "Workspaces from it"
+    )
+    over = job(condition="Failed")
+    over = replace(over, spec=replace(over.spec, suspend=True))
+    assert "suspended" not in tuned(over).condition("JobStarted")[2]
     assert tuned(job(condition="Complete")).plan().lookups == ()
     failed = tuned(job(failed=1))
     failed.reads.add(PODS, pod(phase="Failed"))
