@@ -35,8 +35,6 @@ def crds(output: str, kind: str = "ray") -> int:
 
 
 def _of_workspaces() -> list[Definition]:
-    from controller.kaito.api.definitions.crds import (  # noqa: PLC0415  few clusters have them
-        kaito_definitions,
-    )
+    from controller.kaito.api.definitions import kaito_definitions  # noqa: PLC0415  few clusters have them
 
     return kaito_definitions()

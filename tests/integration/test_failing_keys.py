@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.ray.api import RAYCLUSTERS, FeatureGates

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.apimachinery.ownership import owner_reference
-from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import CONTROLLER_REVISIONS, SERVICES, STATEFUL_SETS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.definitions import kaito_definitions
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import Rule
 from tests.integration.harness import embedded_world, install_crds

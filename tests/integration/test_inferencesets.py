@@ -14,9 +14,9 @@ from controller.command.planning.planner import Planner
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.kaito.api import labels
-from controller.kaito.api.definitions.crds import inference_set_definition, kaito_definitions
+from controller.kaito.api.definitions import inference_set_definition, kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetSettings
 from controller.ray.api import FeatureGates

@@ -10,7 +10,7 @@ import pytest
 from controller.apimachinery.custom_object import conditions_of
 from controller.command.planning.planner import Planner
 from controller.kaito.api import labels
-from controller.kaito.api.definitions.crds import inference_set_definition
+from controller.kaito.api.definitions import inference_set_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetKind

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.command.run.operator import collect_orphans
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.workspace_pools import opened as opened_with_pools

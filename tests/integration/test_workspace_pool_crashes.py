@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS
-from controller.kaito.api.node import NODES
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.workspace import WORKSPACES
 from tests.faults.faulty_transport import Cut, Gone, Lag, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks, InEachFork

@@ -10,8 +10,7 @@ import yaml
 from controller.apimachinery.ownership import OWNER_UID
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import CRDS, NODES
 from tests.faults.faulty_transport import ErrorResponse, Rule

@@ -13,7 +13,7 @@ import pytest
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.definitions import node_claim_definition
-from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings

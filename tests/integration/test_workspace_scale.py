@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.workspace import WorkspaceKind
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.settings import Settings

@@ -12,10 +12,9 @@ from prometheus_client import CollectorRegistry
 from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
-from controller.kaito.api.definitions.crds import inference_set_definition, workspace_definition
+from controller.kaito.api.definitions import inference_set_definition, workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.node import NODES
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace import WorkspaceSettings

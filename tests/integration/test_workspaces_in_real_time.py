@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS, NodeClaim
+from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.workspace import WorkspaceKind
 from controller.kube.source import ResourceSource
 from controller.runtime.settings import Settings

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.kaito.api import labels
-from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.definitions import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS, NodePool
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NodePool
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.provisioning.names import node_pool_name
+from controller.kaito.provisioning.nodes import node_pool_name
 from controller.kube.errors import NotFound
 from tests.fakes.karpenter.definitions import node_class_definition, node_pool_definition
 from tests.fakes.karpenter.node_pools import SimulatedPools, SimulatedProvider

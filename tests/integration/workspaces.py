@@ -14,9 +14,9 @@ from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.devcluster.karpenter.provisioner import SimulatedProvisioner
 from controller.devcluster.nodes import run_nodes
 from controller.kaito.api import labels
-from controller.kaito.api.definitions.crds import workspace_definition
+from controller.kaito.api.definitions import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS, NodeClaim
+from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kube.errors import KubeError, NotFound, PathNotFound

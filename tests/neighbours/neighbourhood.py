@@ -15,10 +15,9 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.command.run.operator import collect_orphans
 from controller.devcluster.karpenter.definitions import node_claim_definition
 from controller.devcluster.karpenter.provisioner import node_name
-from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups import WorkspaceLookups
 from controller.kube.errors import AlreadyExists, KubeError, NotFound

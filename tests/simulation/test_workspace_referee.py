@@ -8,7 +8,7 @@ import pytest
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.devcluster.apiserver.storage.store import Stored, StoredEvent
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import STATEFUL_SETS
 from tests.simulation.workspace_referee import WorkspaceReferee

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
+from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError

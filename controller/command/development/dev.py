@@ -30,7 +30,7 @@ from controller.command.run.operator import operator_for
 from controller.command.signals import INTERRUPTED, stop_on_signals, unless_stopped
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings
-from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import CRDS
 from controller.ray.api import FeatureGates, custom_resource_definitions

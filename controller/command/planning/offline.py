@@ -62,6 +62,6 @@ def _kaito_definitions() -> tuple[Definition, ...]:
     from controller.devcluster.karpenter.definitions import (  # noqa: PLC0415
         node_claim_definition,
     )
-    from controller.kaito.api.definitions.crds import kaito_definitions  # noqa: PLC0415
+    from controller.kaito.api.definitions import kaito_definitions  # noqa: PLC0415
 
     return (*kaito_definitions(), node_claim_definition())

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.node_class import NodeClassSettings
+from controller.kaito.api.karpenter import NodeClassSettings
 from controller.kaito.presets import Cloud
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The InferenceSet kind: replicas of a Workspace."""
 
 from controller.kaito.inferenceset.kind import InferenceSetKind
-from controller.kaito.inferenceset.settings import InferenceSetSettings
+from controller.kaito.inferenceset.observation import InferenceSetSettings
 
 __all__ = ["InferenceSetKind", "InferenceSetSettings"]

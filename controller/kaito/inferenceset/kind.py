@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
-from controller.kaito.api.definitions.definition_guard import is_left_as_it_is
-from controller.kaito.api.definitions.unknown_fields import of_inference_sets
+from controller.kaito.api.definitions import (
+    INFERENCE_FIELDS,
+    NODE_FIELDS,
+    WORKSPACE_FIELDS,
+    is_left_as_it_is,
+    of_inference_sets,
+)
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.validation.inferenceset import validate_inference_set
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset.definition import definitions_reader
+from controller.kaito.inferenceset.observation import InferenceSetSettings, replica
 from controller.kaito.inferenceset.observe import InferenceSetSources, observe_inference_set
 from controller.kaito.inferenceset.plan import plan_inference_set
-from controller.kaito.inferenceset.replicas import replica
-from controller.kaito.inferenceset.settings import InferenceSetSettings
 from controller.kaito.inferenceset.status import current_status
 from controller.kube.resources import STATEFUL_SETS
 from controller.runtime.kind import Owned
 from controller.runtime.reconcile.definitions.definition_guard import remember
+from controller.runtime.reconcile.definitions.installed_definition import (
+    DefinitionReader,
+    DefinitionsReader,
+    remedy,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,6 +37,40 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.kind import CacheReader
     from controller.runtime.plan import Failure, Plan, StatusPatch
+
+
+# Fields that an InferenceSet's planner relies on: without them, it would delete replicas.
+#
+# A set whose `replicas` is dropped requests one replica. While a definition lacks such a field, no
+# Workspace of a set is written. The set is not written either, because the write would store it
+# without the missing fields.
+
+RELIED_ON: Final = (
+    "spec.replicas",
+    "spec.labelSelector.matchLabels",
+    "spec.template.metadata",
+    *(f"spec.template.resource.{field}" for field in NODE_FIELDS),
+    *(f"spec.template.inference.{field}" for field in INFERENCE_FIELDS),
+    "status.conditions",
+)
+"""Fields of a set that decide how many Workspaces there are, and what each is."""
+
+RELIED_ON_IN_WORKSPACES: Final = (*WORKSPACE_FIELDS, "status.conditions")
+"""Fields of a Workspace that are copied to it, or say whether it serves."""
+
+_CONSEQUENCE: Final = (
+    "InferenceSets are left as they are: no Workspace is created, changed or deleted for them"
+)
+_REMEDY: Final = remedy("manta crds --kind workspace")
+
+
+def definitions_reader() -> DefinitionsReader:
+    """Return a reader of what the installed definitions of sets and Workspaces lack."""
+    own = DefinitionReader(INFERENCE_SETS, lambda _schema: RELIED_ON, _CONSEQUENCE, _REMEDY)
+    other = DefinitionReader(
+        WORKSPACES, lambda _schema: RELIED_ON_IN_WORKSPACES, _CONSEQUENCE, _REMEDY
+    )
+    return DefinitionsReader(own, other)
 
 
 class InferenceSetKind:

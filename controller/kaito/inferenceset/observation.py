@@ -1,22 +1,133 @@
-"""The input of an InferenceSet's plan: the set and its Workspaces at one moment, as values."""
+"""What an InferenceSet is seen to be: its settings, the names and numbers of its Workspaces."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.custom_object import conditions_of, dig, status_of
+from controller.apimachinery.names import suffix
 from controller.apimachinery.problem import Problem
-from controller.kaito.inferenceset.settings import InferenceSetSettings
+from controller.kaito.api.options import KaitoOptions
+from controller.kaito.provisioning.pool_decision import RESOURCE_READY
 from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.inferenceset.replicas import Replica
+    from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CreateError
+
+
+# Settings of the InferenceSet controller.
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceSetSettings:
+    """Settings of the InferenceSet controller.
+
+    Attributes:
+        options: settings about the cluster.
+        batch: maximum Workspaces of a set that one plan creates, deletes or changes.
+    """
+
+    options: KaitoOptions = field(default_factory=KaitoOptions)
+    batch: int = 64
+
+
+# Names of the Workspaces of an InferenceSet.
+#
+# A name follows from the set and the replica's index. A create that is repeated, after a lost
+# response or because of a late cache, finds the Workspace that it created before, so that no
+# replica has two. Kaito lets the API server choose names.
+
+_LENGTH: Final = 5
+"""Characters of the suffix, as many as those that the API server chooses."""
+
+
+def replica_names(inference_set: ObjectMeta) -> Iterator[str]:
+    """Yield the names, by index, each once; they never end."""
+    used: set[str] = set()
+    for index in count():
+        attempts = (_name(inference_set, index, attempt) for attempt in count())
+        name = next(each for each in attempts if each not in used)
+        used.add(name)
+        yield name
+
+
+def _name(inference_set: ObjectMeta, index: int, attempt: int) -> str:
+    digits = suffix(inference_set.uid, "replica", str(index), str(attempt))[:_LENGTH]
+    return f"{inference_set.name}-{digits}"
+
+
+# The Workspaces of an InferenceSet, each as its status shows it.
+
+PEAK_METRIC: Final = "peakTokensPerMinute"
+_TELLING: Final = (READY, RESOURCE_READY, "InferenceReady")
+"""Conditions that name a cause: of the operator, of the nodes, of the server."""
+
+_SUCCEEDED: Final = "WorkspaceSucceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One Workspace of a set.
+
+    Attributes:
+        name: name of the Workspace.
+        uid: uid of the Workspace.
+        ready: whether it serves.
+        cause: why it gets no further, in its own words; empty if it does, or does not say.
+        terminating: whether it is being deleted; its nodes are not free yet.
+        on_old_image: whether its server exists and runs another image than a new one would.
+        peak: measured tokens per minute; 0 without a measurement.
+    """
+
+    name: str
+    uid: str = ""
+    ready: bool = False
+    cause: str = ""
+    terminating: bool = False
+    on_old_image: bool = False
+    peak: float = 0.0
+
+
+def replica(workspace: Workspace) -> Replica:
+    """Return the replica that a Workspace shows itself to be."""
+    meta = workspace.metadata
+    return Replica(
+        meta.name,
+        meta.uid,
+        ready=not meta.terminating and is_true(conditions_of(workspace), _SUCCEEDED),
+        cause=_cause(workspace),
+        terminating=meta.terminating,
+        peak=_peak(workspace),
+    )
+
+
+def _cause(workspace: Workspace) -> str:
+    found = conditions_of(workspace)
+    for told in (find_condition(found, each) for each in _TELLING):
+        if told is not None and told.get("status") == "False":
+            return str(told.get("message") or "")
+    return ""
+
+
+def _peak(workspace: Workspace) -> float:
+    text = dig(status_of(workspace), "performance", "metrics", PEAK_METRIC, "value")
+    try:
+        value = float(text) if isinstance(text, str) else 0.0
+    except ValueError:
+        return 0.0
+    return value if math.isfinite(value) and value > 0 else 0.0
+
+
+# The input of an InferenceSet's plan: the set and its Workspaces at one moment, as values.
 
 SCOPE: Final = "workspaces"
 """Scope of writes to Workspaces. They are counted together, so while the outcome of one write is

@@ -10,11 +10,11 @@ from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset.names import replica_names
 from controller.kaito.inferenceset.observation import (
     SCOPE,
     InferenceSetObservation,
     MissingReplicas,
+    replica_names,
 )
 from controller.kaito.workloads import base_image, server_image
 from controller.kube.resources import STATEFUL_SETS
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
     from controller.kaito.api.options import KaitoOptions
     from controller.kaito.api.workspace import Workspace
-    from controller.kaito.inferenceset.replicas import Replica
-    from controller.kaito.inferenceset.settings import InferenceSetSettings
+    from controller.kaito.inferenceset.observation import InferenceSetSettings, Replica
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader, CreateError
     from controller.runtime.reconcile.definitions.installed_definition import DefinitionsReader

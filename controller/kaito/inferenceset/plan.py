@@ -6,27 +6,230 @@ next step follows from the existing Workspaces, so that a restarted operator con
 
 from __future__ import annotations
 
+import copy
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.custom_object import dig
+from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.definitions.definition_guard import leave_as_it_is
-from controller.kaito.inferenceset.decision import next_changes
+from controller.kaito.api.definitions import leave_as_it_is
+from controller.kaito.api.inferenceset import INFERENCE_SETS
+from controller.kaito.api.workspace import WORKSPACES
+from controller.kaito.inferenceset.observation import SCOPE
 from controller.kaito.inferenceset.status import current_status, deleting_status
-from controller.kaito.inferenceset.writes import (
-    create_workspaces,
-    delete_workspaces,
-    label_workspaces,
-    set_target,
-)
-from controller.runtime.plan import Plan, stages_of
+from controller.runtime.plan import Create, Delete, Event, MergePatch, Plan, Target, stages_of
 from controller.runtime.reconcile.finalizers import remove_finalizer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from controller.kaito.inferenceset.observation import InferenceSetObservation
+    from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec
+    from controller.kaito.api.options import KaitoOptions
+    from controller.kaito.api.workspace import Workspace
+    from controller.kaito.inferenceset.observation import InferenceSetObservation, Replica
+    from controller.kube.objects import ObjectMeta
+
+
+# Decides which Workspaces of an InferenceSet are created and which are deleted.
+#
+# It guarantees, for every state that was once observed and however often it is carried out:
+#
+# * there are never more Workspaces than the set requests, unless there were before; * a replica
+# that is being deleted is replaced only when it is gone, because it holds nodes until then; * no
+# ready replica is deleted if fewer ready ones than requested would be left.
+
+
+@dataclass(frozen=True, slots=True)
+class SetDecision:
+    """The creates and deletes that are due now, in any order.
+
+    Attributes:
+        create: names of new Workspaces.
+        delete: surplus replicas.
+    """
+
+    create: tuple[str, ...] = ()
+    delete: tuple[Replica, ...] = ()
+
+
+def next_changes(
+    desired: int, replicas: Sequence[Replica], free: Sequence[str], batch: int
+) -> SetDecision:
+    """Return the changes that lead to the desired number of replicas.
+
+    Args:
+        desired: number of replicas.
+        replicas: the Workspaces of the set, including terminating ones and those named by Kaito.
+        free: names for missing replicas, in order. A name that another owner holds is left out:
+            its replica waits, because another name would make a second one of it.
+        batch: maximum Workspaces to create or delete.
+    """
+    surplus = len(replicas) - desired
+    if surplus > 0:
+        return SetDecision(delete=tuple(islice(_too_many(replicas, desired, surplus), batch)))
+    return SetDecision(create=tuple(free[: min(-surplus, batch)]))
+
+
+def _too_many(replicas: Sequence[Replica], desired: int, surplus: int) -> Iterator[Replica]:
+    """Yield the replicas to delete: first those on an old image, and those that do not serve.
+
+    A replica on the present image is deleted only if there are too few old ones, so that an upgrade
+    with a surge never deletes the new replica. Until that one serves, no old one is deleted.
+    """
+    staying = [each for each in replicas if not each.terminating]
+    left = surplus - (len(replicas) - len(staying))
+    spare_ready = sum(each.ready for each in staying) - desired
+    spare_new = left - sum(each.on_old_image for each in staying)
+    for each in sorted(staying, key=_worth):
+        spared = (each.ready and spare_ready <= 0) or (not each.on_old_image and spare_new <= 0)
+        if left <= 0 or spared:
+            continue
+        left -= 1
+        spare_ready -= each.ready
+        spare_new -= not each.on_old_image
+        yield each
+
+
+def _worth(each: Replica) -> tuple[bool, bool, str]:
+    return not each.on_old_image, each.ready, each.name
+
+
+# The Workspace of one replica, and the labels that are added to it later.
+
+_INHERITED: Final = (labels.INFERENCE_ROLE, labels.CREATED_BY_MULTI_ROLE)
+
+
+def workspace_body(
+    inference_set: InferenceSet, spec: InferenceSetSpec, name: str, options: KaitoOptions
+) -> dict[str, Any]:
+    """Return the body to create for a replica.
+
+    Args:
+        inference_set: the set.
+        spec: its valid specification.
+        name: name of the Workspace.
+        options: options of the operator.
+    """
+    meta = inference_set.metadata
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": meta.namespace,
+        "labels": _labels(inference_set, spec),
+        "ownerReferences": [owner_reference(INFERENCE_SETS, meta)],
+    }
+    annotations = _annotations(inference_set, spec)
+    if annotations:
+        metadata["annotations"] = annotations
+    return {
+        "apiVersion": WORKSPACES.api_version,
+        "kind": WORKSPACES.kind,
+        "metadata": metadata,
+        "resource": _resource(inference_set, spec, options),
+        "inference": copy.deepcopy(spec.template.inference),
+    }
+
+
+def label_changes(
+    inference_set: InferenceSet, spec: InferenceSetSpec, workspace: Workspace
+) -> dict[str, Any]:
+    """Return the merge patch that adds the labels of an edit; empty if none is missing.
+
+    It also adds a label that another writer has taken off: the one that names the set is the name
+    under which its servers serve the model. Labels are never removed, because others may have set
+    them.
+    """
+    present = workspace.metadata.labels or {}
+    wanted = _labels(inference_set, spec)
+    missing = {key: wanted[key] for key in wanted if present.get(key) != wanted[key]}
+    return {"metadata": {"labels": missing}} if missing else {}
+
+
+def _labels(inference_set: InferenceSet, spec: InferenceSetSpec) -> dict[str, str]:
+    meta = inference_set.metadata
+    own = meta.labels or {}
+    inherited = {key: own[key] for key in _INHERITED if key in own}
+    creator = {labels.CREATED_BY_INFERENCE_SET: meta.name}
+    return {**spec.template.metadata.labels, **inherited, **creator}
+
+
+def _annotations(inference_set: InferenceSet, spec: InferenceSetSpec) -> dict[str, str]:
+    own = inference_set.metadata.annotations or {}
+    disabled = own.get(labels.DISABLE_BENCHMARK) == "true"
+    opt_out = {labels.DISABLE_BENCHMARK: "true"} if disabled else {}
+    return {**spec.template.metadata.annotations, **opt_out}
+
+
+def _resource(
+    inference_set: InferenceSet, spec: InferenceSetSpec, options: KaitoOptions
+) -> dict[str, Any]:
+    """Return the nodes of one replica; the instance type is that of nodes to be provisioned."""
+    resource: dict[str, Any] = {
+        "labelSelector": copy.deepcopy(dig(inference_set.spec, "labelSelector"))
+    }
+    partition = dig(inference_set.spec, "template", "resource", "partition")
+    if partition is not None:
+        resource["partition"] = copy.deepcopy(partition)
+    instance_type = spec.template.resource.instance_type
+    if instance_type and not options.has_own_nodes:
+        resource["instanceType"] = instance_type
+    return resource
+
+
+# Writes that create, label and delete the Workspaces of an InferenceSet.
+
+
+def set_target(inference_set: ObjectMeta) -> Target:
+    """Return the InferenceSet as the target of a write."""
+    return Target(INFERENCE_SETS, inference_set.namespace, inference_set.name, "inferenceset")
+
+
+def create_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> Iterator[Create]:
+    """Create the replicas that are missing."""
+    for name in decision.create:
+        body = workspace_body(seen.inference_set, seen.spec, name, seen.settings.options)
+        created = Event(
+            "Normal",
+            "CreatedWorkspace",
+            "Create",
+            f"Created Workspace {name}",
+            "Created {count} Workspaces",
+        )
+        yield Create(_target(seen, name), body, on_success=created)
+
+
+def delete_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> Iterator[Delete]:
+    """Delete surplus replicas."""
+    why = f"the set has {seen.spec.replicas} replicas"
+    for each in decision.delete:
+        deleted = Event(
+            "Normal",
+            "DeletedWorkspace",
+            "Delete",
+            f"Deleted Workspace {each.name}: {why}",
+            f"Deleted {{count}} Workspaces: {why}",
+        )
+        yield Delete(_target(seen, each.name), each.uid, on_success=deleted)
+
+
+def label_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> Iterator[MergePatch]:
+    """Add labels that existing replicas lack: an edit brought them, or another writer took them."""
+    leaving = {each.name for each in decision.delete}
+    for workspace in seen.workspaces or ():
+        meta = workspace.metadata
+        if meta.terminating or meta.name in leaving:
+            continue
+        patch = label_changes(seen.inference_set, seen.spec, workspace)
+        if patch:
+            yield MergePatch(_target(seen, meta.name), meta.uid, patch)
+
+
+def _target(seen: InferenceSetObservation, name: str) -> Target:
+    return Target(WORKSPACES, seen.inference_set.metadata.namespace, name, SCOPE)
+
 
 _BLOCKED_RETRY: Final = 60.0
 """Seconds between two checks of a name that another owner holds; its release causes no event."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.benchmark import BenchmarkLog, Measurement
 from controller.kaito.lookups.http import WebReader
-from controller.kaito.lookups.huggingface import ModelMetadata
-from controller.kaito.lookups.source import Lookups, WorkspaceLookups
+from controller.kaito.lookups.huggingface import Lookups, ModelMetadata, WorkspaceLookups
 
 __all__ = [
     "Answered",

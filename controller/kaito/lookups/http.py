@@ -13,7 +13,7 @@ from typing import Final
 import aiohttp
 from yarl import URL
 
-from controller.kaito.api.message import cut
+from controller.kaito.api.messages import cut
 from controller.kaito.lookups.background import LookupFailed
 
 _MOST_REDIRECTS: Final = 3

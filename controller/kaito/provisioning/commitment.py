@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
-from controller.kaito.provisioning.names import claim_name
+from controller.kaito.provisioning.nodes import claim_name
 
 if TYPE_CHECKING:
     from collections.abc import Container
     from datetime import datetime
+
 
 MOST_NODES: Final = 256
 """Maximum nodes of a Workspace: a set of this size always fits into an annotation."""

@@ -9,23 +9,35 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.timestamps import parse_rfc3339
-from controller.kaito.provisioning.claim_facts import ClaimSettings
-from controller.kaito.provisioning.claim_set import next_set
-from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
-from controller.kaito.provisioning.shown_slots import decides
+from controller.kaito.api import labels
+from controller.kaito.provisioning.claims import (
+    ClaimSettings,
+    ClaimState,
+    ObservedClaim,
+    decides,
+    next_set,
+)
+from controller.kaito.provisioning.nodes import NodeFacts
+from controller.kaito.provisioning.pools import read_pool_commitment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
-    from controller.kaito.provisioning.claim_facts import ClaimFacts
+    from controller.kaito.api.karpenter import GpuNode
+    from controller.kaito.api.workspace import Workspace
+    from controller.kaito.provisioning.claims import ClaimFacts
     from controller.kaito.provisioning.commitment import Commitment, Slot
+    from controller.kaito.provisioning.pools import ObservedPool
+    from controller.kube.objects import KubeObject
 
 
 class Awaited(Enum):
@@ -198,3 +210,204 @@ def _backing_off(slots: Iterable[Slot]) -> Iterable[ClaimWait]:
 
 def _retry_at(slot: Slot) -> datetime:
     return parse_rfc3339(slot.retry_at)
+
+
+# Decides about the claims and the NodePool of a Workspace that is deleted.
+
+BOUND = timedelta(minutes=15)
+"""Maximum time that the finalizer is kept for claims that do not end: a provider may take minutes
+to release nodes, and one that was uninstalled releases none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRemoval:
+    """The next step of a deletion.
+
+    Attributes:
+        delete: claims.
+        remaining: what is not gone: claims, sorted by name, and what else remains.
+        is_over: whether the finalizer may go.
+        wake_at: when the bound is reached, None if nothing remains.
+    """
+
+    delete: tuple[ObservedClaim, ...] = ()
+    remaining: tuple[str, ...] = ()
+    is_over: bool = True
+    wake_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRemoval:
+    """The next step of the deletion of a NodePool, which takes its claims along.
+
+    Attributes:
+        delete: the pool, if it is to be deleted.
+        remaining: what is not gone: the pool, then its claims.
+    """
+
+    delete: ObservedPool | None = None
+    remaining: tuple[str, ...] = ()
+
+
+def remove_pool(
+    name: str, pool: ObservedPool | None, claims: Collection[str], *, is_pending: bool
+) -> PoolRemoval:
+    """Delete the pool once; it is there until its claims are gone too.
+
+    Args:
+        name: name of the pool.
+        pool: if it exists and belongs to the Workspace.
+        claims: names of its claims.
+        is_pending: whether the outcome of a write to it is not known.
+    """
+    is_there = is_pending or pool is not None
+    remaining = (*([f"NodePool {name}"] if is_there else []), *_named(claims))
+    if is_pending or pool is None or pool.is_terminating:
+        return PoolRemoval(None, remaining)
+    return PoolRemoval(pool, remaining)
+
+
+def _named(claims: Collection[str]) -> tuple[str, ...]:
+    return tuple(f"NodeClaim {name}" for name in sorted(claims))
+
+
+def remove_claims(
+    claims: Collection[ObservedClaim],
+    pending: Collection[str],
+    deleted_at: datetime,
+    now: datetime,
+    others: tuple[str, ...] = (),
+) -> ClaimRemoval:
+    """Delete all claims, and keep the finalizer until they are gone or the bound has passed.
+
+    A claim whose creation has no known outcome is waited for too: it would stay behind.
+
+    Args:
+        claims: all that belong to the Workspace; none if the API server has no such resource.
+        pending: names of claims with a write whose outcome is not known.
+        deleted_at: when the Workspace was deleted.
+        now: the time.
+        others: what else remains.
+    """
+    remaining = (*others, *_named({*pending, *(claim.name for claim in claims)}))
+    delete = tuple(
+        claim
+        for claim in sorted(claims, key=lambda claim: claim.name)
+        if claim.state is not ClaimState.TERMINATING and claim.name not in pending
+    )
+    end = deleted_at + BOUND
+    is_over = not remaining or now >= end
+    return ClaimRemoval(delete, remaining, is_over, None if is_over else end)
+
+
+# Finds the Workspaces that an event of a claim or node concerns, and the nodes of a Workspace.
+
+BY_WORKSPACE: Final = "workspace"
+"""Index of claims and nodes by `namespace/name` of the Workspace that their labels name."""
+
+BY_POOL_WORKSPACE: Final = "pool-workspace"
+"""The same for claims and nodes of a NodePool, which have other labels."""
+
+BY_LABEL: Final = "label"
+"""Index of nodes by each of their labels, and of all nodes by the empty text."""
+
+BY_SELECTOR: Final = "node-selector"
+"""Index of Workspaces by the label of nodes under which these are looked up."""
+
+_PRESSURES: Final = ("DiskPressure", "MemoryPressure", "PIDPressure")
+
+
+def workspace_keys(obj: KubeObject) -> tuple[str, ...]:
+    """Return `namespace/name` of the Workspace that an object's labels name; none without."""
+    return _name_in(obj, labels.WORKSPACE, labels.WORKSPACE_NAMESPACE)
+
+
+def pool_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
+    """Return the same of an object that came with a NodePool."""
+    return _name_in(obj, labels.POOL_WORKSPACE, labels.POOL_WORKSPACE_NAMESPACE)
+
+
+def claim_workspace_keys(obj: KubeObject) -> tuple[str, ...]:
+    """Return the same, with or without a NodePool."""
+    return (*workspace_keys(obj), *pool_workspace_keys(obj))
+
+
+def selectable_by(node: GpuNode) -> tuple[str, ...]:
+    """Return all texts under which a node is looked up."""
+    return ("", *(_pair(key, value) for key, value in (node.metadata.labels or {}).items()))
+
+
+def looked_up_by(workspace: Workspace) -> tuple[str, ...]:
+    """Return the text by which a Workspace's nodes are looked up; it may be invalid."""
+    selector = mapping(mapping(workspace.resource).get("labelSelector"))
+    return (lookup_text(mapping(selector.get("matchLabels"))),)
+
+
+def used_by(workspace: Workspace) -> tuple[str, ...]:
+    """Return the texts of the nodes that a Workspace uses or may use beside its NodePool.
+
+    A selector without labels selects no node there.
+    """
+    text = (workspace.metadata.annotations or {}).get(labels.NODE_POOL_COMMITMENT)
+    commitment = read_pool_commitment(text)
+    committed = commitment.nodes if commitment is not None else ()
+    return (*filter(None, looked_up_by(workspace)), *map(node_text, committed))
+
+
+def usable_by(node: GpuNode) -> tuple[str, ...]:
+    """Return all texts under which a node is looked up there: of its labels, and of itself."""
+    return (*selectable_by(node), node_text(node.metadata.name))
+
+
+def node_text(name: str) -> str:
+    """Return the text by which Workspaces that count a node are found; no label equals it."""
+    return f"node/{name}"
+
+
+def lookup_text(selector: Mapping[str, object]) -> str:
+    """Return the first label of a selector, by which nodes are looked up; empty if it has none."""
+    pairs = sorted(
+        _pair(key, value)
+        for key, value in selector.items()
+        if isinstance(value, str) and labels.without_reserved({key: value})
+    )
+    return pairs[0] if pairs else ""
+
+
+def matching(nodes: Iterable[GpuNode], selector: Mapping[str, str]) -> tuple[NodeFacts, ...]:
+    """Return the facts about the nodes that have all labels of a selector, by name."""
+    found = [
+        node_facts(node)
+        for node in nodes
+        if selector.items() <= (node.metadata.labels or {}).items()
+    ]
+    return tuple(sorted(found, key=lambda node: node.name))
+
+
+def node_facts(node: GpuNode) -> NodeFacts:
+    """Return the facts about a node."""
+    status = node.status
+    return NodeFacts(
+        name=node.metadata.name,
+        uid=node.metadata.uid,
+        labels=node.metadata.labels or {},
+        is_ready=status.is_true("Ready") and not node.metadata.terminating,
+        gpus=_number(status.capacity.gpus),
+        pressures=tuple(each for each in _PRESSURES if status.is_true(each)),
+    )
+
+
+def _name_in(obj: KubeObject, name_label: str, namespace_label: str) -> tuple[str, ...]:
+    own = obj.metadata.labels or {}
+    name, namespace = own.get(name_label), own.get(namespace_label)
+    return (f"{namespace}/{name}",) if name and namespace else ()
+
+
+def _pair(key: str, value: str) -> str:
+    return f"{key}={value}"
+
+
+def _number(quantity: str | int) -> int:
+    """Return the whole number of GPUs."""
+    text = str(quantity)
+    return int(text) if text.isascii() and text.isdigit() else 0

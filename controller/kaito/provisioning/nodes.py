@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+import hashlib
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
+from controller.kaito.api.karpenter import NODE_CLAIMS
+from controller.kaito.api.options import KaitoOptions, image_family
+from controller.kaito.presets import Cloud, find_instance_type
+from workqueue import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+    from datetime import datetime
+
+    from controller.kube.objects import ObjectMeta
+
 
 ACCELERATOR: Final = "nvidia"
 """Value of the label that nodes with GPUs get."""
@@ -122,3 +133,210 @@ def _pressure(nodes: Iterable[NodeFacts]) -> str:
     if not named:
         return ""
     return f"; warning: worker node(s) under resource pressure: {', '.join(named)}"
+
+
+# Remembers the nodes of a Workspace, so that those that are lost soon cost little.
+#
+# A node with GPUs is labelled, which is a request. Karpenter replaces lost nodes at once, for ever.
+# So where new nodes were lost, the label of the next one waits, up to half a minute: a node that is
+# lost before costs nothing. Nodes that are lost together are one round.
+
+_LASTS: Final = timedelta(minutes=10)
+"""Age from which the loss of a node says nothing about its successor."""
+
+_BACKOFF: Final = Backoff(base=10.0, cap=30.0)
+"""Ages at which nodes are labelled, by the rounds in which nodes were lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHistory:
+    """The nodes of a Workspace, and how often new ones were lost. A restart forgets it.
+
+    Attributes:
+        since: times since which its nodes are known, by uid.
+        rounds: consecutive times that new nodes were lost.
+        lost: time of the last one.
+    """
+
+    since: Mapping[str, datetime] = field(default_factory=dict[str, "datetime"])
+    rounds: int = 0
+    lost: datetime | None = None
+
+    def after(self, uids: Collection[str], now: datetime) -> NodeHistory:
+        """Return the history after these nodes were seen; a clock may go back."""
+        since = {uid: min(self.since.get(uid, now), now) for uid in uids}
+        gone = [self.since[uid] for uid in self.since.keys() - since.keys()]
+        if any(now - each < _LASTS for each in gone):
+            return NodeHistory(since, self.rounds + 1, now)
+        if self.lost is None or now - self.lost >= _LASTS:
+            return NodeHistory(since)
+        return NodeHistory(since, self.rounds, min(self.lost, now))
+
+    def wait(self, uid: str, now: datetime) -> float:
+        """Return the seconds until a node is to be labelled."""
+        if not self.rounds:
+            return 0.0
+        age = now - self.since.get(uid, now)
+        return max(_BACKOFF.delay(self.rounds - 1) - age.total_seconds(), 0.0)
+
+
+# The body of a NodeClaim.
+
+NODE_TAINT: Final = {"key": "sku", "value": "gpu", "effect": "NoSchedule"}
+_NODE_CLASSES: Final = {
+    Cloud.AZURE: ("kaito.sh", "KaitoNodeClass"),
+    Cloud.AWS: ("karpenter.k8s.aws", "EC2NodeClass"),
+}
+_NODE_CLASS: Final = "default"
+
+
+class NoNodeClass(ValueError):  # noqa: N818 - reads as what it says
+    """No nodes can be claimed in this cloud."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequest:
+    """The wanted properties of the nodes of a Workspace.
+
+    Attributes:
+        instance_type: their type.
+        node_labels: labels that they get.
+        storage: size of their disks, a quantity.
+        image_family: what they run.
+    """
+
+    instance_type: str
+    node_labels: Mapping[str, str]
+    storage: str
+    image_family: str
+
+    @property
+    def template(self) -> str:
+        """A text that distinguishes sets of claims: another machine, or other labels."""
+        words = [self.instance_type, *(f"{key}={self.node_labels[key]}" for key in self._keys)]
+        return " ".join(words)
+
+    @property
+    def _keys(self) -> list[str]:
+        return sorted(self.node_labels)
+
+
+def can_claim(cloud: Cloud) -> bool:
+    """Return whether nodes can be claimed in a cloud at all."""
+    return cloud in _NODE_CLASSES
+
+
+def node_request(
+    instance_type: str,
+    node_labels: Mapping[str, str],
+    storage: str,
+    annotations: Mapping[str, str],
+    options: KaitoOptions,
+) -> NodeRequest:
+    """Return the request, with the type's name as the cloud and its nodes write it (KAI-7).
+
+    Args:
+        instance_type: as the user wrote it.
+        node_labels: labels of the Workspace's selector, without reserved ones.
+        storage: size of the disks.
+        annotations: annotations of the Workspace.
+        options: options of the operator.
+    """
+    known = find_instance_type(options.cloud, instance_type)
+    family = image_family(annotations.get(labels.NODE_IMAGE_FAMILY, ""))
+    return NodeRequest(
+        known.name if known else instance_type,
+        node_labels,
+        storage,
+        family or image_family(options.node_image_family) or "ubuntu",
+    )
+
+
+def node_claim_body(
+    name: str, request: NodeRequest, workspace: ObjectMeta, cloud: Cloud
+) -> dict[str, Any]:
+    """Return the body that is created.
+
+    It has no owner reference: a cluster-scoped object cannot be owned by a namespaced one.
+    `expireAfter` is written, because without it Karpenter replaces nodes after 30 days (KAI-1).
+
+    Raises:
+        NoNodeClass: claims need a class of nodes, and this cloud has none.
+    """
+    if cloud not in _NODE_CLASSES:
+        raise NoNodeClass(f"nodes cannot be claimed on {cloud.value}; bring your own nodes")
+    group, kind = _NODE_CLASSES[cloud]
+    return {
+        "apiVersion": NODE_CLAIMS.api_version,
+        "kind": NODE_CLAIMS.kind,
+        "metadata": {
+            "name": name,
+            "labels": {
+                labels.NODE_POOL: labels.KAITO_NODE_POOL,
+                labels.WORKSPACE: workspace.name,
+                labels.WORKSPACE_NAMESPACE: workspace.namespace,
+                **request.node_labels,
+                OWNER_UID: workspace.uid,
+            },
+            "annotations": {
+                labels.DO_NOT_DISRUPT: "true",
+                labels.NODE_IMAGE_FAMILY: request.image_family,
+            },
+        },
+        "spec": {
+            "expireAfter": "Never",
+            "nodeClassRef": {"name": _NODE_CLASS, "kind": kind, "group": group},
+            "taints": [dict(NODE_TAINT)],
+            "requirements": _requirements(request, cloud),
+            "resources": {"requests": {"storage": request.storage}},
+        },
+    }
+
+
+def _requirements(request: NodeRequest, cloud: Cloud) -> list[dict[str, Any]]:
+    requirements = [
+        _requirement(labels.NODE_POOL, "In", labels.KAITO_NODE_POOL),
+        _requirement(labels.INSTANCE_TYPE, "In", request.instance_type),
+        _requirement(labels.OPERATING_SYSTEM, "In", "linux"),
+    ]
+    if cloud is Cloud.AZURE:
+        requirements.append(_requirement(labels.AZURE_SKU, "In", request.instance_type))
+    if cloud is Cloud.AWS:
+        requirements.append(_requirement(labels.AWS_GPU_COUNT, "Gt", "0"))
+    return requirements
+
+
+def _requirement(key: str, operator: str, value: str) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": [value]}
+
+
+# Names of claims and of pools. The same facts give the same name, so nothing is created twice.
+
+_SUFFIX: Final = 9
+_LONGEST_POOL_NAME: Final = 63
+"""Nodes have the name of their pool in a label."""
+
+
+def claim_name(uid: str, place: int, generation: int, attempt: int) -> str:
+    """Return the name of a NodeClaim, in Kaito's form: `ws` and nine hexadecimal digits.
+
+    Args:
+        uid: uid of the Workspace; another Workspace of its name has other claims.
+        place: place of the claim among those of its Workspace, from 0.
+        generation: how often the whole set was replaced before.
+        attempt: how often the claim of this place was replaced before in this generation.
+    """
+    parts = (uid, str(place), str(generation), str(attempt))
+    return f"ws{_digest('/'.join(parts))[:_SUFFIX]}"
+
+
+def node_pool_name(namespace: str, name: str) -> str:
+    """Return Kaito's name of a Workspace's NodePool. Two Workspaces may share one (KAI-9)."""
+    full = f"{namespace}-{name}"
+    if len(full) <= _LONGEST_POOL_NAME:
+        return full
+    return f"{full[: _LONGEST_POOL_NAME - 1 - _SUFFIX]}-{_digest(full)[:_SUFFIX]}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -5,19 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from controller.apimachinery.conditions import READY
-from controller.apimachinery.ownership import owner_uid
+from controller.apimachinery.ownership import OWNER_UID, owner_uid
 from controller.apimachinery.timestamps import time_of
 from controller.kaito.api import labels
+from controller.kaito.api.karpenter import NODE_POOLS
+from controller.kaito.provisioning.commitment import MOST_NODES
+from controller.kaito.provisioning.nodes import NODE_TAINT, node_pool_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from controller.kaito.api.karpenter.nodepool import NodePool
+    from controller.kaito.api.karpenter import NodeClassSettings, NodePool
     from controller.kaito.provisioning.claims import ObservedClaim
+    from controller.kaito.provisioning.nodes import NodeRequest
     from controller.kube.objects import ObjectMeta
 
 
@@ -161,3 +167,133 @@ def _not_ready(pool: NodePool) -> tuple[str, str]:
         if each.type == READY and each.status == "False":
             return each.reason or "NodePoolNotReady", each.message
     return "", ""
+
+
+# The committed size of a Workspace's NodePool: stored before the pool is created.
+#
+# It is an annotation, so that it survives the operator and fits Kaito's definitions too.
+
+
+class PoolCommitment(msgspec.Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """The size; defaults are left out of the annotation.
+
+    Attributes:
+        target: number of nodes that the workload needs.
+        template: the machine and the labels; another one leads to another pool.
+        replicas: number of nodes of the pool. It only grows.
+        nodes: names of nodes that were there before.
+        claims: names of claims that were there before, made without a pool.
+    """
+
+    target: int
+    template: str = ""
+    replicas: int = 0
+    nodes: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+
+    @property
+    def covered(self) -> int:
+        """The number of nodes that the pool need not have."""
+        return len(self.nodes) + len(self.claims)
+
+
+def read_pool_commitment(text: str | None) -> PoolCommitment | None:
+    """Return the size in an annotation; None if there is none or it is implausible."""
+    if not text:
+        return None
+    try:
+        found = msgspec.json.decode(text, type=PoolCommitment)
+    except (msgspec.DecodeError, ValueError):
+        return None
+    return found if 0 <= found.replicas <= found.target <= MOST_NODES else None
+
+
+def write_pool_commitment(commitment: PoolCommitment) -> str:
+    """Return the text of the annotation."""
+    return msgspec.json.encode(commitment).decode()
+
+
+# The body of a NodePool: as many nodes as a Workspace needs, and all alike.
+
+_AZURE: Final = "karpenter.azure.com"
+
+
+def node_pool_body(
+    workspace: ObjectMeta, request: NodeRequest, replicas: int, classes: NodeClassSettings
+) -> dict[str, Any]:
+    """Return the body that is created: Kaito's, besides the uid of the Workspace and the mark.
+
+    `expireAfter` is written, because without it Karpenter replaces nodes after 30 days (KAI-1).
+
+    Args:
+        workspace: the owner, which a cluster-scoped object names in labels.
+        request: the nodes.
+        replicas: number of them.
+        classes: the NodeClasses of the cluster.
+    """
+    owner = _owner_labels(workspace)
+    manager = {labels.POOL_MANAGED_BY: labels.POOL_MANAGER}
+    return {
+        "apiVersion": NODE_POOLS.api_version,
+        "kind": NODE_POOLS.kind,
+        "metadata": {
+            "name": node_pool_name(workspace.namespace, workspace.name),
+            "labels": {**manager, **owner},
+            "annotations": {labels.NODE_TEMPLATE: request.template},
+        },
+        "spec": {
+            "replicas": replicas,
+            "template": {
+                "metadata": {"labels": {**request.node_labels, **owner}},
+                "spec": {
+                    "expireAfter": "Never",
+                    "nodeClassRef": {
+                        "group": classes.group,
+                        "kind": classes.kind,
+                        "name": classes.chosen_name(workspace.annotations or {}),
+                    },
+                    "requirements": _requirements(request, classes),
+                    "taints": [dict(NODE_TAINT)],
+                },
+            },
+            "disruption": {"consolidateAfter": "0s", "budgets": [_drift_budget(workspace)]},
+        },
+    }
+
+
+def _owner_labels(workspace: ObjectMeta) -> dict[str, str]:
+    own = {
+        labels.POOL_WORKSPACE: workspace.name,
+        labels.POOL_WORKSPACE_NAMESPACE: workspace.namespace,
+        OWNER_UID: workspace.uid,
+    }
+    inference_set = _inference_set(workspace)
+    if inference_set is not None:
+        own[labels.POOL_INFERENCE_SET] = inference_set
+        own[labels.POOL_INFERENCE_SET_NAMESPACE] = workspace.namespace
+    return own
+
+
+def _inference_set(workspace: ObjectMeta) -> str | None:
+    """Return the InferenceSet that has created the Workspace; None if none has."""
+    return (workspace.labels or {}).get(labels.CREATED_BY_INFERENCE_SET)
+
+
+def _drift_budget(workspace: ObjectMeta) -> dict[str, Any]:
+    """Return how many nodes Karpenter may replace at a time because they have drifted.
+
+    Replicas of an InferenceSet would all be replaced at once, so there it replaces none.
+    """
+    nodes = "1" if _inference_set(workspace) is None else "0"
+    return {"nodes": nodes, "reasons": ["Drifted"]}
+
+
+def _requirements(request: NodeRequest, classes: NodeClassSettings) -> list[dict[str, Any]]:
+    requirements = [
+        {"key": labels.INSTANCE_TYPE, "operator": "In", "values": [request.instance_type]}
+    ]
+    if classes.group == _AZURE:
+        requirements.append(
+            {"key": labels.AZURE_PLACEMENT_SCOPE, "operator": "In", "values": ["regional"]}
+        )
+    return requirements

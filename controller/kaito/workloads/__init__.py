@@ -5,31 +5,35 @@ docs/design.md describes what changes in an existing workload, and when a model 
 
 from __future__ import annotations
 
-from controller.kaito.workloads.gpus import workload_gpus
-from controller.kaito.workloads.identity import headless_service_name
-from controller.kaito.workloads.inference.changes import (
+from controller.kaito.workloads.pods import LOCAL_DISK_CLASS, base_image, engine_metadata
+from controller.kaito.workloads.preset import (
     Operations,
     image_upgrade,
     is_benchmarked,
     is_on_local_disk,
     preset_changes,
+    preset_stateful_set,
     server_image,
+    services,
     template_changes,
 )
-from controller.kaito.workloads.inference.preset import preset_stateful_set
-from controller.kaito.workloads.inference.server import Serving
-from controller.kaito.workloads.inference.services import services
-from controller.kaito.workloads.pods.images import base_image, engine_metadata
-from controller.kaito.workloads.pods.volumes import LOCAL_DISK_CLASS
-from controller.kaito.workloads.revisions.history import HistoryStep, next_revision, possible_names
-from controller.kaito.workloads.revisions.revision import Revision, RevisionState
-from controller.kaito.workloads.template import template_stateful_set
-from controller.kaito.workloads.tuning.tuning_config import (
+from controller.kaito.workloads.revisions import (
+    HistoryStep,
+    Revision,
+    RevisionState,
+    headless_service_name,
+    next_revision,
+    possible_names,
+)
+from controller.kaito.workloads.server import Serving
+from controller.kaito.workloads.template import template_stateful_set, workload_gpus
+from controller.kaito.workloads.tuning import (
+    Tuning,
     config_name,
     default_config_map,
     results_folder,
+    tuning_job,
 )
-from controller.kaito.workloads.tuning.tuning_job import Tuning, tuning_job
 
 __all__ = [
     "LOCAL_DISK_CLASS",

@@ -9,20 +9,26 @@ field. If none can be read, an edit is refused only if nodes would be deleted fo
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.revisions.stored_revision import stored_specification
-from controller.kaito.api.validation.field_errors import INVALID, as_problem
-from controller.kaito.api.validation.update import update_errors
+from controller.kaito.api.revisions import stored_specification
+from controller.kaito.api.validation.fields import INVALID, as_problem
+from controller.kaito.api.validation.workspace import update_errors
 from controller.kaito.provisioning.pools import PoolOwner
+from controller.kaito.workloads import next_revision
+from controller.kaito.workspace.watches import REVISIONS
+from controller.runtime.plan import Create, Delete, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
+    from controller.kaito.api.revisions import WorkspaceRevision
+    from controller.kaito.workloads import HistoryStep
     from controller.kaito.workspace.observation import SeenPool, WorkspaceObservation
+    from controller.runtime.plan import Write
+
 
 _OTHERWISE = "or delete the workspace and create it again"
 
@@ -106,3 +112,28 @@ def _template_of_pool(pool: SeenPool) -> str:
         return own.template
     may_be_there = own is not None or pool.is_pending or pool.is_unreadable
     return pool.commitment.template if pool.commitment is not None and may_be_there else ""
+
+
+# The history of a Workspace: which revision is the present one, and what is written for it.
+
+SCOPE: Final = "history"
+"""Scope of writes to the history: while the outcome of one is unknown, none is sent."""
+
+
+def history_of(seen: WorkspaceObservation) -> HistoryStep:
+    """Return the present revision of a valid Workspace."""
+    found = seen.workload
+    return next_revision(
+        seen.workspace, seen.valid_goal.hash, found.revisions, found.foreign_revisions
+    )
+
+
+def write_history(seen: WorkspaceObservation, history: HistoryStep) -> Iterator[Write]:
+    """Create the present revision if it is missing, and delete the oldest if there are too many."""
+    if history.create is None or seen.workload.has_pending_history:
+        return
+    namespace = seen.workspace.metadata.namespace
+    yield Create(Target(REVISIONS, namespace, history.name, scope=SCOPE), history.create)
+    if history.surplus is not None:
+        oldest = history.surplus.metadata
+        yield Delete(Target(REVISIONS, namespace, oldest.name, scope=SCOPE), oldest.uid)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.memo import SpecificationMemo
 from controller.apimachinery.problem import Problem
-from controller.kaito.api.definitions.definition_guard import is_left_as_it_is
-from controller.kaito.api.definitions.unknown_fields import of_workspaces
+from controller.kaito.api.definitions import WORKSPACE_FIELDS, is_left_as_it_is, of_workspaces
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.workspace.definition import definition_reader
-from controller.kaito.workspace.goal import Goal, read_goal
-from controller.kaito.workspace.memory import remember
+from controller.kaito.workspace.observation import Goal, WorkspaceSettings, read_goal, remember
 from controller.kaito.workspace.observe import WorkspaceSources, observe_workspace
 from controller.kaito.workspace.plan import plan_workspace
-from controller.kaito.workspace.settings import WorkspaceSettings
-from controller.kaito.workspace.status.current_status import current_status
+from controller.kaito.workspace.status import current_status
 from controller.kaito.workspace.watches import watches
+from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader, remedy
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,6 +26,35 @@ if TYPE_CHECKING:
     from controller.runtime.external import AnyExternalSource
     from controller.runtime.kind import CacheReader, Owned
     from controller.runtime.plan import Failure, Plan, StatusPatch
+
+
+# The fields on which planning relies: without them claims would be deleted and servers restarted.
+#
+# A specification that lacks a field asks for something else: its hash differs, so that the server
+# or the job would be re-created, and its nodes may differ. The API server silently drops fields
+# that its definition lacks, so a Workspace is left unchanged until its definition certainly has all
+# of them. It is not written either, because the write would store it without the missing fields.
+
+RELIED_ON: Final = (
+    *WORKSPACE_FIELDS,
+    *(f"status.{field}" for field in ("conditions", "state", "targetNodeCount")),
+)
+"""All fields of the specification, which are hashed, and some of the status.
+
+Those of the status decide how many nodes there are and whether the model was served.
+"""
+
+_CONSEQUENCE: Final = (
+    "Workspaces are left as they are: nothing is created, changed or deleted for them, and what "
+    "serves continues"
+)
+
+
+def definition_reader() -> DefinitionReader:
+    """Return a reader of what the installed definition of Workspaces lacks."""
+    return DefinitionReader(
+        WORKSPACES, lambda _schema: RELIED_ON, _CONSEQUENCE, remedy("manta crds --kind workspace")
+    )
 
 
 class WorkspaceKind:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.ownership import owner_uid
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.node import NODES
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.options import Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.claims import belongs_to, observed_claim
 from controller.kaito.provisioning.commitment import read_commitment
-from controller.kaito.provisioning.pool_commitment import read_pool_commitment
-from controller.kaito.provisioning.selection import (
+from controller.kaito.provisioning.decision import (
     BY_LABEL,
     BY_POOL_WORKSPACE,
     BY_SELECTOR,
@@ -25,29 +23,27 @@ from controller.kaito.provisioning.selection import (
     node_text,
     workspace_keys,
 )
+from controller.kaito.provisioning.pools import read_pool_commitment
+from controller.kaito.workspace.config import wanted_metadata
 from controller.kaito.workspace.edits import edit_problem
-from controller.kaito.workspace.memory import memory_of
-from controller.kaito.workspace.model_metadata import wanted_metadata
-from controller.kaito.workspace.model_server.observe_workload import observe_workload
-from controller.kaito.workspace.nodes.claim_writes import CLAIM_SCOPE
-from controller.kaito.workspace.nodes.observe_pool import observe_pool, serves_pools
+from controller.kaito.workspace.model_server import observe_workload
 from controller.kaito.workspace.observation import (
     SeenClaims,
     SeenWorkload,
     WorkspaceObservation,
+    memory_of,
 )
+from controller.kaito.workspace.pools import CLAIM_SCOPE, observe_pool, serves_pools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.apimachinery.memo import SpecificationMemo
-    from controller.kaito.api.karpenter.nodeclaim import NodeClaim
+    from controller.kaito.api.karpenter import NodeClaim
     from controller.kaito.api.workspace import Workspace
     from controller.kaito.lookups import Lookups, ModelMetadata
     from controller.kaito.provisioning.nodes import NodeFacts
-    from controller.kaito.workspace.goal import Goal
-    from controller.kaito.workspace.observation import SeenPool
-    from controller.kaito.workspace.settings import WorkspaceSettings
+    from controller.kaito.workspace.observation import Goal, SeenPool, WorkspaceSettings
     from controller.kube.objects import ObjectMeta
     from controller.runtime.kind import CacheReader
     from controller.runtime.reconcile.definitions.installed_definition import DefinitionReader

@@ -7,42 +7,159 @@ plan observes a fact and either writes or leaves the next step to an event.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.problem import Problem
+from controller.apimachinery.timestamps import counted_from, time_of
 from controller.kaito.api import labels
-from controller.kaito.api.definitions.definition_guard import leave_as_it_is
+from controller.kaito.api.definitions import leave_as_it_is
+from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.commitment import write_commitment
-from controller.kaito.provisioning.pool_commitment import write_pool_commitment
-from controller.kaito.workspace.commit import commit_patch
-from controller.kaito.workspace.deletion import plan_deletion
-from controller.kaito.workspace.model_metadata import model_annotation
-from controller.kaito.workspace.model_server.missing_pods import lacks_pod, next_look_at
-from controller.kaito.workspace.model_server.workload import workload_step
-from controller.kaito.workspace.nodes.claim_writes import (
+from controller.kaito.provisioning.decision import BOUND, PoolRemoval, remove_claims, remove_pool
+from controller.kaito.provisioning.pools import PoolOwner, write_pool_commitment
+from controller.kaito.workspace.config import model_annotation
+from controller.kaito.workspace.edits import history_of, write_history
+from controller.kaito.workspace.nodes import progress_of
+from controller.kaito.workspace.pools import (
+    change_pool,
     create_claims,
+    create_pool,
     delete_claims,
+    delete_pool,
     label_nodes,
     label_waits,
     look_up_claims,
+    look_up_lost,
+    pool_target,
 )
-from controller.kaito.workspace.nodes.pool_writes import change_pool, create_pool, look_up_lost
-from controller.kaito.workspace.nodes.progress import progress_of
-from controller.kaito.workspace.revisions import history_of, write_history
-from controller.kaito.workspace.status.current_status import current_status
-from controller.runtime.plan import Plan, stages_of
+from controller.kaito.workspace.status import current_status, deleting_status
+from controller.kaito.workspace.workload import lacks_pod, next_look_at, workload_step
+from controller.runtime.plan import NOTHING, Event, Lookup, MergePatch, Plan, Target, stages_of
+from controller.runtime.reconcile.finalizers import remove_finalizer
 from controller.runtime.refused_pods import events_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from controller.kaito.provisioning.decision import ClaimDecision
     from controller.kaito.workloads import HistoryStep
-    from controller.kaito.workspace.memory import WorkspaceMemory
-    from controller.kaito.workspace.nodes.progress import NodeProgress
-    from controller.kaito.workspace.observation import WorkspaceObservation
+    from controller.kaito.workspace.nodes import NodeProgress
+    from controller.kaito.workspace.observation import (
+        SeenClaims,
+        WorkspaceMemory,
+        WorkspaceObservation,
+    )
+    from controller.kube.objects import ObjectMeta
     from controller.runtime.plan import AnyLookup, Create, Write
+
+
+# Stores in a Workspace's metadata what later writes depend on, before they are sent.
+
+
+def workspace_target(workspace: ObjectMeta) -> Target:
+    """Return the Workspace as the target of a write."""
+    return Target(WORKSPACES, workspace.namespace, workspace.name, scope="workspace")
+
+
+def commit_patch(workspace: ObjectMeta, annotations: Mapping[str, str]) -> MergePatch | None:
+    """Return the patch that adds the finalizer and sets these annotations; None if all is there.
+
+    Its precondition is the revision of the Workspace from which the values were decided: a process
+    that has read an older one meets a conflict before it creates anything.
+    """
+    present = workspace.annotations or {}
+    changed = {name: text for name, text in annotations.items() if present.get(name) != text}
+    metadata: dict[str, Any] = {}
+    if labels.WORKSPACE_FINALIZER not in workspace.finalizers:
+        metadata["finalizers"] = [*workspace.finalizers, labels.WORKSPACE_FINALIZER]
+    if changed:
+        metadata["annotations"] = changed
+    if not metadata:
+        return None
+    return MergePatch(
+        workspace_target(workspace),
+        workspace.uid,
+        {"metadata": metadata},
+        resource_version=workspace.resource_version,
+    )
+
+
+# Deletes a Workspace: first its NodePool and claims, then its finalizer.
+
+_WHY = "its Workspace is deleted"
+
+
+def plan_deletion(seen: WorkspaceObservation, now: datetime) -> Plan:
+    """Delete the requests for nodes; remove the finalizer once they are gone, or at the bound.
+
+    A committed claim or pool that is not seen may exist all the same, so it is looked up first.
+    Without their resources there are none.
+    """
+    meta = seen.workspace.metadata
+    if labels.WORKSPACE_FINALIZER not in meta.finalizers:
+        return NOTHING
+    lookups = _deletion_lookups(seen)
+    if lookups:
+        return Plan(lookups=lookups)
+    claims, pool = seen.claims, _pool_removal(seen)
+    deleted_at = time_of(meta.deletion_timestamp) or now
+    deleted_at = counted_from(deleted_at, seen.clock_steady_since, now)
+    removal = remove_claims(
+        claims.by_name.values() if claims is not None else (),
+        claims.pending if claims is not None else (),
+        deleted_at,
+        now,
+        pool.remaining,
+    )
+    if removal.is_over:
+        return _finish(seen, removal.remaining)
+    return Plan(
+        independent=(
+            *([delete_pool(pool.delete, _WHY)] if pool.delete is not None else []),
+            *delete_claims(removal.delete, _WHY),
+        ),
+        status=deleting_status(seen, removal.remaining, now),
+        requeue_after=(removal.wake_at - now).total_seconds() if removal.wake_at else None,
+    )
+
+
+def _deletion_lookups(seen: WorkspaceObservation) -> tuple[Lookup, ...]:
+    lookups = look_up_claims(_unseen(seen, seen.claims)) if seen.claims is not None else ()
+    pool = seen.pool
+    if pool is None or pool.found is not None or pool.is_unreadable:
+        return lookups
+    if pool.is_pending or pool.is_absent:
+        return lookups
+    return (*lookups, Lookup(pool_target(pool.name)))
+
+
+def _unseen(seen: WorkspaceObservation, claims: SeenClaims) -> list[str]:
+    names = seen.committed_names - claims.by_name.keys() - claims.pending - claims.absent
+    return sorted(names)
+
+
+def _pool_removal(seen: WorkspaceObservation) -> PoolRemoval:
+    """Return the removal of the pool; one of another owner is left alone (KAI-9)."""
+    pool = seen.pool
+    if pool is None:
+        return PoolRemoval()
+    is_own = pool.found is not None and pool.found.owner is PoolOwner.THIS
+    found = pool.found if is_own else None
+    return remove_pool(
+        pool.name, found, pool.claims.keys(), is_pending=pool.is_pending or pool.is_unreadable
+    )
+
+
+def _finish(seen: WorkspaceObservation, remaining: tuple[str, ...] = ()) -> Plan:
+    meta, event = seen.workspace.metadata, None
+    if remaining:
+        minutes = int(BOUND.total_seconds() // 60)
+        note = f"left behind after {minutes} minutes: {', '.join(remaining)}"
+        event = Event("Warning", "NodeClaimsLeftBehind", "Delete", note)
+    target = workspace_target(meta)
+    removal = remove_finalizer(target, meta, labels.WORKSPACE_FINALIZER, on_success=event)
+    return Plan(commit=removal)
 
 
 NAME_TAKEN_RETRY: Final = 30.0

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS
-from controller.kaito.api.node import NODES
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.options import Provisioner
-from controller.kaito.api.options_map import OPTIONS_MAPS
-from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
-from controller.kaito.provisioning.names import node_pool_name
-from controller.kaito.provisioning.selection import (
+from controller.kaito.api.revisions import WorkspaceRevision
+from controller.kaito.api.validation.config_maps import OPTIONS_MAPS
+from controller.kaito.provisioning.decision import (
     BY_LABEL,
     BY_POOL_WORKSPACE,
     BY_SELECTOR,
@@ -32,6 +29,7 @@ from controller.kaito.provisioning.selection import (
     used_by,
     workspace_keys,
 )
+from controller.kaito.provisioning.nodes import node_pool_name
 from controller.kube import resources
 from controller.kube.objects import KubeObject
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource

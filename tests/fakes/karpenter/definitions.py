@@ -21,7 +21,7 @@ from controller.apimachinery.schemas.schema import (
 
 if TYPE_CHECKING:
     from controller.apimachinery.schemas.schema import Schema
-    from controller.kaito.api.karpenter.node_class import NodeClassSettings
+    from controller.kaito.api.karpenter import NodeClassSettings
 
 
 def node_pool_definition(*, is_static: bool = True) -> dict[str, Any]:

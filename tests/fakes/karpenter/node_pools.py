@@ -16,11 +16,11 @@ from controller.devcluster.nodes.components.control import Enqueue
 from controller.devcluster.nodes.components.deletion import delete_seen
 from controller.devcluster.nodes.components.timestamps import timestamp
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS, NodePool
+from controller.kaito.api.karpenter import NODE_POOLS, NodePool
 from controller.kube.errors import KubeError, NotFound
 
 if TYPE_CHECKING:
-    from controller.kaito.api.karpenter.node_class import NodeClass
+    from controller.kaito.api.karpenter import NodeClass
     from controller.kube.resources import Resource
 
 _AGAIN = 10.0

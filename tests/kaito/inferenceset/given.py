@@ -12,7 +12,7 @@ from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.inferenceset import InferenceSetKind, InferenceSetSettings
-from controller.kaito.inferenceset.names import replica_names
+from controller.kaito.inferenceset.observation import replica_names
 from controller.kube.objects import StatefulSet
 from controller.kube.resources import STATEFUL_SETS
 from tests.fakes.reads import FakeReads

@@ -13,9 +13,9 @@ from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.validation.inferenceset import validate_inference_set
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace
-from controller.kaito.inferenceset.body import label_changes, workspace_body
-from controller.kaito.inferenceset.replicas import Replica, replica
-from controller.kaito.inferenceset.report import report
+from controller.kaito.inferenceset.observation import Replica, replica
+from controller.kaito.inferenceset.plan import label_changes, workspace_body
+from controller.kaito.inferenceset.status import report
 from tests.kaito.support import inference, inference_set, workspace
 
 if TYPE_CHECKING:

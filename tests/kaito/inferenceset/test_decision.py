@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.kaito.inferenceset.decision import SetDecision, next_changes
-from controller.kaito.inferenceset.names import replica_names
-from controller.kaito.inferenceset.replicas import Replica
+from controller.kaito.inferenceset.observation import Replica, replica_names
+from controller.kaito.inferenceset.plan import SetDecision, next_changes
 from controller.kube.objects import ObjectMeta
 
 if TYPE_CHECKING:

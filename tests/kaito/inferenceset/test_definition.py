@@ -11,7 +11,7 @@ import yaml
 
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.inferenceset.definition import RELIED_ON, RELIED_ON_IN_WORKSPACES
+from controller.kaito.inferenceset.kind import RELIED_ON, RELIED_ON_IN_WORKSPACES
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Failure
 from tests.kaito.inferenceset.given import NOW, Given, replica_of, writes

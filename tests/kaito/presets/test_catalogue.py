@@ -13,7 +13,7 @@ from controller.kaito.presets import (
     model_id,
     tunable_models,
 )
-from controller.kaito.presets.tables import read_table
+from controller.kaito.presets.models import read_table
 
 
 def test_every_alias_stands_for_a_model_of_the_catalogue():

@@ -22,7 +22,7 @@ from controller.kaito.presets import (
     vllm_flags,
     with_optional_flags,
 )
-from controller.kaito.presets.serving_options import needs_cuda_toolkit, needs_deep_gemm
+from controller.kaito.presets.runtimes import needs_cuda_toolkit, needs_deep_gemm
 
 HOST_CACHE = "kaito-kv-cache-cpu-memory-utilization"
 

@@ -16,7 +16,7 @@ from controller.kaito.presets import (
     may_be_provisioned,
 )
 from controller.kaito.presets.gpus import slice_profiles
-from controller.kaito.presets.tables import read_table
+from controller.kaito.presets.models import read_table
 
 GIB = 1024**3
 LABELS = {

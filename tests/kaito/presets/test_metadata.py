@@ -18,8 +18,7 @@ from controller.kaito.presets import (
     read_model,
     write_model,
 )
-from controller.kaito.presets.metadata import served_architectures
-from controller.kaito.presets.model import GIB
+from controller.kaito.presets.models import GIB, served_architectures
 
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],

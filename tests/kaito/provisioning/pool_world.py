@@ -6,11 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
-from controller.kaito.provisioning.pool_commitment import (
-    PoolCommitment,
-    read_pool_commitment,
-    write_pool_commitment,
-)
 from controller.kaito.provisioning.pool_decision import (
     ObservedNodeClass,
     PoolDecision,
@@ -18,7 +13,12 @@ from controller.kaito.provisioning.pool_decision import (
     PoolWait,
     decide_pool,
 )
-from controller.kaito.provisioning.pools import ObservedPool
+from controller.kaito.provisioning.pools import (
+    ObservedPool,
+    PoolCommitment,
+    read_pool_commitment,
+    write_pool_commitment,
+)
 
 if TYPE_CHECKING:
     from random import Random

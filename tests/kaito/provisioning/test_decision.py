@@ -9,9 +9,13 @@ from random import Random
 import msgspec
 import pytest
 
-from controller.kaito.api.message import cut
-from controller.kaito.provisioning.claim_facts import ClaimFacts, ClaimSettings
-from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
+from controller.kaito.api.messages import cut
+from controller.kaito.provisioning.claims import (
+    ClaimFacts,
+    ClaimSettings,
+    ClaimState,
+    ObservedClaim,
+)
 from controller.kaito.provisioning.commitment import (
     MOST_NODES,
     Commitment,
@@ -20,7 +24,7 @@ from controller.kaito.provisioning.commitment import (
     write_commitment,
 )
 from controller.kaito.provisioning.decision import Awaited, decide_claims
-from controller.kaito.provisioning.names import claim_name
+from controller.kaito.provisioning.nodes import claim_name
 from tests.kaito.provisioning.world import START, UID, World
 
 NAMES = [claim_name(UID, place, 0, 0) for place in range(4)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
-from controller.kaito.provisioning.deletion import (
+from controller.kaito.provisioning.decision import (
     BOUND,
     ClaimRemoval,
     PoolRemoval,

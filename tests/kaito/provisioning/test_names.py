@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from controller.kaito.provisioning.names import claim_name, node_pool_name
+from controller.kaito.provisioning.nodes import claim_name, node_pool_name
 
 
 def test_a_claim_has_kaitos_form_and_depends_on_all_that_tells_it_apart():

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.kaito.api.karpenter.nodeclaim import NodeClaim
+from controller.kaito.api.karpenter import NodeClaim
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.presets import Cloud
 from controller.kaito.provisioning.claims import (
@@ -18,7 +18,7 @@ from controller.kaito.provisioning.claims import (
     first_cause,
     observed_claim,
 )
-from controller.kaito.provisioning.node_claim import NoNodeClass, node_claim_body, node_request
+from controller.kaito.provisioning.nodes import NoNodeClass, node_claim_body, node_request
 from tests.kaito.support import workspace
 
 AZURE = """

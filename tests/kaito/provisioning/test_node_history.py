@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from controller.kaito.provisioning.node_history import NodeHistory
+from controller.kaito.provisioning.nodes import NodeHistory
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,18 +10,19 @@ import pytest
 import yaml
 
 from controller.apimachinery.ownership import OWNER_UID
-from controller.kaito.api.karpenter.node_class import ConfiguredNodeClass, NodeClassSettings
-from controller.kaito.api.karpenter.nodepool import NodePool
+from controller.kaito.api.karpenter import ConfiguredNodeClass, NodeClassSettings, NodePool
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.presets import Cloud
-from controller.kaito.provisioning.node_claim import node_request
-from controller.kaito.provisioning.node_pool import node_pool_body
-from controller.kaito.provisioning.pool_commitment import (
+from controller.kaito.provisioning.nodes import node_request
+from controller.kaito.provisioning.pools import (
     PoolCommitment,
+    PoolOwner,
+    node_pool_body,
+    observed_pool,
+    pool_owner,
     read_pool_commitment,
     write_pool_commitment,
 )
-from controller.kaito.provisioning.pools import PoolOwner, observed_pool, pool_owner
 from controller.kube.objects import ObjectMeta
 from tests.kaito.support import workspace
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from controller.kaito.provisioning.claim_facts import ClaimFacts
-from controller.kaito.provisioning.claims import ClaimState
-from controller.kaito.provisioning.conditions import (
+from controller.kaito.provisioning.claims import ClaimFacts, ClaimState
+from controller.kaito.provisioning.decision import decide_claims
+from controller.kaito.provisioning.nodes import NodeFacts, node_readiness, own_nodes
+from controller.kaito.provisioning.pool_decision import (
     ConditionFacts,
     claim_condition,
     node_condition,
     resource_condition,
 )
-from controller.kaito.provisioning.decision import decide_claims
-from controller.kaito.provisioning.nodes import NodeFacts, node_readiness, own_nodes
 from tests.kaito.provisioning.test_decision import NAMES, whole, world
 from tests.kaito.provisioning.world import START, UID
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
-from controller.kaito.provisioning.pool_commitment import PoolCommitment
 from controller.kaito.provisioning.pool_decision import (
     NAME_TAKEN,
     ObservedNodeClass,
@@ -17,7 +16,7 @@ from controller.kaito.provisioning.pool_decision import (
     PoolWait,
     decide_pool,
 )
-from controller.kaito.provisioning.pools import ObservedPool, PoolOwner
+from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, PoolOwner
 
 NAME, MACHINE, TEMPLATE = "default-phi", "Standard_NX", "Standard_NX apps=phi"
 FACTS = PoolFacts(NAME, 2, MACHINE, TEMPLATE)

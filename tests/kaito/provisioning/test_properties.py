@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kaito.provisioning.claim_facts import ClaimSettings
-from controller.kaito.provisioning.claims import ClaimState
+from controller.kaito.provisioning.claims import ClaimSettings, ClaimState
 from tests.kaito.provisioning.world import World
 
 if TYPE_CHECKING:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from controller.kaito.provisioning.claim_facts import ClaimFacts
+from controller.kaito.provisioning.claims import ClaimFacts, remembered
 from controller.kaito.provisioning.commitment import Slot
-from controller.kaito.provisioning.shown_slots import remembered
 from tests.kaito.provisioning.world import UID
 
 

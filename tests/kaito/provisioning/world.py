@@ -6,8 +6,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from controller.kaito.provisioning.claim_facts import ClaimFacts, ClaimSettings
-from controller.kaito.provisioning.claims import ClaimState, ObservedClaim
+from controller.kaito.provisioning.claims import (
+    ClaimFacts,
+    ClaimSettings,
+    ClaimState,
+    ObservedClaim,
+)
 from controller.kaito.provisioning.commitment import (
     Commitment,
     Slot,

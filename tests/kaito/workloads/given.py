@@ -9,7 +9,7 @@ import yaml
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.api.revisions.revision import revision_hash
+from controller.kaito.api.revisions import revision_hash
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.presets import Cloud, find_model, find_tunable_model
 from controller.kaito.workloads import (

@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.kaito.api.revisions.revision import revision_data, revision_hash
-from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
+from controller.kaito.api.revisions import WorkspaceRevision, revision_data, revision_hash
 from controller.kaito.workloads import next_revision
-from controller.kaito.workloads.revisions.revision import RevisionState
+from controller.kaito.workloads.revisions import RevisionState
 from controller.kube.objects import ObjectMeta
 from tests.kaito.support import workspace
 

@@ -8,7 +8,7 @@ import yaml
 from controller.kaito.api.validation.config_maps import training_config_errors
 from controller.kaito.api.workspace import TuningSpec
 from controller.kaito.workloads import config_name, default_config_map, results_folder
-from controller.kaito.workloads.pods.images import complete_reference
+from controller.kaito.workloads.pods import complete_reference
 
 DIGEST = "sha256:" + "0" * 64
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS, NodeClaim
-from controller.kaito.api.node import NODES, GpuNode
-from controller.kaito.api.options_map import OPTIONS_MAPS, OptionsMap
-from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, GpuNode, NodeClaim
+from controller.kaito.api.revisions import WorkspaceRevision
+from controller.kaito.api.validation.config_maps import OPTIONS_MAPS, OptionsMap
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings
 from controller.kaito.workspace.watches import DEPLOYMENTS, JOBS, REVISIONS

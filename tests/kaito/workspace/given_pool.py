@@ -8,20 +8,22 @@ import msgspec
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.node_class import (
+from controller.kaito.api.karpenter import (
+    NODE_CLAIMS,
+    NODE_POOLS,
     ConfiguredNodeClass,
+    NodeClaim,
     NodeClass,
     NodeClassSettings,
+    NodePool,
 )
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS, NodeClaim
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS, NodePool
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kaito.workspace.watches import POOL_CLAIMS
 from tests.kaito.workspace.given import INSTANCE, Given, node
 
 if TYPE_CHECKING:
-    from controller.kaito.api.node import GpuNode
+    from controller.kaito.api.karpenter import GpuNode
     from controller.kaito.api.workspace import Workspace
 
 NAME = "default-phi"

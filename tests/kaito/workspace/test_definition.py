@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from controller.kaito.api.workspace import WORKSPACES, WorkspaceSpec
-from controller.kaito.workspace.definition import RELIED_ON
+from controller.kaito.workspace.kind import RELIED_ON
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Failure
 from tests.kaito.workspace.given import NOW, Given, kinds, server, writes

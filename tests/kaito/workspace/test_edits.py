@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.options import KaitoOptions, Provisioner
-from controller.kaito.api.revisions.stored_revision import WorkspaceRevision
+from controller.kaito.api.revisions import WorkspaceRevision
 from controller.kaito.api.validation.workspace import validate_workspace
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace import WorkspaceSettings
-from controller.kaito.workspace.nodes.observe_pool import SCOPE as POOL_SCOPE
+from controller.kaito.workspace.pools import SCOPE as POOL_SCOPE
 from controller.kaito.workspace.watches import REVISIONS
 from controller.kube.objects import ObjectMeta
 from controller.runtime.kind import Unreadable

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import msgspec
 
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.workspace import goal
+from controller.kaito.workspace import observation
 from tests.kaito.workspace.given import Given
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def test_only_an_edit_is_validated_again(monkeypatch: pytest.MonkeyPatch):
-    counted = Mock(wraps=goal.validate_workspace)
-    monkeypatch.setattr(goal, "validate_workspace", counted)
+    counted = Mock(wraps=observation.validate_workspace)
+    monkeypatch.setattr(observation, "validate_workspace", counted)
     given = Given()
     key = given.workspace.metadata.key
 

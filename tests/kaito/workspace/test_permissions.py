@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from controller.kaito.api import labels
-from controller.kaito.api.node import NODES
+from controller.kaito.api.karpenter import NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.inferenceset import InferenceSetKind
 from controller.kaito.workspace import WorkspaceKind, WorkspaceSettings

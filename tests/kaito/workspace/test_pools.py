@@ -11,10 +11,9 @@ import pytest
 from controller.apimachinery.ownership import OWNER_UID
 from controller.apimachinery.timestamps import rfc3339
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kaito.provisioning.pool_commitment import PoolCommitment, read_pool_commitment
+from controller.kaito.provisioning.pools import PoolCommitment, read_pool_commitment
 from controller.kaito.workspace.watches import POOL_CLAIMS
 from controller.runtime.kind import Unreadable
 from controller.runtime.plan import Create, Delete, Failure, MergePatch

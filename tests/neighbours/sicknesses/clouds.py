@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.karpenter.behaviour import ClaimBehaviour
 from controller.devcluster.karpenter.provisioner import node_name
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.karpenter.nodepool import NODE_POOLS
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.validation.config_maps import INFERENCE_KEY
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups.http import Document
-from controller.kaito.provisioning.names import claim_name, node_pool_name
+from controller.kaito.provisioning.nodes import claim_name, node_pool_name
 from controller.kube.resources import CONFIG_MAPS, NODES
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.neighbours.sickness import POOLS, Sickness

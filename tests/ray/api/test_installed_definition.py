@@ -14,7 +14,7 @@ import pytest
 
 from controller.apimachinery.schemas.object_schema import GroupVersionKind, parse_schemas
 from controller.command.manifests import load
-from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
 from controller.ray.api.definitions.relied_on import CLUSTER_FIELDS, job_fields

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.command.development.view.screens import Screen
-    from controller.kaito.api.karpenter.nodeclaim import NodeClaim
-    from controller.kaito.api.node import GpuNode
+    from controller.kaito.api.karpenter import GpuNode, NodeClaim
     from controller.kaito.api.workspace import Workspace
     from controller.kube.objects import Pod, StatefulSet
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
+
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
-from controller.kaito.api.validation.field_errors import FieldError, invalid_value, missing_field
+from controller.kaito.api.validation.fields import FieldError, invalid_value, missing_field
+from controller.kube.objects import KubeObject, View
+from controller.kube.resources import Resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from controller.kaito.presets import Model
+
 
 INFERENCE_KEY: Final = "inference_config.yaml"
 TRAINING_KEY: Final = "training_config.yaml"
@@ -230,3 +235,29 @@ def _are_words(value: Any) -> bool:
         return False
     values = cast("dict[Any, Any]", value).values()
     return not any(isinstance(each, dict | list) for each in values)
+
+
+# ConfigMap: the view of the options of a model server or a tuning.
+
+
+class OptionTexts(View, frozen=True):
+    """`data`, of which two keys count."""
+
+    inference: str | None = msgspec.field(default=None, name=INFERENCE_KEY)
+    training: str | None = msgspec.field(default=None, name=TRAINING_KEY)
+
+
+class OptionsMap(KubeObject, frozen=True):
+    """A ConfigMap."""
+
+    data: OptionTexts | None = None
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Those of the two keys that it has."""
+        found = self.data or OptionTexts()
+        pairs = ((INFERENCE_KEY, found.inference), (TRAINING_KEY, found.training))
+        return {key: text for key, text in pairs if text is not None}
+
+
+OPTIONS_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", OptionsMap, part="options")

@@ -10,8 +10,8 @@ from controller.apimachinery.custom_object import undecodable_problem
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import malformed
 from controller.kaito.api.inferenceset import parse_inference_set
-from controller.kaito.api.names import label_problem
-from controller.kaito.api.validation.field_errors import (
+from controller.kaito.api.labels import label_problem
+from controller.kaito.api.validation.fields import (
     FieldError,
     as_problem,
     invalid_value,

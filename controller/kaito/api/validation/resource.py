@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.kaito.api import labels
-from controller.kaito.api.validation.field_errors import FieldError, invalid_value, missing_field
+from controller.kaito.api.validation.fields import FieldError, invalid_value, missing_field
 from controller.kaito.presets import (
     UnknownGPUs,
     gpus_of_slice,

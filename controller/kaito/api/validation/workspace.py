@@ -1,10 +1,8 @@
-"""Validates a Workspace with Kaito's rules, as far as they concern the Workspace alone.
-
-Rules about nodes and ConfigMaps, which may change at any time, are checked elsewhere.
-"""
+"""Validation of Workspaces: inference, tuning, and what an edit may change."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -14,35 +12,218 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
 from controller.apimachinery.template import malformed
 from controller.kaito.api import labels
-from controller.kaito.api.names import label_problem
+from controller.kaito.api.labels import derived_problem, label_problem, subdomain_problem
 from controller.kaito.api.options import (
     IMAGE_FAMILIES,
     PERFORMANCE_MODES,
     Provisioner,
+    Runtime,
     image_family,
 )
-from controller.kaito.api.revisions.revision import revision_hash
-from controller.kaito.api.validation.field_errors import (
+from controller.kaito.api.revisions import revision_hash
+from controller.kaito.api.validation.fields import (
+    EMPTY,
     INVALID,
     FieldError,
     as_problem,
+    destination_errors,
     invalid_value,
+    missing_field,
+    source_errors,
     via,
 )
-from controller.kaito.api.validation.inference import deprecated_error, inference_errors
 from controller.kaito.api.validation.resource import (
     inference_resource_errors,
     instance_type_errors,
+    selected_labels,
     tuning_resource_errors,
 )
-from controller.kaito.api.validation.tuning import tuning_errors
 from controller.kaito.api.workspace import parse_workspace
+from controller.kaito.presets import (
+    find_model,
+    find_tunable_model,
+    is_deprecated,
+    is_preset_name,
+    serves_with_transformers,
+    tunable_models,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from controller.kaito.api.options import KaitoOptions
-    from controller.kaito.api.workspace import Workspace, WorkspaceSpec
+    from controller.kaito.api.workspace import (
+        Adapter,
+        DataSource,
+        InferenceSpec,
+        ResourceSpec,
+        TuningSpec,
+        Workspace,
+        WorkspaceSpec,
+    )
+    from controller.kaito.presets import Model
+
+
+# The model that a Workspace serves.
+
+MAX_ADAPTERS: Final = 10
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
+)
+
+
+def inference_errors(inference: InferenceSpec, runtime: Runtime) -> Iterator[FieldError]:
+    """Yield the errors of a new specification, except those of models that need a look-up."""
+    if inference.preset is None and inference.template is None:
+        yield missing_field("Preset or Template must be specified")
+    if inference.preset is not None and inference.template is not None:
+        yield FieldError(
+            "Preset and Template cannot be set at the same time", ("preset", "template")
+        )
+    if inference.preset is not None:
+        name = inference.preset.name
+        if not is_preset_name(name):
+            shown = name or EMPTY
+            yield invalid_value(f"Unsupported inference preset name {shown}", "presetName")
+            return
+        model = find_model(name)
+        if model is not None:
+            yield from runtime_errors(model, inference, runtime)
+    if len(inference.adapters) > MAX_ADAPTERS:
+        yield FieldError(
+            f"Number of Adapters exceeds the maximum limit, maximum of {MAX_ADAPTERS} allowed",
+            ("adapters",),
+        )
+    for adapter in inference.adapters:
+        yield from _adapter_errors(adapter)
+    yield from _duplicate_adapter_errors(inference.adapters)
+
+
+def deprecated_error(inference: InferenceSpec) -> FieldError | None:
+    """Return the error of a former preset, which Kaito reports beside the resources."""
+    name = inference.preset.name.lower() if inference.preset else ""
+    if is_preset_name(name) or not is_deprecated(name):
+        return None
+    return FieldError(f"Model {name} is deprecated and no longer supported", ("presetName",))
+
+
+def runtime_errors(
+    model: Model, inference: InferenceSpec, runtime: Runtime
+) -> Iterator[FieldError]:
+    """Yield errors of a model or adapters that the runtime cannot serve."""
+    if runtime is Runtime.TRANSFORMERS and not serves_with_transformers(model):
+        yield FieldError(
+            f"Runtime validation: model {model.short_name} does not support inference with "
+            "Huggingface Transformers runtime",
+            ("preset.name",),
+        )
+    if runtime is Runtime.VLLM and any(each.strength is not None for each in inference.adapters):
+        yield FieldError(
+            "Runtime validation: vLLM does not support adapter strength", ("adapters.strength",)
+        )
+
+
+def _duplicate_adapter_errors(adapters: Sequence[Adapter]) -> Iterator[FieldError]:
+    """Yield names that two adapters share."""
+    seen: set[str] = set()
+    for adapter in adapters:
+        name = adapter.source.name if adapter.source else ""
+        if name in seen:
+            shown = name or EMPTY
+            yield FieldError(f"Duplicate adapter source name found: {shown}", ("adapters",))
+        seen.add(name)
+
+
+def _adapter_errors(adapter: Adapter) -> Iterator[FieldError]:
+    """Yield errors of an adapter, which Kaito finds only in updates, even its own first write."""
+    source = adapter.source
+    if source is None:
+        yield missing_field("Source")
+        return
+    yield from via("Adapters", source_errors(source))
+    if not source.name:
+        yield missing_field("Name of Adapter field must be specified")
+    elif problem := subdomain_problem(source.name) or _part_problem(source):
+        yield invalid_value(problem, "adapters.source.name")
+    if not source.image and source.volume is None:
+        yield FieldError(
+            "Either Image or Volume must be specified for adapter source", ("adapters.source",)
+        )
+    if source.urls:
+        yield FieldError("URLs are not supported as adapter source", ("adapters.source.urls",))
+    yield from _strength_errors(source.name, adapter.strength)
+
+
+def _part_problem(source: DataSource) -> str:
+    """Return why no pod can have this adapter, which Kaito admits (KAI-10)."""
+    name = source.name
+    if source.volume is not None:
+        return derived_problem(name, f"adapter-volume-{name}")
+    problem = derived_problem(name, f"puller-{name}")
+    if problem or not source.image_pull_secrets:
+        return problem
+    return derived_problem(name, f"docker-config-{name}-inference-adapter")
+
+
+def _strength_errors(name: str, strength: str | None) -> Iterator[FieldError]:
+    if strength is None:
+        return
+    if not _NUMBER.fullmatch(strength):
+        yield FieldError(
+            f"Invalid strength value for Adapter '{name}': strconv.ParseFloat: parsing "
+            f'"{strength}": invalid syntax',
+            ("adapter",),
+        )
+    elif float(strength) < 0 or float(strength) > 1:
+        yield FieldError(
+            f"Strength value for Adapter '{name}' must be between 0 and 1", ("adapter",)
+        )
+
+
+# The model that a Workspace tunes.
+
+METHODS: Final = ("lora", "qlora")
+
+
+def tuning_errors(tuning: TuningSpec) -> Iterator[FieldError]:
+    """Yield errors of a new specification."""
+    if tuning.method.lower() not in METHODS:
+        yield invalid_value(tuning.method or EMPTY, "Method", f"must be {' or '.join(METHODS)}")
+    if tuning.input is None:
+        yield missing_field("Input")
+    else:
+        yield from via("Input", source_errors(tuning.input))
+        yield from via("Input", _part_errors(tuning.input))
+    if tuning.output is None:
+        yield missing_field("Output")
+    else:
+        yield from via("Output", destination_errors(tuning.output))
+    if tuning.preset is None:
+        yield missing_field("Preset")
+    elif not is_preset_name(tuning.preset.name):
+        shown = tuning.preset.name or EMPTY
+        yield invalid_value(f"Unsupported tuning preset name {shown}", "presetName")
+    elif find_tunable_model(tuning.preset.name) is None:
+        yield _not_tunable(tuning.preset.name)
+
+
+def _part_errors(source: DataSource) -> Iterator[FieldError]:
+    """Yield the error of a name that Kaito admits and no pod can have (KAI-10)."""
+    if source.image and source.image_pull_secrets:
+        problem = derived_problem(source.name, f"docker-config-{source.name}-tuning-input")
+        if problem:
+            yield invalid_value(problem, "Name")
+
+
+def _not_tunable(name: str) -> FieldError:
+    """Return the error of a model that Kaito admits and then fails to tune for ever."""
+    models = ", ".join(sorted(tunable_models()))
+    return invalid_value(f"{name} cannot be tuned; the models that can are {models}", "presetName")
+
+
+# Validates a Workspace with Kaito's rules, as far as they concern the Workspace alone.
+#
+# Rules about nodes and ConfigMaps, which may change at any time, are checked elsewhere.
 
 MAX_NAME: Final = 54
 """Maximum characters of a name: `<name>-headless` names a service. Kaito retries for ever above."""
@@ -144,3 +325,73 @@ def _name_problem(workspace: Workspace, spec: WorkspaceSpec) -> Problem | None:
         "named after it: create the workspace under another name"
     )
     return Problem("metadata.name", message, INVALID)
+
+
+# Validates edits of immutable fields, with the messages of Kaito's webhook.
+#
+# Both specifications are valid on their own. Rules that also hold for new specifications, such as
+# those about adapters, are in the other modules.
+
+
+def update_errors(spec: WorkspaceSpec, old: WorkspaceSpec) -> Iterator[FieldError]:
+    """Yield the errors of an edit from `old` to `spec`."""
+    if (spec.inference is None) is not (old.inference is None):
+        yield FieldError("Inference field cannot be toggled once set", ("spec.inference",))
+    if (spec.tuning is None) is not (old.tuning is None):
+        yield FieldError("Tuning field cannot be toggled once set", ("spec.tuning",))
+    yield from via("resource", _resource_errors(spec.resource, old.resource))
+    if spec.inference is not None and old.inference is not None:
+        yield from via("inference", _inference_errors(spec.inference, old.inference))
+    if spec.tuning is not None and old.tuning is not None:
+        yield from via("tuning", _tuning_errors(spec.tuning, old.tuning))
+
+
+def _resource_errors(resource: ResourceSpec, old: ResourceSpec) -> Iterator[FieldError]:
+    """Yield the errors of an edit of the nodes. The instance type may be removed (own nodes)."""
+    if resource.count is not None and old.count is not None and resource.count != old.count:
+        yield _immutable("count")
+    if resource.partition != old.partition:
+        yield _immutable("partition")
+    if resource.instance_type and old.instance_type not in {"", resource.instance_type}:
+        yield FieldError(
+            "instanceType cannot be changed once set when node auto-provisioning is enabled",
+            ("instanceType",),
+        )
+    if resource.label_selector != old.label_selector:
+        yield from _selector_errors(resource, old)
+
+
+def _selector_errors(resource: ResourceSpec, old: ResourceSpec) -> Iterator[FieldError]:
+    """Yield the errors of an edited selector.
+
+    Kaito compares only what it selects, but requests nodes by `matchLabels` alone. A label that is
+    moved there from `matchExpressions` would request other nodes, so it is refused too.
+    """
+    selected = selected_labels(resource.label_selector)
+    before = selected_labels(old.label_selector)
+    if selected is None or before is None:
+        yield FieldError("Only allow matchLabels or 'IN' matchExpression", ("labelSelector",))
+    elif selected != before or resource.node_labels != old.node_labels:
+        yield _immutable("labelSelector")
+
+
+def _inference_errors(inference: InferenceSpec, old: InferenceSpec) -> Iterator[FieldError]:
+    if inference.preset != old.preset:
+        yield _immutable("preset")
+    if (inference.template is None) is not (old.template is None):
+        yield FieldError("field cannot be unset/set if it was set/unset", ("template",))
+
+
+def _tuning_errors(tuning: TuningSpec, old: TuningSpec) -> Iterator[FieldError]:
+    name, before = (each.input.name if each.input else "" for each in (tuning, old))
+    if name != before:
+        message = "During tuning Name field cannot be changed once set"
+        yield invalid_value(message, "Input.Name")
+    if tuning.preset != old.preset:
+        yield FieldError("Preset cannot be changed", ("Preset",))
+    if tuning.method.lower() != old.method.lower():
+        yield FieldError("Method cannot be changed", ("Method",))
+
+
+def _immutable(path: str) -> FieldError:
+    return FieldError("field is immutable", (path,))

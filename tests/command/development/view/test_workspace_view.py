@@ -8,8 +8,7 @@ import msgspec
 
 from controller.command.development.view import WorkspaceView
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NodeClaim
-from controller.kaito.api.node import GpuNode
+from controller.kaito.api.karpenter import GpuNode, NodeClaim
 from controller.kaito.api.workspace import Workspace
 from controller.kube.objects import Pod, StatefulSet
 

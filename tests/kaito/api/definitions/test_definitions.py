@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.definitions import kaito_definitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from controller.apimachinery.go_encoding import go_json
-from controller.kaito.api.revisions.go_types import kaito_writer, old_kaito_writer
-from controller.kaito.api.revisions.revision import (
+from controller.kaito.api.revisions import (
     is_revision_hash,
+    kaito_writer,
+    old_kaito_writer,
     revision_data,
     revision_hash,
     revision_name,

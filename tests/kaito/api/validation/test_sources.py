@@ -12,9 +12,7 @@ from controller.kaito.api.validation.config_maps import (
     missing_config_error,
     training_config_errors,
 )
-from controller.kaito.api.validation.field_errors import message_of
-from controller.kaito.api.validation.image_reference import image_problem
-from controller.kaito.api.validation.sources import url_problem
+from controller.kaito.api.validation.fields import image_problem, message_of, url_problem
 from controller.kaito.presets import find_model
 from controller.kaito.workloads import results_folder
 

@@ -12,7 +12,7 @@ from controller.kaito.api import labels
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.lookups import Answered, BenchmarkLog, Measurement, Unanswered
 from controller.kaito.workloads import base_image
-from controller.kaito.workloads.pods.images import BASE_TAG
+from controller.kaito.workloads.pods import BASE_TAG
 from controller.kaito.workspace import WorkspaceKind
 from controller.kaito.workspace.watches import PODS
 from controller.kube.objects import StatefulSet

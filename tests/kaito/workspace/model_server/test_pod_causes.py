@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.kaito.workspace.model_server.pod_causes import job_cause, server_cause
+from controller.kaito.workspace.model_server import job_cause, server_cause
 from controller.kaito.workspace.watches import PODS
 from tests.kaito.support import tuning, workspace
 from tests.kaito.workspace.given import Given, job, server

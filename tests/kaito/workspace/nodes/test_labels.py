@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.node import NODES
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.workspace import WORKSPACES
 from tests.kaito.support import workspace
 from tests.kaito.workspace.given import NOW, Given, claim, node, writes

@@ -13,10 +13,10 @@ from controller.apimachinery.ownership import OWNER_UID
 from controller.command.kinds import KindSettings
 from controller.command.run.operator import operator_for
 from controller.kaito.api import labels
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS, NodeClaim
+from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace import OrphanCollector, WorkspaceKind
-from controller.kaito.workspace.nodes.orphans import INTERVAL
+from controller.kaito.workspace.orphans import INTERVAL
 from controller.kube.authentication.credentials import StaticCredentials
 from controller.kube.errors import NotFound, OutcomeUnknown, Status
 from controller.kube.objects import KubeObject, ObjectMeta

@@ -10,8 +10,7 @@ from controller.command.development.demos.models.chat import ChatClient
 from controller.command.development.demos.pod_log import follow_log
 from controller.command.development.demos.steps import Step
 from controller.command.development.view import WorkspaceView
-from controller.kaito.api.karpenter.nodeclaim import NODE_CLAIMS
-from controller.kaito.api.node import NODES
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import PODS, STATEFUL_SETS
 

@@ -30,9 +30,9 @@ from controller.command.kinds import KindSettings
 from controller.command.manifests import load
 from controller.command.run.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
-from controller.kaito.api.definitions.crds import kaito_definitions
+from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.options import KaitoOptions
-from controller.kaito.provisioning.claim_facts import ClaimSettings
+from controller.kaito.provisioning.claims import ClaimSettings
 from controller.kaito.workloads import base_image
 from controller.kaito.workspace import WorkspaceSettings
 from controller.kube.errors import ConfigurationError

@@ -1,0 +1,223 @@
+"""The definitions of Kaito's kinds: those that ship, the installed ones, and what they lack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.custom_object import dig
+from controller.apimachinery.schemas.definition import definition, served_version
+from controller.apimachinery.schemas.schema import string, struct
+from controller.apimachinery.schemas.unknown_fields import UnknownField, unknown_fields
+from controller.kaito.api.schemas import (
+    inference_set_spec,
+    inference_set_status,
+    workspace_fields,
+    workspace_status,
+)
+from controller.runtime.plan import Event, Plan
+from controller.runtime.reconcile.definitions import definition_guard
+from controller.runtime.reconcile.definitions.installed_definition import EVENT_INTERVAL
+from controller.runtime.reconcile.definitions.unknown_fields import UnknownFieldFinder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from controller.apimachinery.schemas.definition import Column, Definition
+    from controller.apimachinery.schemas.object_schema import ObjectSchema
+    from controller.apimachinery.schemas.schema import Schema
+    from controller.kaito.api.inferenceset import InferenceSet
+    from controller.kaito.api.workspace import Workspace
+    from controller.kube.objects import KubeObject
+    from controller.runtime.reconcile.definitions.installed_definition import InstalledDefinition
+
+
+# The CustomResourceDefinitions of the `kaito.sh` kinds, as plain data ready to be created.
+#
+# `v1beta1` is the storage version, `v1alpha1` is served for old objects and clients, as Kaito does.
+
+_GROUP: Final = "kaito.sh"
+_STORED: Final = "v1beta1"
+_VERSIONS: Final = ("v1alpha1", _STORED)
+
+
+def _condition_column(type_: str) -> Column:
+    return (type_, "string", f'.status.conditions[?(@.type=="{type_}")].status', 0)
+
+
+_AGE: Final = ("Age", "date", ".metadata.creationTimestamp", 0)
+_WORKSPACE_COLUMNS: Final = (
+    ("Instance", "string", ".resource.instanceType", 0),
+    _condition_column("ResourceReady"),
+    _condition_column("InferenceReady"),
+    _condition_column("JobStarted"),
+    _condition_column("WorkspaceSucceeded"),
+    ("TargetNodeCount", "integer", ".status.targetNodeCount", 0),
+    ("State", "string", ".status.state", 0),
+    _AGE,
+)
+_INFERENCE_SET_COLUMNS: Final = (
+    ("Replicas", "integer", ".spec.replicas", 0),
+    ("ReadyReplicas", "integer", ".status.readyReplicas", 0),
+    _AGE,
+)
+
+
+def kaito_definitions() -> list[Definition]:
+    """Return all definitions."""
+    return [workspace_definition(), inference_set_definition()]
+
+
+def workspace_definition() -> Definition:
+    """Return the definition of Workspace."""
+    description = "A model that is served or tuned, on nodes of its own."
+    versions = [
+        _version(
+            version,
+            description,
+            {**workspace_fields(version), "status": workspace_status()},
+            _WORKSPACE_COLUMNS,
+        )
+        for version in _VERSIONS
+    ]
+    return definition(
+        _GROUP, "Workspace", *versions, category="workspace", short_names=("wk", "wks")
+    )
+
+
+def inference_set_definition() -> Definition:
+    """Return the definition of InferenceSet."""
+    description = "Copies of a workspace that serve one model."
+    fields = {"spec": inference_set_spec(), "status": inference_set_status()}
+    versions = [
+        _version(version, description, fields, _INFERENCE_SET_COLUMNS, required=("spec",))
+        for version in _VERSIONS
+    ]
+    for version in versions:
+        version["subresources"]["scale"] = {
+            "labelSelectorPath": ".status.selector",
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+        }
+    return definition(
+        _GROUP, "InferenceSet", *versions, category="inferenceset", short_names=("is", "isets")
+    )
+
+
+def _version(
+    name: str,
+    description: str,
+    fields: Mapping[str, Schema],
+    columns: Sequence[Column],
+    required: Sequence[str] = (),
+) -> Definition:
+    common = {
+        "apiVersion": string("Version of the schema of this object."),
+        "kind": string("Kind of this object."),
+        "metadata": {"type": "object"},
+    }
+    schema = struct(description, common | dict(fields), required=required)
+    return served_version(name, schema, columns, is_stored=name == _STORED)
+
+
+# Fields that the planners of Workspaces and of InferenceSets rely on, by the part they belong to.
+#
+# The API server silently drops fields that the installed definition lacks, and a specification that
+# lacks a field asks for something else.
+
+_OPTIONS: Final = ("image", "imagePullSecrets", "modelAccessSecret")
+_PRESET: Final = ("name", "accessMode", *(f"presetOptions.{field}" for field in _OPTIONS))
+_SOURCE: Final = ("name", "urls", "image", "imagePullSecrets", "volumeSource")
+_OUTPUT: Final = ("image", "imagePushSecret", "volumeSource")
+
+NODE_FIELDS: Final = (
+    "instanceType",
+    *(f"partition.{field}" for field in ("mode", "profile", "count")),
+)
+"""The nodes of a Workspace, and of those that an InferenceSet creates."""
+
+INFERENCE_FIELDS: Final = (
+    *("template", "config", "adapters.strength"),
+    *(f"preset.{field}" for field in _PRESET),
+    *(f"adapters.source.{field}" for field in _SOURCE),
+)
+"""Fields of `inference`."""
+
+TUNING_FIELDS: Final = (
+    *("method", "config"),
+    *(f"preset.{field}" for field in _PRESET),
+    *(f"input.{field}" for field in _SOURCE),
+    *(f"output.{field}" for field in _OUTPUT),
+)
+"""Fields of `tuning`."""
+
+WORKSPACE_FIELDS: Final = (
+    *(f"resource.{field}" for field in ("count", "preferredNodes", *NODE_FIELDS)),
+    "resource.labelSelector.matchLabels",
+    *(f"inference.{field}" for field in INFERENCE_FIELDS),
+    *(f"tuning.{field}" for field in TUNING_FIELDS),
+)
+"""The whole specification of a Workspace, which is hashed."""
+
+
+# Leaves an object unchanged until its definition is known: a dropped field would cost a model.
+#
+# Unlike the kinds of Ray, those of Kaito are also left unchanged while the definition is
+# unreadable.
+
+
+def leave_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> Plan | None:
+    """Return a plan that writes nothing and reports why; None if the specification can be trusted.
+
+    It cannot while the definition is unreadable, or may have changed since the cached objects were
+    read.
+    """
+    if definition.error:
+        event = Event("Warning", "DefinitionUnread", "Reconcile", _unread(definition))
+        return Plan(events=(event,), requeue_after=EVENT_INTERVAL)
+    untouched = definition_guard.leave_as_it_is(obj, definition)
+    if untouched is None and definition.awaited:
+        return definition_guard.wait_for_definition(obj, definition)
+    return untouched
+
+
+def is_left_as_it_is(obj: KubeObject, definition: InstalledDefinition) -> bool:
+    """Return whether no status is written either, not even one that names a failed write.
+
+    That of a deletion is part of its plan, and stays.
+    """
+    return obj.metadata.terminating or leave_as_it_is(obj, definition) is not None
+
+
+def _unread(definition: InstalledDefinition) -> str:
+    return (
+        f"the installed definition of {definition.kind}s cannot be read ({definition.error}), and "
+        f"a field that it drops would look like an edit. {definition.consequence}. Grant the "
+        "operator the right to read /openapi/v3, as the ClusterRole system:discovery does"
+    )
+
+
+# Unknown fields of the pod template that a Workspace may have of its own.
+
+
+def of_workspaces() -> UnknownFieldFinder:
+    """Return a finder of the unknown fields of Workspaces; the objects may be invalid."""
+
+    def find(workspace: Workspace, pod: ObjectSchema) -> Iterator[UnknownField]:
+        template = dig(workspace.inference, "template")
+        return _of_template(template, pod, "inference.template")
+
+    return UnknownFieldFinder(find)
+
+
+def of_inference_sets() -> UnknownFieldFinder:
+    """Return a finder of those of InferenceSets, whose Workspaces get the template."""
+    path = ("template", "inference", "template")
+
+    def find(inference_set: InferenceSet, pod: ObjectSchema) -> Iterator[UnknownField]:
+        return _of_template(dig(inference_set.spec, *path), pod, ".".join(("spec", *path)))
+
+    return UnknownFieldFinder(find)
+
+
+def _of_template(template: Any, pod: ObjectSchema, path: str) -> Iterator[UnknownField]:
+    return unknown_fields(template, pod.part("metadata", "spec"), path)

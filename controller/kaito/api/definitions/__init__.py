@@ -1,1 +1,0 @@
-"""The CustomResourceDefinitions of the `kaito.sh` kinds."""

@@ -1,0 +1,265 @@
+"""Karpenter's NodeClaims, NodePools and node classes, and nodes as far as they are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.conditions import READY
+from controller.kaito.api import labels
+from controller.kaito.api.labels import subdomain_problem
+from controller.kube.objects import Condition, KubeObject, View
+from controller.kube.resources import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+# Node: what is read of it, for placing models. Its heartbeats are left out.
+
+
+class NodeCapacity(View, frozen=True):
+    """`status.capacity`, of which only the GPUs count."""
+
+    gpus: str | int = msgspec.field(default=0, name="nvidia.com/gpu")
+
+
+class NodeStatus(View, frozen=True):
+    """`status` of a Node."""
+
+    capacity: NodeCapacity = NodeCapacity()
+    conditions: tuple[Condition, ...] = ()
+
+    def is_true(self, type_: str) -> bool:
+        """Return whether the condition of that type is True."""
+        return any(each.type == type_ and each.status == "True" for each in self.conditions)
+
+
+class GpuNode(KubeObject, frozen=True):
+    """A Node, cluster-scoped."""
+
+    status: NodeStatus = NodeStatus()
+
+
+NODES: Final = Resource("", "v1", "nodes", "Node", GpuNode, namespaced=False)
+
+
+# NodeClaim of Karpenter: what is read of it. Its CRD may be absent.
+
+
+class NodeClaimStatus(View, frozen=True):
+    """`status` of a NodeClaim."""
+
+    node_name: str = ""
+    provider_id: str = msgspec.field(default="", name="providerID")
+    conditions: tuple[Condition, ...] = ()
+
+    def condition(self, type_: str) -> Condition | None:
+        """Return the condition of that type."""
+        return next((each for each in self.conditions if each.type == type_), None)
+
+
+class NodeClaim(KubeObject, frozen=True):
+    """A NodeClaim, cluster-scoped."""
+
+    status: NodeClaimStatus = NodeClaimStatus()
+
+
+NODE_CLAIMS: Final = Resource(
+    "karpenter.sh", "v1", "nodeclaims", "NodeClaim", NodeClaim, namespaced=False
+)
+
+
+# NodePool of Karpenter: what is read of it. Its CRD may be absent.
+
+
+class PoolRequirement(View, frozen=True):
+    """`spec.template.spec.requirements[]`."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class PoolNodeSpec(View, frozen=True):
+    """`spec.template.spec`."""
+
+    requirements: tuple[PoolRequirement, ...] = ()
+
+
+class PoolTemplateMeta(View, frozen=True):
+    """`spec.template.metadata`."""
+
+    labels: dict[str, str] | None = None
+
+
+class PoolTemplate(View, frozen=True):
+    """`spec.template`, from which NodeClaims are made."""
+
+    metadata: PoolTemplateMeta = PoolTemplateMeta()
+    spec: PoolNodeSpec = PoolNodeSpec()
+
+
+class NodePoolSpec(View, frozen=True):
+    """`spec` of a NodePool.
+
+    Attributes:
+        replicas: number of nodes of a static pool; None for one that follows pending pods.
+        template: template of its NodeClaims.
+    """
+
+    replicas: int | None = None
+    template: PoolTemplate = PoolTemplate()
+
+
+class NodePoolStatus(View, frozen=True):
+    """`status` of a NodePool."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class NodePool(KubeObject, frozen=True):
+    """A NodePool, cluster-scoped."""
+
+    spec: NodePoolSpec = NodePoolSpec()
+    status: NodePoolStatus = NodePoolStatus()
+
+
+NODE_POOLS: Final = Resource(
+    "karpenter.sh", "v1", "nodepools", "NodePool", NodePool, namespaced=False
+)
+
+
+# NodeClasses of Karpenter's providers: their settings, and what is read of them.
+#
+# Each provider has a kind of its own, so that group, version and names are settings. The CRD may be
+# absent.
+
+_CLASSES: Final = "KARPENTER_NODE_CLASSES"
+
+
+class NodeClassStatus(View, frozen=True):
+    """`status` of a NodeClass."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class NodeClass(KubeObject, frozen=True):
+    """A NodeClass, cluster-scoped."""
+
+    status: NodeClassStatus = NodeClassStatus()
+
+    @property
+    def ready(self) -> Condition | None:
+        """The condition Ready; None if its provider has not reported it yet."""
+        return next((each for each in self.status.conditions if each.type == READY), None)
+
+
+class ConfiguredNodeClass(msgspec.Struct, frozen=True):
+    """A NodeClass that Workspaces may use.
+
+    Attributes:
+        name: name of the NodeClass.
+        default: whether Workspaces that name no NodeClass use this one.
+        spec: specification to create it with if it does not exist; None if others create it.
+    """
+
+    name: str
+    default: bool = False
+    spec: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class NodeClassSettings:
+    """The NodeClasses of the cluster's provider. The defaults are Azure's.
+
+    Attributes:
+        group: group of their API.
+        version: version of their API.
+        kind: kind of the objects.
+        plural: plural name of the resource.
+        classes: the NodeClasses that Workspaces may use, sorted by name.
+    """
+
+    group: str = "karpenter.azure.com"
+    version: str = "v1beta1"
+    kind: str = "AKSNodeClass"
+    plural: str = "aksnodeclasses"
+    classes: tuple[ConfiguredNodeClass, ...] = ()
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> NodeClassSettings:
+        """Read the variables that are named after Kaito's flags.
+
+        Raises:
+            ValueError: the list of classes cannot be used; the message names the variable.
+        """
+        default = cls()
+        return cls(
+            environment.get("KARPENTER_NODE_CLASS_GROUP") or default.group,
+            environment.get("KARPENTER_NODE_CLASS_VERSION") or default.version,
+            environment.get("KARPENTER_NODE_CLASS_KIND") or default.kind,
+            environment.get("KARPENTER_NODE_CLASS_RESOURCE_NAME") or default.plural,
+            _parse_classes(environment.get("KARPENTER_NODE_CLASSES") or ""),
+        )
+
+    @cached_property
+    def resource(self) -> Resource[NodeClass]:
+        """The resource."""
+        return Resource(
+            self.group, self.version, self.plural, self.kind, NodeClass, namespaced=False
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the annotation of a Workspace may have."""
+        return tuple(each.name for each in self.classes)
+
+    def chosen_name(self, annotations: Mapping[str, str]) -> str:
+        """Return the name of a Workspace's class by its annotations; empty without a default."""
+        default = (each.name for each in self.classes if each.default)
+        return annotations.get(labels.NODE_CLASS_NAME) or next(default, "")
+
+    def body(self, name: str) -> dict[str, Any] | None:
+        """Return the object to create under a name; None if no specification is configured."""
+        found = next((each for each in self.classes if each.name == name), None)
+        if found is None or found.spec is None:
+            return None
+        marks = {labels.POOL_MANAGED_BY: labels.POOL_MANAGER}
+        if found.default:
+            marks[labels.DEFAULT_NODE_CLASS] = "true"
+        return {
+            "apiVersion": f"{self.group}/{self.version}",
+            "kind": self.kind,
+            "metadata": {"name": name, "labels": marks},
+            "spec": found.spec,
+        }
+
+
+def _parse_classes(text: str) -> tuple[ConfiguredNodeClass, ...]:
+    if not text:
+        return ()
+    try:
+        classes = msgspec.json.decode(text, type=tuple[ConfiguredNodeClass, ...])
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{_CLASSES} is no JSON array of NodeClasses: {error}") from None
+    for problem in _problems(classes):
+        raise ValueError(f"{_CLASSES} {problem}")
+    return tuple(sorted(classes, key=lambda each: each.name))
+
+
+def _problems(classes: tuple[ConfiguredNodeClass, ...]) -> Iterator[str]:
+    names: set[str] = set()
+    for number, each in enumerate(classes):
+        problem = "has no name" if not each.name else subdomain_problem(each.name)
+        if problem:
+            yield f"entry {number} {each.name!r}: {problem}"
+        if each.name in names:
+            yield f"declares {each.name!r} more than once"
+        names.add(each.name)
+    defaults = [each.name for each in classes if each.default]
+    if len(defaults) != 1:
+        yield f"must mark exactly one entry as default, and marks {len(defaults)}"

@@ -1,1 +1,0 @@
-"""Karpenter's objects, as far as they are read, and the settings of its providers."""

@@ -1,0 +1,305 @@
+"""Revisions of Workspaces as Kaito stores them: hashes of Go's JSON, and ControllerRevisions."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import msgspec
+
+from controller.apimachinery.custom_object import mapping, parse
+from controller.apimachinery.go_encoding import go_json
+from controller.apimachinery.quantity import ZERO, parse_quantity
+from controller.kaito.api import labels
+from controller.kaito.api.workspace import WorkspaceSpec
+from controller.kube.objects import ControllerRevision
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controller.kaito.api.workspace import Workspace
+
+
+# Writes plain data as Go does, with its order of fields and its zero values.
+#
+# `data/go_types.txt` has a line for each struct: `name=type` for each field in its order. Types are
+# `string`, `int`, `bool`, `quantity`, `intOrString`, another struct, `[list]`, `{map from strings}`
+# and `*pointer`; `!` marks a field that is written when it is zero too, `...Name` stands for the
+# fields of another struct.
+
+_ZEROS: Final[dict[str, Any]] = {
+    "string": "",
+    "int": 0,
+    "bool": False,
+    "intOrString": 0,
+    "quantity": "0",
+}
+_QUANTITY: Final = re.compile(
+    r"[+-]?0*(?P<whole>\d*)\.?(?P<fraction>\d*)"
+    r"(?:(?P<binary>[KMGTPE])i|(?P<decimal>[numkMGTPE])|[eE](?P<exponent>[+-]?\d{1,9}))?",
+    re.ASCII,
+)
+_POWERS: Final = {
+    "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
+}  # fmt: skip
+_SUFFIXES: Final = {power: suffix for suffix, power in _POWERS.items()}
+_LARGEST: Final = 2**63 - 1
+_LARGEST_EXPONENT: Final = 1000
+"""Far more than any amount needs; larger exponents would cost memory."""
+
+_MOST_DIGITS: Final = 18
+"""Maximum digits of a number that Go reads as an integer."""
+
+_MOST_BINARY_DIGITS: Final = 15
+"""Maximum digits of a number in units of 1024, including those of the unit."""
+
+_EMPTY_IS_LEFT_OUT: Final = frozenset({"string", "int", "bool"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of a struct.
+
+    Attributes:
+        name: in JSON; empty for the fields of an embedded struct.
+        type: as in the table.
+        always: whether it is written when it is zero too.
+    """
+
+    name: str
+    type: str
+    always: bool
+
+
+Structs: TypeAlias = "Mapping[str, Sequence[_Field]]"
+
+
+class GoWriter:
+    """Converts plain data to what a Go program writes.
+
+    Args:
+        structs: fields by struct, in the order of Go.
+    """
+
+    def __init__(self, structs: Structs) -> None:
+        self._structs = structs
+
+    def write(self, type_name: str, value: Any) -> Any:
+        """Return plain data of this type, with the fields that Go writes in Go's order.
+
+        Unknown fields are dropped, and nulls count as absent.
+
+        Raises:
+            controller.apimachinery.quantity.InvalidQuantity: a quantity is malformed.
+        """
+        if type_name.startswith("*"):
+            return None if value is None else self.write(type_name[1:], value)
+        if type_name.startswith("["):
+            return self._list(type_name[1:-1], value)
+        if type_name.startswith("{"):
+            return self._map(type_name[1:-1], value)
+        if type_name == "quantity":
+            return _quantity(value)
+        if type_name in _ZEROS:
+            return _ZEROS[type_name] if value is None else value
+        return self._struct(type_name, mapping(value))
+
+    def _list(self, element: str, value: Any) -> list[Any] | None:
+        if not isinstance(value, list):
+            return None
+        return [self.write(element, each) for each in cast("list[Any]", value)]
+
+    def _map(self, element: str, value: Any) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            return None
+        items = cast("dict[str, Any]", value)
+        return {key: self.write(element, items[key]) for key in sorted(items)}
+
+    def _struct(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
+        written: dict[str, Any] = {}
+        for field in self._structs[name]:
+            if not field.name:
+                written |= self._struct(field.type, value)
+                continue
+            member = self.write(field.type, value.get(field.name))
+            if field.always or not _is_left_out(field.type, member):
+                written[field.name] = member
+        return written
+
+
+@cache
+def kaito_writer() -> GoWriter:
+    """Return the writer of a Kaito that is built with Kubernetes 1.34 or newer."""
+    return GoWriter(_read())
+
+
+@cache
+def old_kaito_writer() -> GoWriter:
+    """Return the writer of an older Kaito, with `creationTimestamp: null` in every template."""
+    structs = _read()
+    metadata = [
+        replace(field, always=True) if field.name == "creationTimestamp" else field
+        for field in structs["ObjectMeta"]
+    ]
+    return GoWriter(structs | {"ObjectMeta": metadata})
+
+
+def _quantity(value: Any) -> str:
+    """Return the text of a quantity: canonical, or unchanged if Go considers it canonical."""
+    if value is None:
+        return str(ZERO)
+    quantity = parse_quantity(value)
+    text = value if isinstance(value, str) else repr(value)
+    if _is_taken_as_it_is(text):
+        return text
+    return str(quantity) if abs(quantity.value) < _LARGEST else _large(text) or str(quantity)
+
+
+def _large(text: str) -> str:
+    """Return the text that Go writes for a decimal amount above int64; empty for other amounts.
+
+    Go has no suffix for 10^21 and more and leaves it out: `1000E` becomes `1`.
+    """
+    found = _QUANTITY.fullmatch(text)
+    if found is None or found["binary"] or abs(int(found["exponent"] or 0)) > _LARGEST_EXPONENT:
+        return ""
+    power = _POWERS[found["decimal"]] if found["decimal"] else int(found["exponent"] or 0)
+    digits = int(found["whole"] + found["fraction"])
+    number = -(
+        -digits * 10**9 * 10 ** max(power, 0) // 10 ** (len(found["fraction"]) - min(power, 0))
+    )
+    power = _POWERS["n"]
+    while number % 1000 == 0:
+        number, power = number // 1000, power + 3
+    suffix = f"e{power}" if found["exponent"] and power else _SUFFIXES.get(power, "")
+    return f"{'-' if text[0] == '-' else ''}{number}{suffix}"
+
+
+def _is_taken_as_it_is(text: str) -> bool:
+    """Return whether Go considers a quantity canonical, which it judges by the digits."""
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        return False
+    whole, fraction = found["whole"] or "0", found["fraction"]
+    if found["binary"]:
+        digits_of_unit = 3 * "KMGTPE".index(found["binary"]) + 3
+        fits = len(whole) + digits_of_unit < _MOST_BINARY_DIGITS
+        return fits and not fraction and int(whole) % 8 != 0
+    power = _POWERS[found["decimal"]] if found["decimal"] else int(found["exponent"] or 0)
+    scale, digits = power - len(fraction), whole + fraction
+    is_short = len(digits) <= _MOST_DIGITS and scale >= _POWERS["n"]
+    return is_short and scale % 3 == 0 and digits[0] != "0" and not digits.endswith("000")
+
+
+def _is_left_out(type_name: str, member: Any) -> bool:
+    """Return whether `omitempty` leaves a member out: structs are never empty to it."""
+    if member is None:
+        return True
+    return not member and (type_name in _EMPTY_IS_LEFT_OUT or type_name[0] in "[{")
+
+
+def _read() -> dict[str, list[_Field]]:
+    file = resources.files("controller.kaito.api").joinpath("data", "go_types.txt")
+    text = re.sub(r"^#.*", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    structs: dict[str, list[_Field]] = {}
+    current: list[_Field] = []
+    for word in text.split():
+        if word.endswith(":"):
+            current = structs[word[:-1]] = []
+        else:
+            current.append(_field(word))
+    return structs
+
+
+def _field(word: str) -> _Field:
+    if word.startswith("..."):
+        return _Field("", word[3:], always=False)
+    name, _, type_name = word.partition("=")
+    return _Field(name, type_name.rstrip("!"), always=type_name.endswith("!"))
+
+
+# The revision of a Workspace: a hash of what its workload is made from, equal to Kaito's.
+#
+# A Workspace whose hash equals the one that Kaito stored is taken over without touching its
+# workload.
+
+MAX_REVISIONS: Final = 10
+"""Maximum revisions to keep; beyond it the oldest is deleted."""
+
+_SUFFIX_LENGTH: Final = 5
+
+
+def revision_hash(workspace: Workspace) -> str:
+    """Return the hash that present versions of Kaito store.
+
+    Raises:
+        controller.apimachinery.quantity.InvalidQuantity: a quantity is malformed; not raised for a
+            valid specification.
+    """
+    return _hash(_parts(workspace, kaito_writer()))
+
+
+def is_revision_hash(workspace: Workspace, stored: str) -> bool:
+    """Return whether a present or an old version stored this hash for the specification.
+
+    Raises:
+        controller.apimachinery.quantity.InvalidQuantity: as above.
+    """
+    writers = (kaito_writer(), old_kaito_writer())
+    return any(_hash(_parts(workspace, writer)) == stored for writer in writers)
+
+
+def revision_name(workspace_name: str, hash_: str, digits: int = _SUFFIX_LENGTH) -> str:
+    """Return the name of the ControllerRevision, with so many digits of the hash."""
+    return f"{workspace_name}-{hash_[:digits]}"
+
+
+def revision_data(workspace: Workspace) -> dict[str, Any]:
+    """Return `data` of the ControllerRevision.
+
+    Raises:
+        controller.apimachinery.quantity.InvalidQuantity: as above.
+    """
+    parts = _parts(workspace, kaito_writer())
+    return {name: parts[name] for name in sorted(parts)}
+
+
+def _parts(workspace: Workspace, writer: GoWriter) -> dict[str, Any]:
+    """Return the JSON that Go writes for each part, in the order in which they are hashed."""
+    return {
+        "resource": writer.write("ResourceSpec", workspace.resource),
+        "inference": writer.write("*InferenceSpec", workspace.inference),
+        "tuning": writer.write("*TuningSpec", workspace.tuning),
+    }
+
+
+def _hash(parts: dict[str, Any]) -> str:
+    lines = [go_json(part, sort_keys=False) + "\n" for part in parts.values()]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+# ControllerRevision of a Workspace: a specification that the Workspace has or had.
+
+
+class WorkspaceRevision(ControllerRevision, frozen=True):
+    """A ControllerRevision with its data, which are plain: `stored_specification` reads them."""
+
+    data: Any = None
+
+    @property
+    def hash(self) -> str:
+        """The hash of its specification; empty if it is not marked with one."""
+        return (self.metadata.annotations or {}).get(labels.HASH, "")
+
+
+def stored_specification(revision: WorkspaceRevision) -> WorkspaceSpec | None:
+    """Return the specification that it holds; None if it cannot be read."""
+    try:
+        spec = parse(revision.data, WorkspaceSpec)
+    except (msgspec.ValidationError, RecursionError):
+        return None
+    return spec if spec.inference is not None or spec.tuning is not None else None

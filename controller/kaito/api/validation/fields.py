@@ -1,0 +1,206 @@
+"""Errors of single fields, in the words of Kaito's webhook: paths, images, sources of data."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from controller.apimachinery.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from controller.kaito.api.workspace import DataDestination, DataSource
+
+
+# Errors of fields, with the texts that Kaito's users know.
+#
+# Kaito's webhook is built with knative, whose form this is: `message: path, path`, one error a
+# line, sorted; equal messages share a line.
+
+INVALID: Final = "InvalidWorkspaceSpec"
+"""Reason of the condition of an object that its validation rejects."""
+
+EMPTY: Final = '""'
+"""A value without any text, as messages show it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """An error of one or more fields.
+
+    Attributes:
+        message: what is wrong.
+        paths: paths of the fields, relative to where the error was found; empty only where the
+            message names what it is about.
+        details: a further line.
+    """
+
+    message: str
+    paths: tuple[str, ...] = ()
+    details: str = ""
+
+    def __str__(self) -> str:
+        """Return `invalid value: x: resource.instanceType`."""
+        text = f"{self.message}: {', '.join(self.paths)}" if self.paths else self.message
+        return f"{text}\n{self.details}" if self.details else text
+
+
+def invalid_value(value: object, path: str, details: str = "") -> FieldError:
+    """Return an error about a value, or a sentence in its place."""
+    return FieldError(f"invalid value: {value}", (path,), details)
+
+
+def missing_field(*paths: str) -> FieldError:
+    """Return an error about missing fields."""
+    return FieldError("missing field(s)", paths)
+
+
+def via(prefix: str, errors: Iterable[FieldError]) -> Iterator[FieldError]:
+    """Yield the errors with `prefix` before their paths."""
+    for error in errors:
+        paths = tuple(".".join(filter(None, (prefix, path))) for path in error.paths)
+        yield replace(error, paths=paths)
+
+
+def message_of(errors: Iterable[FieldError]) -> str:
+    """Return the text of all errors."""
+    paths: dict[tuple[str, str], set[str]] = {}
+    for error in errors:
+        paths.setdefault((error.message, error.details), set()).update(error.paths)
+    merged = [
+        FieldError(message, tuple(sorted(found)), details)
+        for (message, details), found in sorted(paths.items())
+    ]
+    return "\n".join(map(str, merged))
+
+
+def as_problem(errors: tuple[FieldError, ...], reason: str = INVALID) -> Problem | None:
+    """Return all errors as one problem of the object, None if there are none."""
+    if not errors:
+        return None
+    first = next((path for error in errors for path in error.paths if path), "spec")
+    return Problem(first, message_of(errors), reason)
+
+
+# References of images, with the messages of the library that Kaito uses.
+
+_HEXADECIMAL_ID: Final = re.compile(r"[a-f0-9]{64}")
+_PART: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_DOMAIN_PART: Final = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_DOMAIN: Final = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[(?:[a-fA-F0-9:]+)\])(?::[0-9]+)?"
+_DIGEST: Final = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
+_REFERENCE: Final = re.compile(
+    rf"(?:{_DOMAIN}/)?(?P<path>{_PART}(?:/{_PART})*)(?::[\w][\w.-]{{0,127}})?(?:@{_DIGEST})?",
+    re.ASCII,
+)
+_LONGEST_NAME: Final = 255
+_LONGEST: Final = 1024
+"""Characters of a reference that is looked at."""
+
+
+def image_problem(image: str) -> str:
+    """Return why a text is not a reference of an image; empty if it is one."""
+    if len(image) > _LONGEST:
+        return "invalid reference format"
+    if _HEXADECIMAL_ID.fullmatch(image):
+        return f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
+    domain, remainder = split_domain(image)
+    repository = remainder.partition(":")[0]
+    if repository != repository.lower():
+        return f"invalid reference format: repository name ({repository}) must be lowercase"
+    match = _REFERENCE.fullmatch(f"{domain}/{remainder}")
+    if match is None:
+        return "invalid reference format"
+    if len(match["path"]) > _LONGEST_NAME:
+        return f"repository name must not be more than {_LONGEST_NAME} total characters"
+    return ""
+
+
+def split_domain(image: str) -> tuple[str, str]:
+    """Return the registry, which is Docker's if none is named, and the rest."""
+    first, slash, rest = image.partition("/")
+    is_domain = "." in first or ":" in first or first == "localhost" or first != first.lower()
+    domain, remainder = (first, rest) if slash and is_domain else ("docker.io", image)
+    if domain == "docker.io" and "/" not in remainder:
+        remainder = f"library/{remainder}"
+    return domain, remainder
+
+
+# Sources of data, and destinations of results.
+
+_METADATA_HOSTS: Final = frozenset(
+    {"metadata.google.internal", "metadata.google", "instance-data.ec2.internal"}
+)
+
+
+def source_errors(source: DataSource) -> Iterator[FieldError]:
+    """Yield errors of a source: exactly one of addresses, image and volume, well-formed."""
+    for url in source.urls:
+        problem = url_problem(url)
+        if problem:
+            yield invalid_value(problem, "URLs")
+    yield from image_errors(source.image, "input")
+    if [bool(source.urls), bool(source.image), source.volume is not None].count(True) != 1:
+        yield FieldError(
+            "Exactly one of URLs, Volume, or Image must be specified", ("URLs", "Volume", "Image")
+        )
+
+
+def destination_errors(destination: DataDestination) -> Iterator[FieldError]:
+    """Yield errors of a destination: exactly one of image and volume, well-formed."""
+    yield from image_errors(destination.image, "output")
+    if destination.image and not destination.image_push_secret:
+        yield missing_field("Must specify imagePushSecret with destination image")
+    if bool(destination.image) is (destination.volume is not None):
+        yield missing_field("Exactly one of Volume or Image must be specified")
+
+
+def image_errors(image: str, what: str) -> Iterator[FieldError]:
+    """Yield the error of an image's reference, if it has one."""
+    problem = image_problem(image) if image else ""
+    if problem:
+        yield invalid_value(f"Unable to parse {what} image reference: {problem}", "Image")
+
+
+def url_problem(url: str) -> str:
+    """Return why nothing may be downloaded from an address; empty if it may."""
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").lower()
+    except ValueError:
+        return "invalid data source URL"
+    if not parts.scheme or not host or url != url.strip():
+        return "invalid data source URL"
+    if parts.scheme.lower() not in {"http", "https"}:
+        return "data source URL must use HTTP or HTTPS"
+    if host == "localhost" or host.endswith(".localhost") or host in _METADATA_HOSTS:
+        return "data source URL must not target a local or metadata endpoint"
+    if _is_internal(host):
+        return "data source URL must not target a loopback, private, or link-local address"
+    return ""
+
+
+_PRIVATE: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"),
+            *("169.254.0.0/16", "224.0.0.0/24"),
+            *("::1/128", "fc00::/7", "fe80::/10", "ff02::/16"),
+        ),
+    )
+)
+
+
+def _is_internal(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return any(address in network for network in _PRIVATE)

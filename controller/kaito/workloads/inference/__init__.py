@@ -1,1 +1,0 @@
-"""The servers of models: StatefulSets, their services, and their changes."""

@@ -1,1 +1,0 @@
-"""The parts of pods that serve or tune models."""

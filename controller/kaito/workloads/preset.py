@@ -1,0 +1,417 @@
+"""The workload and the services that serve a preset, and how they change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.kaito.api import labels
+from controller.kaito.api.options import Runtime
+from controller.kaito.presets import (
+    RAY_PORT,
+    needs_cuda_toolkit,
+    needs_deep_gemm,
+    with_optional_flags,
+)
+from controller.kaito.workloads import pods
+from controller.kaito.workloads.pods import (
+    ROUTING_SIDECAR,
+    WEIGHTS,
+    PodParts,
+    adapter_parts,
+    as_list,
+    base_image,
+    container,
+    field_variable,
+    gpu_request,
+    gpu_resource,
+    node_affinity,
+    node_terms,
+    pull_secret_references,
+    serving_tolerations,
+    variable,
+)
+from controller.kaito.workloads.revisions import (
+    RevisionState,
+    child,
+    headless_service_name,
+    pod_labels,
+)
+from controller.kaito.workloads.server import (
+    BEHIND_SIDECAR_PORT,
+    BENCHMARK_SCRIPT,
+    SERVER_PORT,
+    Server,
+)
+from controller.kube.resources import SERVICES, STATEFUL_SETS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kaito.api.options import KaitoOptions
+    from controller.kaito.api.workspace import InferenceSpec, ResourceSpec, WorkspaceSpec
+    from controller.kaito.workloads.pods import Body
+    from controller.kaito.workloads.revisions import Revision
+    from controller.kaito.workloads.server import Serving
+    from controller.kube.objects import ObjectMeta, ServerContainer, StatefulSet
+
+
+# The StatefulSet that serves a preset: one pod for each node, which takes all of its GPUs.
+
+# Source of names and values: kaito-project/kaito at 056b8280,
+# pkg/workspace/inference/preset_inferences.go, pkg/workspace/manifests/manifests.go.
+KV_EVENTS_PORT: Final = 5557
+_CUDA_HOME: Final = "/opt/kaito/cuda/129"
+_CUDA_VOLUME: Final = "cuda-toolkit-hostpath"
+_POD_IP: Final = "status.podIP"
+_POD_INDEX: Final = "metadata.labels['apps.kubernetes.io/pod-index']"
+_TOKEN: Final = "HF_TOKEN"  # noqa: S105  name of a key
+_CLAIMS_OUTLIVE_SCALING: Final = {"whenScaled": "Retain", "whenDeleted": "Delete"}
+
+
+def preset_stateful_set(
+    workspace: ObjectMeta, spec: WorkspaceSpec, serving: Serving, options: KaitoOptions
+) -> Body:
+    """Return the body that is created for a Workspace with a preset."""
+    assert spec.inference is not None
+    server = Server(workspace, spec.inference, serving, options)
+    selected = pod_labels(workspace)
+    template = {"metadata": {"labels": dict(selected)}, "spec": _pod_spec(server, spec.resource)}
+    claims = (
+        [pods.weights_claim(serving.model, workspace.name)]
+        if serving.on_local_disk and not server.local_weights
+        else []
+    )
+    return {
+        **child(STATEFUL_SETS, workspace, workspace.name, annotations=serving.revision.annotations),
+        "spec": {
+            "replicas": serving.nodes,
+            "podManagementPolicy": "Parallel",
+            "persistentVolumeClaimRetentionPolicy": dict(_CLAIMS_OUTLIVE_SCALING),
+            "serviceName": headless_service_name(workspace.name),
+            "selector": {"matchLabels": selected},
+            "template": template,
+            **({"volumeClaimTemplates": claims} if claims else {}),
+        },
+    }
+
+
+def _pod_spec(server: Server, resource: ResourceSpec) -> Body:
+    options = server.options
+    parts = _parts(server)
+    terms = node_terms(
+        server.workspace,
+        resource,
+        options,
+        uses_earlier_nodes=server.serving.uses_earlier_nodes,
+    )
+    secrets = pull_secret_references(server.inference.adapters)
+    init_containers = as_list(parts.init_containers)
+    return {
+        **({"initContainers": init_containers} if init_containers else {}),
+        "containers": [
+            _main_container(server, resource, parts),
+            *([_sidecar()] if server.has_sidecar else []),
+        ],
+        **({"imagePullSecrets": secrets} if secrets else {}),
+        **node_affinity(terms),
+        "tolerations": serving_tolerations(resource, options),
+        "volumes": as_list(parts.volumes),
+    }
+
+
+def _parts(server: Server) -> PodParts:
+    """Return the parts that the concerns add to the pod, in Kaito's order."""
+    return (
+        pods.config_volume(server.inference.config)
+        + _weights(server)
+        + _cuda_toolkit(server)
+        + pods.shared_memory()
+        + PodParts(env=(*_runtime_env(server), *_role_env(server), *_token(server.inference)))
+        + adapter_parts(server.inference.adapters)
+        + PodParts(env=(field_variable("POD_INDEX", _POD_INDEX),) if server.is_distributed else ())
+        + _system_disk(server)
+    )
+
+
+def _main_container(server: Server, resource: ResourceSpec, parts: PodParts) -> Body:
+    ports: list[Body] = [{"name": "http", "containerPort": server.port}]
+    if server.is_vllm:
+        ports.append({"name": "kv-events", "containerPort": KV_EVENTS_PORT})
+    return container(
+        server.workspace.name,
+        base_image(server.options),
+        command=server.command(),
+        ports=ports,
+        env=as_list(parts.env),
+        resources=gpu_request(gpu_resource(resource), server.serving.gpus.count),
+        volumeMounts=as_list(parts.mounts),
+        **server.probes(),
+    )
+
+
+def _weights(server: Server) -> PodParts:
+    path = server.local_weights
+    return pods.weights_of_the_node(path) if path else pods.weights_mount()
+
+
+def _system_disk(server: Server) -> PodParts:
+    if server.local_weights or server.serving.on_local_disk:
+        return PodParts()
+    return pods.weights_on_the_system_disk()
+
+
+def _cuda_toolkit(server: Server) -> PodParts:
+    """Return the parts that install a compiler for some models on the node, once for all pods."""
+    if not needs_cuda_toolkit(server.serving.model):
+        return PodParts()
+    mount = {"name": _CUDA_VOLUME, "mountPath": _CUDA_HOME}
+    source = {"path": _CUDA_HOME, "type": "DirectoryOrCreate"}
+    provisioner = container(
+        "cuda-toolkit-provisioner",
+        base_image(server.options),
+        command=[
+            *("/bin/sh", "-c"),
+            'flock "$1" /workspace/cuda-provision.sh "$1"',
+            *("sh", _CUDA_HOME),
+        ],
+        volumeMounts=[dict(mount)],
+    )
+    volume = {"name": _CUDA_VOLUME, "hostPath": source}
+    return PodParts((volume,), ({**mount, "readOnly": True},), (), (provisioner,))
+
+
+def _runtime_env(server: Server) -> list[Body]:
+    env: list[Body] = []
+    model = server.serving.model
+    if server.is_vllm:
+        env.append(variable("VLLM_USE_FLASHINFER_SAMPLER", "0"))
+        env.append(variable("VLLM_USE_DEEP_GEMM", "1" if needs_deep_gemm(model) else "0"))
+    if needs_cuda_toolkit(model):
+        env.append(variable("CUDA_HOME", _CUDA_HOME))
+    if server.local_weights:
+        env.append(variable("KAITO_PROCESSOR", server.local_weights))
+    return env
+
+
+def _role_env(server: Server) -> list[Body]:
+    if not server.role:
+        return []
+    return [variable("KAITO_INFERENCE_ROLE", server.role), _side_channel()]
+
+
+def _side_channel() -> Body:
+    return field_variable("VLLM_NIXL_SIDE_CHANNEL_HOST", _POD_IP)
+
+
+def _token(inference: InferenceSpec) -> list[Body]:
+    secret = inference.preset.preset_options.model_access_secret if inference.preset else ""
+    if not secret:
+        return []
+    reference = {"name": secret, "key": _TOKEN, "optional": True}
+    return [{"name": _TOKEN, "valueFrom": {"secretKeyRef": reference}}]
+
+
+def _sidecar() -> Body:
+    """Return the router in front of a server that decodes."""
+    return container(
+        "llm-d-routing-sidecar",
+        ROUTING_SIDECAR,
+        args=[
+            f"--port={SERVER_PORT}",
+            f"--vllm-port={BEHIND_SIDECAR_PORT}",
+            "--secure-proxy=false",
+        ],
+        ports=[{"name": "sidecar", "containerPort": SERVER_PORT, "protocol": "TCP"}],
+        env=[field_variable("POD_IP", _POD_IP), _side_channel()],
+    )
+
+
+# The two services of a model server: one for requests, one that gives pods their names.
+
+_DASHBOARD_PORT: Final = 8265
+_POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
+
+
+def services(workspace: ObjectMeta, options: KaitoOptions) -> tuple[Body, Body]:
+    """Return both bodies. A service is created if it is missing and never changed, as in Kaito."""
+    return _request_service(workspace, options), _headless_service(workspace)
+
+
+def _request_service(workspace: ObjectMeta, options: KaitoOptions) -> Body:
+    """Return the service that leads to the first pod, which serves for all of them."""
+    annotations = workspace.annotations or {}
+    is_public = annotations.get(labels.ENABLE_LOAD_BALANCER) == "True"
+    ports = [
+        _port("http", 80, SERVER_PORT),
+        _port("ray", RAY_PORT, RAY_PORT),
+        _port("dashboard", _DASHBOARD_PORT, _DASHBOARD_PORT),
+    ]
+    if options.runtime(annotations) is Runtime.VLLM and not is_public:
+        ports.append(_port("kv-events", KV_EVENTS_PORT, KV_EVENTS_PORT))
+    selector = {labels.WORKSPACE: workspace.name, _POD_NAME: f"{workspace.name}-0"}
+    return {
+        **child(SERVICES, workspace, workspace.name),
+        "spec": {
+            "type": "LoadBalancer" if is_public else "ClusterIP",
+            "ports": ports,
+            "selector": selector,
+            "publishNotReadyAddresses": True,
+        },
+    }
+
+
+def _headless_service(workspace: ObjectMeta) -> Body:
+    return {
+        **child(SERVICES, workspace, headless_service_name(workspace.name)),
+        "spec": {
+            "clusterIP": "None",
+            "selector": {labels.WORKSPACE: workspace.name},
+            "publishNotReadyAddresses": True,
+        },
+    }
+
+
+def _port(name: str, port: int, target: int) -> Body:
+    return {"name": name, "protocol": "TCP", "port": port, "targetPort": target}
+
+
+# Changes of an existing StatefulSet as a JSON patch, empty if none is due.
+#
+# A model server restarts only for another revision of its Workspace, or when an upgrade of its
+# image is requested. Changes by others stay: replicas, resources, images, affinity, probes, update
+# strategy, labels. For a preset, a new revision replaces what follows from the editable fields
+# (adapters, configuration); for a template, it replaces the pods' template.
+
+Operations = tuple[dict[str, Any], ...]
+_POD: Final = "/spec/template/spec"
+
+
+def preset_changes(
+    present: StatefulSet, desired: Body, inference: InferenceSpec, revision: Revision
+) -> Operations:
+    """Return the changes to the server of a preset.
+
+    Args:
+        present: the StatefulSet.
+        desired: the body that would be created, with weights where the present one has them.
+        inference: the specification.
+        revision: the present one.
+    """
+    position = _main_position(present)
+    if revision.state_of(present.metadata) is not RevisionState.OUTDATED or position is None:
+        return _mark(present, revision)
+    command = _command_change(present.spec.template.spec.containers[position], inference, position)
+    pod: Body = desired["spec"]["template"]["spec"]
+    main: Body = pod["containers"][0]
+    container = f"{_POD}/containers/{position}"
+    return (
+        *_mark(present, revision),
+        *command,
+        _set(f"{container}/env", main.get("env", [])),
+        _set(f"{container}/volumeMounts", main.get("volumeMounts", [])),
+        _set(f"{_POD}/initContainers", pod.get("initContainers", [])),
+        _set(f"{_POD}/volumes", pod["volumes"]),
+    )
+
+
+def template_changes(present: StatefulSet, desired: Body, revision: Revision) -> Operations:
+    """Return the changes to the server of a template."""
+    if revision.state_of(present.metadata) is not RevisionState.OUTDATED:
+        return _mark(present, revision)
+    return (*_mark(present, revision), _set("/spec/template", _template(present, desired)))
+
+
+def image_upgrade(
+    workspace: ObjectMeta, present: StatefulSet, desired: Body, revision: Revision
+) -> Operations:
+    """Return the changes that give the server of a preset the present image, if requested.
+
+    A label of the Workspace names the version, so that a forgotten label has no effect later.
+    """
+    main: Body = desired["spec"]["template"]["spec"]["containers"][0]
+    version = (workspace.labels or {}).get(labels.UPGRADE_TO, "")
+    is_due = server_image(present) != main["image"]
+    if not version or not main["image"].endswith(f":{version}") or not is_due:
+        return ()
+    retention = "persistentVolumeClaimRetentionPolicy"
+    return (
+        *(_mark(present, revision) or _precondition(present)),
+        _set("/spec/template", _template(present, desired)),
+        _set("/spec/replicas", desired["spec"]["replicas"]),
+        _set(f"/spec/{retention}", desired["spec"][retention]),
+    )
+
+
+def server_image(present: StatefulSet) -> str:
+    """Return the image of the server's container; empty if there is none."""
+    position = _main_position(present)
+    return "" if position is None else present.spec.template.spec.containers[position].image
+
+
+def is_benchmarked(present: StatefulSet) -> bool:
+    """Return whether the server is measured when it starts; Kaito's older ones are not."""
+    position = _main_position(present)
+    if position is None:
+        return False
+    probe = present.spec.template.spec.containers[position].startup_probe
+    command = probe.exec.command if probe is not None and probe.exec is not None else ()
+    return any(BENCHMARK_SCRIPT in word for word in command)
+
+
+def is_on_local_disk(present: StatefulSet) -> bool:
+    """Return whether the weights of its pods are on a disk of the machine."""
+    return any(each.metadata.name == WEIGHTS for each in present.spec.volume_claim_templates)
+
+
+def _template(present: StatefulSet, desired: Body) -> Body:
+    """Return the desired template with the StatefulSet's selected labels, which never change."""
+    template: Body = desired["spec"]["template"]
+    selected = present.spec.selector.match_labels or {}
+    metadata: Body = template["metadata"]
+    return {**template, "metadata": {**metadata, "labels": {**metadata["labels"], **selected}}}
+
+
+def _main_position(present: StatefulSet) -> int | None:
+    """Return the position of the server's container: the one with its name, else the first."""
+    names = [each.name for each in present.spec.template.spec.containers]
+    if present.metadata.name in names:
+        return names.index(present.metadata.name)
+    return 0 if names else None
+
+
+def _command_change(
+    container: ServerContainer, inference: InferenceSpec, position: int
+) -> Iterator[dict[str, Any]]:
+    for number, word in enumerate(container.command):
+        changed = with_optional_flags(
+            word, with_adapters=bool(inference.adapters), with_config=bool(inference.config)
+        )
+        if changed != word:
+            yield _set(f"{_POD}/containers/{position}/command/{number}", changed, op="replace")
+
+
+def _mark(present: StatefulSet, revision: Revision) -> Operations:
+    """Return the annotations of a revision, if they differ."""
+    found = present.metadata.annotations
+    wanted = revision.annotations
+    if found is not None and found.get(labels.REVISION) == wanted[labels.REVISION]:
+        return ()
+    new = (
+        [_set("/metadata/annotations", wanted)]
+        if found is None
+        else [_set(f"/metadata/annotations/{_escaped(key)}", wanted[key]) for key in wanted]
+    )
+    return (*_precondition(present), *new)
+
+
+def _precondition(present: StatefulSet) -> Operations:
+    revision = present.metadata.resource_version
+    return ({"op": "test", "path": "/metadata/resourceVersion", "value": revision},)
+
+
+def _set(path: str, value: Any, op: str = "add") -> dict[str, Any]:
+    return {"op": op, "path": path, "value": value}
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

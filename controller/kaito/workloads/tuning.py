@@ -1,0 +1,270 @@
+"""The Job that tunes a model, and its configuration."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from controller.apimachinery.custom_object import dig
+from controller.apimachinery.go_encoding import go_json
+from controller.apimachinery.user_yaml import InvalidYaml
+from controller.kaito.api import labels
+from controller.kaito.api.validation.config_maps import TRAINING_KEY, read_training_options
+from controller.kaito.api.workspace import DataDestination, DataSource, Preset
+from controller.kaito.presets import WEIGHTS_PATH, tuning_command
+from controller.kaito.workloads import pods
+from controller.kaito.workloads.pods import (
+    DOWNLOADER,
+    GPU,
+    PUSHER,
+    WEIGHTS_DOWNLOADER,
+    PodParts,
+    as_list,
+    base_image,
+    complete_reference,
+    container,
+    gpu_request,
+    node_affinity,
+    node_requirements,
+    puller,
+    tuning_tolerations,
+    variable,
+    weights_image,
+)
+from controller.kaito.workloads.revisions import child
+from controller.kaito.workloads.scripts import script
+from controller.kaito.workloads.server import SERVER_PORT
+from controller.kube.resources import CONFIG_MAPS, JOBS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kaito.api.options import KaitoOptions
+    from controller.kaito.api.workspace import TuningSpec, WorkspaceSpec
+    from controller.kaito.presets import NodeGPUs, TunableModel
+    from controller.kaito.workloads.pods import Body
+    from controller.kaito.workloads.revisions import Revision
+    from controller.kube.objects import ObjectMeta
+
+
+# The options of a tuning: a ConfigMap of the user's, or the default one of the method.
+
+# Source of names and values: kaito-project/kaito at 056b8280,
+# charts/kaito/workspace/templates/{lora,qlora}-params.yaml, pkg/workspace/tuning/preset_tuning.go.
+_BASE: Final = "/mnt"
+_RESULTS: Final = "/mnt/output"
+_QLORA: Final = "qlora"
+_QUANTIZATION: Final[dict[str, dict[str, Any]]] = {
+    "lora": {"load_in_4bit": False},
+    _QLORA: {
+        "load_in_4bit": True,
+        "bnb_4bit_quant_type": "nf4",
+        "bnb_4bit_compute_dtype": "bfloat16",
+        "bnb_4bit_use_double_quant": True,
+    },
+}
+_OTHER_OPTIONS: Final[dict[str, dict[str, Any]]] = {
+    "ModelConfig": {"torch_dtype": "bfloat16", "local_files_only": True, "device_map": "auto"},
+    "LoraConfig": {"r": 8, "lora_alpha": 8, "lora_dropout": 0.0},
+    "TrainingArguments": {
+        "output_dir": "/mnt/results",
+        "ddp_find_unused_parameters": False,
+        "save_strategy": "no",
+        "per_device_train_batch_size": 1,
+    },
+    "DataCollator": {"mlm": True},
+    "DatasetConfig": {"shuffle_dataset": True, "train_test_split": 1},
+}
+
+
+def config_name(tuning: TuningSpec) -> str:
+    """Return the name of the ConfigMap: the user's, else that of the method."""
+    return tuning.config or f"{_method(tuning)}-params-template"
+
+
+def default_config_map(tuning: TuningSpec, namespace: str) -> Body:
+    """Return the ConfigMap that is created where the user names none and the namespace has none.
+
+    It has no owner: all Workspaces of the namespace share it, and users may edit it.
+    """
+    options = {"QuantizationConfig": _QUANTIZATION[_method(tuning)], **_OTHER_OPTIONS}
+    text = yaml.safe_dump({"training_config": options}, sort_keys=True)
+    return {
+        "apiVersion": CONFIG_MAPS.api_version,
+        "kind": CONFIG_MAPS.kind,
+        "metadata": {"name": config_name(tuning), "namespace": namespace},
+        "data": {TRAINING_KEY: text},
+    }
+
+
+def results_folder(data: Mapping[str, str] | None) -> str:
+    """Return the folder to which the tuning writes, from the data of its ConfigMap.
+
+    It is below `/mnt` always; what is not, or cannot be read, becomes the default.
+    """
+    try:
+        options = read_training_options((data or {}).get(TRAINING_KEY, ""))
+    except InvalidYaml:
+        return _RESULTS
+    folder = dig(options, "training_config", "TrainingArguments", "output_dir")
+    if not isinstance(folder, str) or not folder:
+        return _RESULTS
+    joined = folder if folder.startswith(_BASE) else f"{_BASE}/{folder}"
+    clean = posixpath.normpath(joined)
+    return clean if clean.startswith(f"{_BASE}/") else _RESULTS
+
+
+def _method(tuning: TuningSpec) -> str:
+    """Return `lora` or `qlora`; Kaito finds no default for a method with capital letters."""
+    return _QLORA if tuning.method.lower() == _QLORA else "lora"
+
+
+# The Job that tunes a model: it downloads weights and data, trains, and pushes the adapter.
+
+# Source of names and values: kaito-project/kaito at 056b8280,
+# pkg/workspace/tuning/preset_tuning.go.
+_PHI_3: Final = "phi-3"
+_PHI_3_MODULES: Final = "k_proj,q_proj,v_proj,o_proj,gate_proj,down_proj,up_proj"
+_MODEL_NAME: Final = "sh.kaito.model.name"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The facts about the model, the nodes and the options when the job is created.
+
+    Attributes:
+        model: the model of the preset.
+        gpus: GPUs of the node.
+        results: folder to which it writes, `results_folder` of the ConfigMap's data.
+        revision: revision of the Workspace.
+    """
+
+    model: TunableModel
+    gpus: NodeGPUs
+    results: str
+    revision: Revision
+
+
+def tuning_job(
+    workspace: ObjectMeta, spec: WorkspaceSpec, tuning: Tuning, options: KaitoOptions
+) -> Body:
+    """Return the body that is created for a Workspace that tunes."""
+    assert spec.tuning is not None
+    own_labels = {labels.WORKSPACE: workspace.name}
+    annotations = tuning.revision.annotations
+    pod = _pod_spec(workspace, spec, tuning, options)
+    template = {"metadata": {"labels": dict(own_labels)}, "spec": pod}
+    return {
+        **child(JOBS, workspace, workspace.name, own_labels=own_labels, annotations=annotations),
+        "spec": {"template": template},
+    }
+
+
+def _pod_spec(
+    workspace: ObjectMeta, spec: WorkspaceSpec, tuning: Tuning, options: KaitoOptions
+) -> Body:
+    assert spec.tuning is not None
+    output = spec.tuning.output or DataDestination()
+    results = pods.results_volume(tuning.results, output.volume)
+    parts = (
+        pods.shared_memory()
+        + _weights(tuning, options)
+        + pods.config_volume(config_name(spec.tuning))
+        + results
+        + _input(spec.tuning.input or DataSource())
+    )
+    pushes = bool(output.image) and output.volume is None
+    secret = pods.push_secret(output.image_push_secret) if pushes else PodParts()
+    trainer = container(
+        workspace.name,
+        base_image(options),
+        command=tuning_command(tuning.gpus.count),
+        ports=[{"containerPort": SERVER_PORT}],
+        env=_env(spec.tuning.preset or Preset()),
+        resources=gpu_request(GPU, tuning.gpus.count),
+        volumeMounts=as_list(parts.mounts),
+    )
+    pod: Body = {
+        "initContainers": as_list(parts.init_containers),
+        "containers": [trainer],
+        "restartPolicy": "Never",
+        **node_affinity([node_requirements(spec.resource)]),
+        "tolerations": tuning_tolerations(options),
+        "volumes": as_list((parts + secret).volumes),
+    }
+    if pushes:
+        pod["containers"].append(_pusher(spec.tuning, output, tuning.results, secret + results))
+        pod["imagePullSecrets"] = [{"name": output.image_push_secret}]
+        pod["shareProcessNamespace"] = True
+    return pod
+
+
+def _weights(tuning: Tuning, options: KaitoOptions) -> PodParts:
+    """Return the model's weights, which come as an image."""
+    model = tuning.model
+    image = weights_image(model.weights_name or model.name, model.weights_tag, options)
+    mounted = pods.weights_on_the_system_disk() + pods.weights_mount()
+    downloader = container(
+        "model-weights-downloader",
+        WEIGHTS_DOWNLOADER,
+        command=["oras", "pull", image, "-o", WEIGHTS_PATH],
+        volumeMounts=as_list(mounted.mounts),
+    )
+    return mounted + PodParts(init_containers=(downloader,))
+
+
+def _input(source: DataSource) -> PodParts:
+    """Return the data: pulled, downloaded, or on a volume."""
+    if source.image:
+        secrets = pods.pull_secrets(f"{source.name}-tuning-input", source.image_pull_secrets)
+        mounted = secrets + pods.data_volume()
+        # what the image has in its folder data
+        pulls = puller("puller", source.image, f"{pods.DATA_PATH}/data", mounted)
+        return mounted + PodParts(init_containers=(pulls,))
+    if source.urls:
+        mounted = pods.data_volume()
+        return mounted + PodParts(init_containers=(_downloader(source, mounted),))
+    return pods.data_volume(source.volume) if source.volume is not None else PodParts()
+
+
+def _downloader(source: DataSource, mounted: PodParts) -> Body:
+    return container(
+        "data-downloader",
+        DOWNLOADER,
+        command=["sh", "-c", script("download.sh")],
+        env=[
+            variable("DATA_URLS", " ".join(source.urls)),
+            variable("DATA_VOLUME_PATH", pods.DATA_PATH),
+        ],
+        volumeMounts=as_list(mounted.mounts),
+    )
+
+
+def _pusher(tuning: TuningSpec, output: DataDestination, results: str, mounted: PodParts) -> Body:
+    """Return the container that waits for the end of the training and pushes its result.
+
+    Kaito adds one that pauses for ever, with which the job would never end.
+    """
+    name = tuning.preset.name if tuning.preset else ""
+    line = script(
+        "push.sh",
+        results=results,
+        image=complete_reference(output.image),
+        annotations=go_json({"$manifest": {_MODEL_NAME: name}}, sort_keys=True),
+    )
+    return container(
+        "pusher",
+        PUSHER,
+        command=["/bin/sh", "-c"],
+        args=[line],
+        volumeMounts=as_list(mounted.mounts),
+    )
+
+
+def _env(preset: Preset) -> list[Body]:
+    is_phi_3 = preset.name.lower().startswith(_PHI_3)
+    modules = [variable("DEFAULT_TARGET_MODULES", _PHI_3_MODULES)] if is_phi_3 else []
+    return [*modules, variable("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")]

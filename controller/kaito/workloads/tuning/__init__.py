@@ -1,1 +1,0 @@
-"""The Jobs that tune models, and their options."""

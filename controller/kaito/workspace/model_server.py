@@ -1,0 +1,419 @@
+"""What a Workspace's model server is seen to do: its pods, why they wait, and its benchmark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from controller.apimachinery.conditions import is_true
+from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.apimachinery.redaction import last_error
+from controller.kaito.api import labels
+from controller.kaito.api.messages import cut
+from controller.kaito.api.options import Runtime
+from controller.kaito.api.validation.config_maps import OPTIONS_MAPS
+from controller.kaito.lookups import Answered, BenchmarkLog, Unanswered
+from controller.kaito.provisioning.pool_decision import ConditionFacts
+from controller.kaito.workloads import (
+    LOCAL_DISK_CLASS,
+    engine_metadata,
+    headless_service_name,
+    is_benchmarked,
+    possible_names,
+    server_image,
+)
+from controller.kaito.workspace.config import Blocked, wanted_config
+from controller.kaito.workspace.edits import SCOPE as HISTORY
+from controller.kaito.workspace.observation import SeenWorkload
+from controller.kaito.workspace.watches import (
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    REVISIONS,
+    STORAGE_CLASSES,
+)
+from controller.kaito.workspace.workload import SCOPE, serves
+from controller.kube.objects import KubeObject
+from controller.kube.resources import SERVICES, STATEFUL_SETS
+from controller.runtime.kind import owned_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from controller.kaito.api.workspace import Workspace
+    from controller.kaito.lookups import Lookups, LookupState, Measurement
+    from controller.kaito.workspace.observation import Goal
+    from controller.kube.objects import (
+        Condition,
+        ContainerStateTerminated,
+        ContainerStatus,
+        ObjectMeta,
+        Pod,
+        StatefulSet,
+    )
+    from controller.kube.resources import Resource
+    from controller.runtime.kind import CacheReader
+
+
+# The cause that keeps the pods of a Workspace from becoming ready, with Kaito's reasons.
+#
+# The texts have no times and no counts, and a crashing container has the same text while it runs
+# between two crashes, so that the status is not written for each of them.
+
+# Source of the names: kaito-project/kaito at 056b8280,
+# pkg/workspace/controllers/workspace_controller.go.
+_CANNOT_PULL: Final = frozenset(
+    {
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+_CANNOT_START: Final = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "PostStartHookError",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "RunContainerError",
+    }
+)
+_EVICTIONS: Final = (
+    ("ephemeral-storage", "NodeDiskPressure"),
+    ("disk", "NodeDiskPressure"),
+    ("memory", "NodeMemoryPressure"),
+    ("", "PodEvicted"),
+)
+"""Reasons by the words with which the kubelet says what a node lacks."""
+
+_GATED: Final = "SchedulingGated"
+
+
+def server_cause(pods: Iterable[Pod]) -> Blocked | None:
+    """Return the first cause among the pods of a model server, None if there is none.
+
+    Causes are ordered as in Kaito, pods by their numbers. Pods that are ready or terminating have
+    no cause.
+    """
+    failing = sorted(
+        (pod for pod in pods if not pod.metadata.terminating and not is_ready(pod)),
+        key=lambda pod: (len(pod.metadata.name), pod.metadata.name),
+    )
+    return next((cause for check in _CHECKS for pod in failing if (cause := check(pod))), None)
+
+
+def job_cause(pods: Iterable[Pod]) -> Blocked | None:
+    """Return the cause in the newest pod of a job; each earlier one was an attempt that is over."""
+    newest = max(
+        pods,
+        key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name),
+        default=None,
+    )
+    return server_cause((newest,)) if newest is not None else None
+
+
+def _out_of_memory(pod: Pod) -> Blocked | None:
+    for title, container in _containers(pod):
+        end = _last_end(container)
+        if end is not None and end.reason == "OOMKilled":
+            said = f"{title} ran out of memory; let it use less, or take a larger instance type"
+            return _cause("ContainerOOMKilled", pod, said)
+    return None
+
+
+def _not_pulled(pod: Pod) -> Blocked | None:
+    return _waiting(pod, _CANNOT_PULL, "ImagePullError", "the image of {} cannot be pulled")
+
+
+def _not_started(pod: Pod) -> Blocked | None:
+    return _waiting(pod, _CANNOT_START, "ContainerStartError", "{} cannot be started")
+
+
+def _waiting(pod: Pod, reasons: frozenset[str], reason: str, what: str) -> Blocked | None:
+    for title, container in _containers(pod):
+        waiting = container.state.waiting
+        if waiting is not None and waiting.reason in reasons:
+            said = waiting.message or waiting.reason
+            return _cause(reason, pod, f"{what.format(title)}: {said}")
+    return None
+
+
+def _ended(pod: Pod) -> Blocked | None:
+    status = pod.status
+    if status.phase != "Failed" or not status.reason:
+        return None
+    said = f"{status.reason}: {status.message}" if status.message else status.reason
+    reason = "PodFailed"
+    if status.reason == "Evicted":
+        lacking = status.message.lower()
+        reason = next(reason for word, reason in _EVICTIONS if word in lacking)
+    return _cause(reason, pod, f"it has failed ({said})")
+
+
+def _crashing(pod: Pod) -> Blocked | None:
+    for title, container in _containers(pod):
+        end = _last_end(container)
+        if end is not None and (end.exit_code or container.restart_count):
+            said = f"{title} ended with exit code {end.exit_code}{_words(end)}"
+            return _cause("ContainerCrashLoopBackOff", pod, said)
+    return None
+
+
+def _unscheduled(pod: Pod) -> Blocked | None:
+    scheduled = _condition(pod, "PodScheduled")
+    if scheduled is None or scheduled.status != "False":
+        return None
+    gated = scheduled.reason == _GATED
+    reason = _GATED if gated else "Unschedulable"
+    return _cause(reason, pod, f"it cannot be scheduled: {scheduled.message or scheduled.reason}")
+
+
+_CHECKS: Final[tuple[Callable[[Pod], Blocked | None], ...]] = (
+    _out_of_memory,
+    _not_pulled,
+    _not_started,
+    _ended,
+    _crashing,
+    _unscheduled,
+)
+
+
+def _cause(reason: str, pod: Pod, message: str) -> Blocked:
+    return Blocked(reason, cut(f"pod {pod.metadata.name}: {message}"))
+
+
+def _containers(pod: Pod) -> Iterable[tuple[str, ContainerStatus]]:
+    """Return the containers that are not ready, in the order in which they start."""
+    status = pod.status
+    for container in status.init_container_statuses:
+        if not container.ready:
+            yield f"init container {container.name}", container
+    for container in status.container_statuses:
+        if not container.ready:
+            yield f"container {container.name}", container
+
+
+def _last_end(container: ContainerStatus) -> ContainerStateTerminated | None:
+    """Return its last end, even while it runs again."""
+    return container.state.terminated or container.last_state.terminated
+
+
+def _words(end: ContainerStateTerminated) -> str:
+    said = ": ".join(filter(None, (end.reason, last_error(end.message))))
+    return f" ({said})" if said else ""
+
+
+def is_ready(pod: Pod) -> bool:
+    """Return whether a pod runs and its condition `Ready` is True."""
+    ready = _condition(pod, "Ready")
+    return pod.status.phase == "Running" and ready is not None and ready.status == "True"
+
+
+def _condition(pod: Pod, type_: str) -> Condition | None:
+    return next((each for each in pod.status.conditions if each.type == type_), None)
+
+
+# The benchmark of a model server: the log that has its result, and its part of the status.
+#
+# A result is recorded once (KAI-22); only a new image of the server removes it. A server serves
+# whether it was measured or not.
+
+BENCHMARK_COMPLETED: Final = "BenchmarkCompleted"
+PEAK_METRIC: Final = "peakTokensPerMinute"
+
+
+def benchmark_log(
+    workspace: ObjectMeta,
+    goal: Goal,
+    server: StatefulSet | None,
+    pods: Iterable[Pod],
+    conditions: Sequence[Mapping[str, Any]],
+) -> BenchmarkLog | None:
+    """Return the log with a result that is not recorded yet; None if there is none.
+
+    Args:
+        workspace: metadata of a Workspace.
+        goal: goal of the Workspace.
+        server: its StatefulSet.
+        pods: pods of its StatefulSet.
+        conditions: conditions of its status.
+    """
+    switched_off = (workspace.annotations or {}).get(labels.DISABLE_BENCHMARK) == "true"
+    if server is None or switched_off or is_true(conditions, BENCHMARK_COMPLETED):
+        return None
+    is_preset = goal.spec.inference is not None and goal.preset is not None
+    if not is_preset or goal.runtime is not Runtime.VLLM:
+        return None
+    if not is_benchmarked(server) or not serves(server):
+        return None
+    leader = next((each for each in pods if each.metadata.name == f"{workspace.name}-0"), None)
+    return _log_of(leader, server) if leader is not None else None
+
+
+def _log_of(leader: Pod, server: StatefulSet) -> BenchmarkLog | None:
+    """Return the log of the first pod; None while it is not ready, or runs an older image."""
+    names = [each.name for each in leader.spec.containers]
+    container = server.metadata.name if server.metadata.name in names else next(iter(names), "")
+    images = {each.name: each.image for each in leader.spec.containers}
+    if not is_ready(leader) or images.get(container) != server_image(server):
+        return None
+    statuses = leader.status.container_statuses
+    restarts = next((each.restart_count for each in statuses if each.name == container), 0)
+    meta = leader.metadata
+    return BenchmarkLog(meta.namespace, meta.name, meta.uid, container, restarts)
+
+
+def benchmark_condition(
+    found: LookupState[Measurement] | None, conditions: Sequence[Mapping[str, Any]]
+) -> ConditionFacts | None:
+    """Return the condition that says whether the result is recorded; None to leave it as it is.
+
+    Args:
+        found: what was found in the log.
+        conditions: conditions of the status.
+    """
+    if isinstance(found, Unanswered):
+        return ConditionFacts(
+            BENCHMARK_COMPLETED, is_true=False, reason=found.reason, message=found.message
+        )
+    if found is None and not is_true(conditions, BENCHMARK_COMPLETED):
+        return None
+    return ConditionFacts(
+        BENCHMARK_COMPLETED,
+        is_true=True,
+        reason="BenchmarkCompleted",
+        message="benchmark result has been recorded",
+    )
+
+
+def performance(found: LookupState[Measurement] | None, quantization: str) -> dict[str, Any] | None:
+    """Return `status.performance`; None to leave it unchanged.
+
+    Args:
+        found: what was found in the log.
+        quantization: quantization of the model.
+    """
+    if not isinstance(found, Answered):
+        return None
+    measured = found.answer
+    metric = {
+        "description": "stress/high-concurrency",
+        "value": measured.tokens_per_minute,
+        "unit": "tokens/min",
+        "config": {
+            **measured.config,
+            **engine_metadata(Runtime.VLLM),
+            "quantization": quantization,
+        },
+    }
+    return {"metrics": {PEAK_METRIC: metric}}
+
+
+# Gathers what a Workspace has besides nodes from the caches.
+
+T = TypeVar("T", bound=KubeObject)
+
+
+def observe_workload(
+    workspace: Workspace, goal: Goal, reads: CacheReader, lookups: Lookups | None
+) -> SeenWorkload:
+    """Read the revisions, services, server or job, options, and results of look-ups."""
+    meta = workspace.metadata
+    config = wanted_config(goal)
+    options = reads.get(OPTIONS_MAPS, f"{meta.namespace}/{config}") if config else None
+    server, job = _own(STATEFUL_SETS, meta, reads), _own(JOBS, meta, reads)
+    creator = server or job
+    pods = tuple(_pods_of(creator, reads))
+    log = benchmark_log(meta, goal, server, pods, conditions_of(workspace))
+    has_classes = reads.serves(STORAGE_CLASSES)
+    pending = reads.pending_scopes(meta.uid)
+    return SeenWorkload(
+        revisions=tuple(owned_by(reads, REVISIONS, meta)),
+        foreign_revisions=frozenset(_foreign_revisions(meta, goal, reads)),
+        services=frozenset(_present_services(meta, reads)),
+        server=server,
+        deployment=_own(DEPLOYMENTS, meta, reads),
+        job=job,
+        pods=pods,
+        failed_create=reads.failed_create(creator.metadata.uid, meta.uid) if creator else None,
+        benchmark_log=log,
+        benchmark=lookups.benchmark(log) if lookups is not None and log is not None else None,
+        config=options.texts if options is not None else None,
+        has_local_disks=has_classes and reads.get(STORAGE_CLASSES, LOCAL_DISK_CLASS) is not None,
+        has_pending_writes=SCOPE in pending,
+        has_pending_history=HISTORY in pending,
+        foreign=dict(_foreign(meta, goal, reads)),
+    )
+
+
+def _present_services(workspace: ObjectMeta, reads: CacheReader) -> Iterator[str]:
+    """Yield the names of its services that exist, whether they can be read or not."""
+    unreadable = reads.unreadable(SERVICES, workspace.namespace)
+    for name in _services(workspace.name):
+        if name in unreadable or reads.get(SERVICES, f"{workspace.namespace}/{name}") is not None:
+            yield name
+
+
+def _own(resource: Resource[T], workspace: ObjectMeta, reads: CacheReader) -> T | None:
+    found = reads.get(resource, workspace.key)
+    return found if found is not None and is_owned_by(found.metadata, workspace.uid) else None
+
+
+def _pods_of(workload: KubeObject | None, reads: CacheReader) -> Iterable[Pod]:
+    return owned_by(reads, PODS, workload.metadata) if workload else ()
+
+
+def _foreign_revisions(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[str]:
+    """Yield names of ControllerRevisions that the Workspace does not control."""
+    for name in possible_names(workspace.name, goal.hash):
+        if _is_taken(REVISIONS, workspace, name, reads):
+            yield name
+
+
+def _foreign(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[tuple[str, str]]:
+    """Yield objects of others with a name that the workload needs, each with a sentence."""
+    for resource, name in _wanted_names(workspace, goal, reads):
+        odd = reads.unreadable(resource, workspace.namespace).get(name)
+        if odd is not None:
+            yield f"{resource.kind} {name}", f"{resource.kind} {name} cannot be read: {odd.reason}"
+            continue
+        if not _is_taken(resource, workspace, name, reads):
+            continue
+        found = reads.get(resource, f"{workspace.namespace}/{name}")
+        title = f"{resource.kind} {name}"
+        owner = ownership_text(found.metadata if found is not None else None)
+        yield title, f"there is a {title} that {owner}: delete or rename one of the two"
+
+
+def _wanted_names(
+    workspace: ObjectMeta, goal: Goal, reads: CacheReader
+) -> Iterator[tuple[Resource[Any], str]]:
+    """Yield the names that the workload needs for itself.
+
+    A service without a controller may be the user's own, as in Kaito. Another Workspace's leads to
+    another model: `a` and `a-headless` both need a service `a-headless`.
+    """
+    yield (JOBS if goal.spec.tuning is not None else STATEFUL_SETS), workspace.name
+    for name in () if goal.spec.tuning is not None else _services(workspace.name):
+        found = reads.get(SERVICES, f"{workspace.namespace}/{name}")
+        if found is not None and found.metadata.controller is not None:
+            yield SERVICES, name
+
+
+def _is_taken(
+    resource: Resource[Any], workspace: ObjectMeta, name: str, reads: CacheReader
+) -> bool:
+    key = f"{workspace.namespace}/{name}"
+    found = reads.get(resource, key)
+    if found is not None:
+        return not is_owned_by(found.metadata, workspace.uid)
+    return reads.has_name_conflict(resource, key)
+
+
+def _services(name: str) -> tuple[str, str]:
+    return name, headless_service_name(name)

@@ -1,1 +1,0 @@
-"""The model server of a Workspace: its objects, its readiness and its benchmark."""

@@ -1,0 +1,307 @@
+"""The nodes that a Workspace has and wants, and how far they have come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.quantity import Family, Quantity, parse_quantity
+from controller.kaito.api import labels
+from controller.kaito.api.options import Provisioner, Runtime
+from controller.kaito.api.validation.fields import FieldError, invalid_value, message_of
+from controller.kaito.presets import (
+    DEFAULT_CONTEXT,
+    DoesNotFit,
+    UnknownGPUs,
+    check_alike,
+    estimate_nodes,
+    find_instance_type,
+)
+from controller.kaito.provisioning.claims import ClaimFacts
+from controller.kaito.provisioning.commitment import MOST_NODES
+from controller.kaito.provisioning.decision import decide_claims
+from controller.kaito.provisioning.nodes import NodeHistory, node_readiness, own_nodes
+from controller.kaito.provisioning.pool_decision import PoolFacts, decide_pool
+from controller.kaito.workloads import workload_gpus
+from controller.kaito.workspace.config import config_problem, context_of, missing_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from controller.kaito.presets import Model, NodeGPUs
+    from controller.kaito.provisioning.commitment import Commitment
+    from controller.kaito.provisioning.decision import ClaimDecision
+    from controller.kaito.provisioning.nodes import NodeFacts, NodeReadiness, NodeRequest
+    from controller.kaito.provisioning.pool_decision import PoolDecision
+    from controller.kaito.provisioning.pools import PoolCommitment
+    from controller.kaito.workspace.observation import SeenClaims, SeenPool, WorkspaceObservation
+
+
+# Checks the memory of nodes that serve with Transformers, which runs a model on one node only.
+
+_NANO = 10**9
+
+
+def memory_errors(
+    seen: WorkspaceObservation, model: Model, gpus: NodeGPUs, nodes: int
+) -> Iterator[FieldError]:
+    """Yield errors of weights that do not fit into all nodes together, or into one of them.
+
+    Args:
+        seen: a valid Workspace. With the annotation `kaito.sh/bypass-resource-checks`, whatever its
+            value, the memory of all nodes together is not judged.
+        model: the model to serve.
+        gpus: GPUs of each node.
+        nodes: number of them.
+    """
+    goal, weights = seen.valid_goal, parse_quantity(model.weights)
+    annotations = seen.workspace.metadata.annotations or {}
+    preset = goal.preset.name if goal.preset else model.name
+    total = gpus.memory * nodes
+    if total < weights.value and labels.BYPASS_RESOURCE_CHECKS not in annotations:
+        yield invalid_value(
+            f"Insufficient total GPU memory: Instance type {goal.spec.resource.instance_type} has "
+            f"a total of {Quantity(total * _NANO, Family.BINARY)}, but preset {preset} requires at "
+            f"least {model.weights}",
+            "instanceType",
+        )
+    if weights.value > gpus.memory:
+        yield FieldError(
+            "Multi-node distributed inference is not supported with Huggingface Transformers "
+            f"runtime, and preset {preset} requires at least {model.weights} of GPU memory on one "
+            f"node, which has {Quantity(gpus.memory * _NANO, Family.BINARY)}",
+            ("instanceType",),
+        )
+
+
+# Decides how many nodes a Workspace needs.
+
+_UNKNOWN_GPUS: Final = "NodeNotReady"
+_DOES_NOT_FIT: Final = "ModelDoesNotFit"
+_TOO_MANY: Final = "TooManyNodes"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTarget:
+    """The number of nodes, or why there is none.
+
+    Attributes:
+        count: 0 if it is not known.
+        reason: why it is not, in one word.
+        message: the same in words.
+    """
+
+    count: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+def node_target(seen: WorkspaceObservation) -> NodeTarget:
+    """Return the number of nodes, or a problem if it exceeds the maximum."""
+    found = _decided(seen)
+    if found.count <= MOST_NODES:
+        return found
+    message = (
+        f"{found.count} nodes are requested, and a workspace gets at most {MOST_NODES}: use "
+        "larger instances, or a smaller model"
+    )
+    return NodeTarget(reason=_TOO_MANY, message=message)
+
+
+def _decided(seen: WorkspaceObservation) -> NodeTarget:
+    """Return the committed number, or the one that Kaito has stored, else what the model needs.
+
+    It is estimated once (KAI-8), so that a serving model does not lose its nodes when the estimate
+    changes; hence the estimate waits for the options on which it depends.
+    """
+    commitment, request = _stored(seen), seen.valid_goal.request
+    if commitment is not None and request is not None and commitment.template == request.template:
+        return NodeTarget(commitment.target)
+    stored = seen.status.get("targetNodeCount")
+    if commitment is None and isinstance(stored, int) and stored > 0:
+        return NodeTarget(stored)
+    problem = config_problem(
+        seen.valid_goal, seen.workload.config, seen.workspace.metadata.namespace
+    )
+    if problem is not None:
+        return NodeTarget(reason=problem.reason, message=problem.message)
+    return _estimated(seen)
+
+
+def _stored(seen: WorkspaceObservation) -> Commitment | PoolCommitment | None:
+    if seen.settings.options.provisioner is not Provisioner.NODE_POOLS:
+        return seen.commitment
+    return seen.pool.commitment if seen.pool is not None else None
+
+
+def _estimated(seen: WorkspaceObservation) -> NodeTarget:
+    goal = seen.valid_goal
+    if goal.spec.tuning is not None:
+        return NodeTarget(1)
+    if goal.preset is None:
+        return NodeTarget(goal.spec.resource.count or 1)
+    if goal.model is None:
+        missing = missing_model(goal, seen.found_model, seen.settings.options)
+        return NodeTarget(reason=missing.reason, message=missing.message)
+    try:
+        return NodeTarget(_nodes_for(goal.model, seen))
+    except UnknownGPUs as error:
+        return NodeTarget(reason=_UNKNOWN_GPUS, message=str(error))
+    except DoesNotFit as error:
+        return NodeTarget(reason=_DOES_NOT_FIT, message=str(error))
+
+
+def _nodes_for(model: Model, seen: WorkspaceObservation) -> int:
+    """Return the number of nodes: vLLM spreads a model over several; otherwise it is the user's.
+
+    Raises:
+        UnknownGPUs: the GPUs of the nodes are unknown, or are not alike.
+        DoesNotFit: the model does not fit into their memory.
+    """
+    goal, gpus = seen.valid_goal, _gpus(seen)
+    if goal.runtime is Runtime.VLLM:
+        return estimate_nodes(model, gpus, context_of(seen.workload.config) or DEFAULT_CONTEXT)
+    nodes = goal.spec.resource.count or 1
+    errors = tuple(memory_errors(seen, model, gpus, nodes))
+    if errors:
+        raise DoesNotFit(message_of(errors))
+    return nodes
+
+
+def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
+    """Return the GPUs of each node; nodes of one's own must be alike.
+
+    Raises:
+        UnknownGPUs: they are unknown, or are not alike.
+    """
+    resource, options = seen.valid_goal.spec.resource, seen.settings.options
+    ready = [(node.name, node.labels) for node in seen.nodes if node.is_ready]
+    if options.has_own_nodes and resource.partition is None:
+        check_alike(ready)
+    return workload_gpus(resource, options, ready[0] if ready else None)
+
+
+# The progress of the nodes of a Workspace: one value, from which plan and status are made.
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProgress:
+    """The progress of the nodes of a valid Workspace.
+
+    Attributes:
+        target: number of nodes that it needs.
+        nodes: whether its nodes are ready.
+        workers: the nodes on which its workload may run.
+        claims: the decision about its claims; None if none are made, or cannot be.
+        pool: the decision about its NodePool; None if none is made, or cannot be.
+        history: the nodes that were there before, and these.
+        requests: the objects with which nodes are asked for.
+        lacks_resource: whether the API server lacks the resource by which nodes are requested.
+    """
+
+    target: NodeTarget
+    nodes: NodeReadiness
+    workers: tuple[NodeFacts, ...]
+    claims: ClaimDecision | None = None
+    pool: PoolDecision | None = None
+    history: NodeHistory = field(default_factory=NodeHistory)
+    requests: str = "NodeClaims"
+    lacks_resource: bool = False
+
+    @property
+    def is_ready(self) -> bool:
+        """True if the workload may be created."""
+        if self.lacks_resource or not self.nodes.is_ready:
+            return False
+        if self.pool is not None:
+            return self.pool.wait is None
+        return self.claims is None or not (self.claims.waits or self.claims.create)
+
+    @property
+    def uses_earlier_nodes(self) -> bool:
+        """True if some of the nodes did not come with the NodePool, and have other labels."""
+        return self.pool is not None and self.pool.commitment.covered > 0
+
+
+def progress_of(seen: WorkspaceObservation, now: datetime) -> NodeProgress:
+    """Return the progress of a valid Workspace.
+
+    Nothing is decided for a model about which nothing is known yet.
+    """
+    request, target = seen.valid_goal.request, node_target(seen)
+    pool, claims, workers = None, None, seen.nodes
+    is_pool = seen.settings.options.provisioner is Provisioner.NODE_POOLS
+    if request is not None and target.count and not seen.valid_goal.lacks_model:
+        if is_pool and seen.pool is not None:
+            pool = decide_pool(_pool_facts(seen, seen.pool, request, target.count))
+            committed = pool.commitment.nodes
+            workers = tuple(
+                node for node in seen.nodes if node.has_workspace or node.name in committed
+            )
+        elif not is_pool and seen.claims is not None:
+            facts = _facts(seen, seen.claims, request, target.count)
+            claims = decide_claims(facts, now, seen.settings.claims)
+    return NodeProgress(
+        target,
+        _readiness(seen, workers, target.count),
+        workers,
+        claims,
+        pool,
+        seen.memory.nodes.after({node.uid for node in workers if node.is_claimed}, now),
+        requests="NodePools" if is_pool else "NodeClaims",
+        lacks_resource=request is not None and (seen.pool if is_pool else seen.claims) is None,
+    )
+
+
+def _readiness(
+    seen: WorkspaceObservation, nodes: tuple[NodeFacts, ...], target: int
+) -> NodeReadiness:
+    instance_type = seen.valid_goal.spec.resource.instance_type
+    known = find_instance_type(seen.settings.options.cloud, instance_type)
+    has_gpus = known is not None and known.gpus.product.startswith("NVIDIA")
+    return node_readiness(nodes, target, instance_type, has_gpus=has_gpus)
+
+
+def _facts(
+    seen: WorkspaceObservation, claims: SeenClaims, request: NodeRequest, target: int
+) -> ClaimFacts:
+    own = own_nodes(seen.nodes, request.instance_type)
+    return ClaimFacts(
+        uid=seen.workspace.metadata.uid,
+        target=target,
+        template=request.template,
+        commitment=seen.commitment,
+        claims=claims.by_name,
+        ready_nodes=frozenset(node.name for node in own if node.is_ready),
+        existing_nodes=frozenset(node.name for node in own),
+        pending=claims.pending,
+        absent=claims.absent,
+        conflicts=claims.conflicts,
+        process=seen.process,
+        remembered=seen.memory.slots,
+    )
+
+
+def _pool_facts(
+    seen: WorkspaceObservation, pool: SeenPool, request: NodeRequest, target: int
+) -> PoolFacts:
+    own = own_nodes(seen.nodes, request.instance_type)
+    return PoolFacts(
+        name=pool.name,
+        target=target,
+        instance_type=request.instance_type,
+        template=request.template,
+        commitment=pool.commitment,
+        pool=pool.found,
+        is_unreadable=pool.is_unreadable,
+        is_pending=pool.is_pending,
+        is_taken=pool.is_taken,
+        claims=pool.claims,
+        node_class=pool.node_class,
+        ready_nodes=frozenset(node.name for node in own if node.is_ready),
+        existing_nodes=frozenset(node.name for node in own),
+        earlier_claims=seen.claims.by_name if seen.claims is not None else {},
+        absent=pool.absent,
+        unsure=pool.unsure,
+    )

@@ -1,0 +1,443 @@
+"""The status of a Workspace: conditions, resources, and what it says while it is deleted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import (
+    OBSERVATION_IN_DOUBT,
+    READY,
+    ConditionSet,
+    stored_message,
+)
+from controller.apimachinery.job_end import job_end
+from controller.apimachinery.problem import Problem
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
+from controller.kaito.api.messages import failure_event, failure_reason, what_failed
+from controller.kaito.provisioning.pool_decision import (
+    NODE_CLAIM_READY,
+    NODES_READY,
+    RESOURCE_READY,
+    ConditionFacts,
+    claim_condition,
+    node_condition,
+    pool_condition,
+    resource_condition,
+)
+from controller.kaito.provisioning.pools import is_replacing
+from controller.kaito.workspace.config import Blocked
+from controller.kaito.workspace.edits import SCOPE as HISTORY_SCOPE
+from controller.kaito.workspace.edits import history_of
+from controller.kaito.workspace.model_server import (
+    BENCHMARK_COMPLETED,
+    benchmark_condition,
+    job_cause,
+    performance,
+    server_cause,
+)
+from controller.kaito.workspace.nodes import progress_of
+from controller.kaito.workspace.workload import SCOPE as WORKLOAD_SCOPE
+from controller.kaito.workspace.workload import missing_pod, missing_services, serves, workload_step
+from controller.runtime.plan import Create, Event, StatusPatch, verb_of
+from controller.runtime.reconcile.definitions.unknown_fields import (
+    set_fields_known,
+    unknown_field_events,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from controller.kaito.workspace.nodes import NodeProgress
+    from controller.kaito.workspace.observation import WorkspaceObservation
+    from controller.kaito.workspace.workload import WorkloadStep
+    from controller.kube.objects import Job, Pod
+    from controller.runtime.plan import Failure
+
+
+# The progress of the workload of a Workspace: conditions besides those of nodes, and `state`.
+
+INFERENCE_READY: Final = "InferenceReady"
+JOB_STARTED: Final = "JobStarted"
+WORKSPACE_SUCCEEDED: Final = "WorkspaceSucceeded"
+
+
+class WorkspaceState(Enum):
+    """`status.state`."""
+
+    PENDING = "Pending"
+    READY = "Ready"
+    NOT_READY = "NotReady"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+def inference_conditions(
+    *, is_ready: bool, reason: str = "", message: str = ""
+) -> Iterator[ConditionFacts]:
+    """Yield `InferenceReady` and `WorkspaceSucceeded` of a model that is served.
+
+    Args:
+        is_ready: whether all pods of the server are ready, on nodes that are.
+        reason: why it gets no further, in one word; empty while it is merely waited for.
+        message: the same in words. What serves may get no further too, after an edit.
+    """
+    if is_ready:
+        yield ConditionFacts(
+            INFERENCE_READY,
+            is_true=True,
+            reason="WorkspaceInferenceStatusSuccess",
+            message=_because("Inference has been deployed successfully", message),
+        )
+        yield _succeeded()
+        return
+    yield ConditionFacts(
+        INFERENCE_READY,
+        is_true=False,
+        reason=reason or "WorkspaceInferenceStatusPending",
+        message=message or "Inference workload is not ready",
+    )
+    yield _pending("workspace is waiting for inference workload readiness")
+
+
+def tuning_conditions(state: WorkspaceState, cause: str = "") -> Iterator[ConditionFacts]:
+    """Yield `JobStarted` and `WorkspaceSucceeded` of a model that is tuned.
+
+    Args:
+        state: state of the tuning.
+        cause: what keeps it from getting further, in words; empty while it is merely waited for.
+    """
+    started = state in {WorkspaceState.RUNNING, WorkspaceState.SUCCEEDED}
+    if state is WorkspaceState.FAILED:
+        reason, text = "WorkspaceTuningJobStatusFailed", _because("tuning job failed", cause)
+    elif started:
+        reason, text = "WorkspaceTuningJobStatusStarted", "Tuning job has started"
+    else:
+        reason = "WorkspaceTuningJobStatusPending"
+        text = _because("Tuning job has not started", cause)
+    yield ConditionFacts(JOB_STARTED, is_true=started, reason=reason, message=text)
+    match state:
+        case WorkspaceState.SUCCEEDED:
+            yield _succeeded()
+        case WorkspaceState.FAILED:
+            yield ConditionFacts(
+                WORKSPACE_SUCCEEDED, is_true=False, reason="workspaceFailed", message=text
+            )
+        case WorkspaceState.RUNNING:
+            running = "workspace has not completed yet, tuning job is running"
+            yield _pending(_because(running, cause))
+        case _:
+            yield _pending("workspace is initializing, tuning job has not started")
+
+
+def _because(fact: str, cause: str) -> str:
+    return f"{fact}; {cause}" if cause else fact
+
+
+def tuning_state(job: Job | None, pods: Iterable[Pod]) -> WorkspaceState:
+    """Return the state of a tuning.
+
+    Kaito calls it failed as soon as one pod has failed, also if the next one succeeds (KAI-13).
+    """
+    if job is None:
+        return WorkspaceState.PENDING
+    end = job_end(job, pods)
+    if end is not None:
+        return WorkspaceState.SUCCEEDED if end.succeeded else WorkspaceState.FAILED
+    return (
+        WorkspaceState.RUNNING if job.status.active or job.status.ready else WorkspaceState.PENDING
+    )
+
+
+def inference_state(present: str, *, is_ready: bool) -> WorkspaceState:
+    """Return `Pending` until it was ready once, and never again."""
+    if is_ready:
+        return WorkspaceState.READY
+    return WorkspaceState.NOT_READY if present in {"Ready", "NotReady"} else WorkspaceState.PENDING
+
+
+def _succeeded() -> ConditionFacts:
+    return ConditionFacts(
+        WORKSPACE_SUCCEEDED,
+        is_true=True,
+        reason="workspaceSucceeded",
+        message="workspace succeeds",
+    )
+
+
+def _pending(message: str) -> ConditionFacts:
+    return ConditionFacts(
+        WORKSPACE_SUCCEEDED, is_true=False, reason="workspacePending", message=message
+    )
+
+
+# The conditions about the progress of a Workspace's nodes, and what holds it up.
+
+_NOT_SERVED: Final = (
+    "the API server has no {}: install the definitions of the provisioner, or run the operator "
+    "with nodes of your own"
+)
+
+
+def resource_conditions(
+    progress: NodeProgress, failures: tuple[Failure, ...]
+) -> tuple[ConditionFacts, ...]:
+    """Return `NodeClaimReady` if nodes are claimed, `NodesReady`, and `ResourceReady` for both."""
+    if not progress.target.count:
+        unknown = progress.target
+        parts = (_false(NODES_READY, unknown.reason, unknown.message),)
+    else:
+        claims = tuple(_claims(progress, failures))
+        parts = (*claims, _nodes(progress, failures))
+    return (*parts, resource_condition(*parts))
+
+
+def invalid_condition(reason: str, message: str) -> ConditionFacts:
+    """Return `ResourceReady` of a Workspace whose specification is refused."""
+    return _false(RESOURCE_READY, reason, message)
+
+
+def _claims(progress: NodeProgress, failures: tuple[Failure, ...]) -> Iterator[ConditionFacts]:
+    failure = next((each for each in failures if _is_request(each)), None)
+    if failure is not None:
+        yield _false(NODE_CLAIM_READY, failure_reason(failure), what_failed(failure))
+    elif progress.claims is not None:
+        yield claim_condition(progress.claims)
+    elif progress.pool is not None:
+        yield pool_condition(progress.pool.wait)
+    elif progress.lacks_resource:
+        reason = f"{progress.requests}NotServed"
+        yield _false(NODE_CLAIM_READY, reason, _NOT_SERVED.format(progress.requests))
+
+
+def _is_request(failure: Failure) -> bool:
+    """Return whether a write is about what nodes come with, and not about nodes themselves."""
+    target = failure.write.target
+    return not target.resource.namespaced and target.resource != NODES
+
+
+def _nodes(progress: NodeProgress, failures: tuple[Failure, ...]) -> ConditionFacts:
+    failure = next((each for each in failures if each.write.target.resource.kind == "Node"), None)
+    if failure is not None and not progress.nodes.is_ready:
+        return _false(NODES_READY, progress.nodes.reason, what_failed(failure))
+    return node_condition(progress.nodes)
+
+
+def _false(type_: str, reason: str, message: str) -> ConditionFacts:
+    return ConditionFacts(type_, is_true=False, reason=reason, message=message)
+
+
+# The status of a Workspace that is not being deleted.
+
+Status = dict[str, Any]
+
+_CREATION_FAILED: Final = {
+    NODE_CLAIMS: "NodeClaimCreationFailed",
+    NODE_POOLS: "NodePoolCreationFailed",
+}
+
+
+def current_status(
+    seen: WorkspaceObservation, now: datetime, failures: tuple[Failure, ...] = ()
+) -> StatusPatch:
+    """Return the wanted status."""
+    if isinstance(seen.goal, Problem):
+        return _patch(seen, _invalid(seen, seen.goal, now), failures)
+    progress = progress_of(seen, now)
+    resources = resource_conditions(progress, failures)
+    has_nodes = resources[-1].is_true
+    step = _without_refused_upgrade(workload_step(seen, progress, history_of(seen)), failures)
+    wanted = {
+        **_counts(progress),
+        **_measured(seen, step),
+        "state": _state(seen, has_nodes=has_nodes).value,
+        "conditions": _conditions(
+            seen, (*resources, *_outcome(seen, step, failures, has_nodes=has_nodes)), step, now
+        ),
+    }
+    return replace(_patch(seen, wanted, failures), settles=_settles(seen, progress, now))
+
+
+def _settles(seen: WorkspaceObservation, progress: NodeProgress, now: datetime) -> float:
+    """Return the seconds for which a status is held, so that changes of a claim are reported once.
+
+    It is half of the least wait between two claims. Karpenter does not wait before it replaces one.
+    """
+    least = seen.settings.claims.first_retry.total_seconds()
+    pool = seen.pool
+    if pool is not None and pool.found is not None:
+        return least if is_replacing(pool.found, pool.claims.values(), now) else 0.0
+    return least / 2 if progress.claims is not None and progress.claims.again else 0.0
+
+
+def _outcome(
+    seen: WorkspaceObservation,
+    step: WorkloadStep,
+    failures: tuple[Failure, ...],
+    *,
+    has_nodes: bool,
+) -> Iterator[ConditionFacts]:
+    state, cause = _state(seen, has_nodes=has_nodes), _workload_cause(seen, step, failures)
+    if seen.valid_goal.spec.tuning is not None:
+        return tuning_conditions(state, cause.message)
+    return inference_conditions(
+        is_ready=state is WorkspaceState.READY, reason=cause.reason, message=cause.message
+    )
+
+
+def _workload_cause(
+    seen: WorkspaceObservation, step: WorkloadStep, failures: tuple[Failure, ...]
+) -> Blocked:
+    """Return the problem that stops the workload's progress; empty while only time is needed."""
+    for failure in failures:
+        if failure.write.target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE}:
+            return Blocked(failure_reason(failure), what_failed(failure))
+    if seen.valid_goal.spec.tuning is not None:
+        found = step.blocked or missing_pod(seen) or job_cause(seen.workload.pods)
+    else:
+        refused = step.blocked or missing_pod(seen)
+        found = refused or server_cause(seen.workload.pods) or _missing_service(seen)
+    return found or Blocked("", "")
+
+
+def _missing_service(seen: WorkspaceObservation) -> Blocked | None:
+    """Return the first service that a server lacks, None if it has both."""
+    missing = next(missing_services(seen), None)
+    if seen.workload.server is None or missing is None:
+        return None
+    return Blocked("ServiceMissing", f"Service {missing.target.name} does not exist yet")
+
+
+def _state(seen: WorkspaceObservation, *, has_nodes: bool) -> WorkspaceState:
+    if seen.valid_goal.spec.tuning is not None:
+        return tuning_state(seen.workload.job, seen.workload.pods)
+    lacks_service = any(missing_services(seen))
+    is_ready = has_nodes and serves(seen.workload.server) and not lacks_service
+    return inference_state(seen.status.get("state", ""), is_ready=is_ready)
+
+
+def _counts(progress: NodeProgress) -> Status:
+    names = sorted(node.name for node in progress.workers if node.is_ready)
+    wanted: Status = {"workerNodes": names or None}
+    if progress.target.count:
+        wanted["targetNodeCount"] = progress.target.count
+    return wanted
+
+
+def _without_refused_upgrade(step: WorkloadStep, failures: tuple[Failure, ...]) -> WorkloadStep:
+    """Return the step, in which the server keeps its image if the server's patch was refused."""
+    refused = any(
+        each.write.target.scope == WORKLOAD_SCOPE and not each.unknown for each in failures
+    )
+    return replace(step, upgrades=False) if refused else step
+
+
+def _measured(seen: WorkspaceObservation, step: WorkloadStep) -> Status:
+    """Return the result of the benchmark if it is new; the value None removes it (KAI-22)."""
+    if step.upgrades:
+        return {"performance": None}
+    model = seen.valid_goal.model
+    found = performance(seen.workload.benchmark, model.quantization if model else "")
+    return {"performance": found} if found is not None else {}
+
+
+def _conditions(
+    seen: WorkspaceObservation,
+    parts: Iterable[ConditionFacts],
+    step: WorkloadStep,
+    now: datetime,
+) -> list[dict[str, Any]]:
+    """Return the present conditions with these parts, without those that are no longer set."""
+    conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
+    conditions.remove(READY)  # only the runtime sets it, while the kind itself fails
+    types: set[str] = set()
+    for part in parts:
+        _set(conditions, part)
+        types.add(part.type)
+    if NODE_CLAIM_READY not in types:
+        conditions.remove(NODE_CLAIM_READY)
+    benchmark = benchmark_condition(seen.workload.benchmark, seen.conditions)
+    if step.upgrades:
+        conditions.remove(BENCHMARK_COMPLETED)
+    elif benchmark is not None:
+        _set(conditions, benchmark)
+    doubt = "; ".join(seen.consistency_warnings)
+    conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubt)
+    set_fields_known(conditions, seen.unknown_fields)
+    return conditions.as_list()
+
+
+def _set(conditions: ConditionSet, part: ConditionFacts) -> None:
+    conditions.set(part.type, "True" if part.is_true else "False", part.reason, part.message)
+
+
+def _invalid(seen: WorkspaceObservation, problem: Problem, now: datetime) -> Status:
+    """Return the status of an invalid Workspace; its objects are left unchanged."""
+    part = invalid_condition(problem.reason, problem.message)
+    conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
+    conditions.remove(READY)
+    conditions.set(part.type, "False", part.reason, part.message)
+    return {"conditions": conditions.as_list()}
+
+
+def _patch(
+    seen: WorkspaceObservation, wanted: Status, failures: tuple[Failure, ...]
+) -> StatusPatch:
+    events = tuple(_events(seen, failures))
+    urgent = bool(events) or _verdicts(seen.status) != _verdicts(wanted)
+    return StatusPatch(wanted, urgent=urgent, events=events)
+
+
+def _events(seen: WorkspaceObservation, failures: tuple[Failure, ...]) -> Iterator[Event]:
+    """Yield events about what no stored condition has reported yet."""
+    if isinstance(seen.goal, Problem):
+        if not _is_told(seen, seen.goal.message):
+            yield Event("Warning", seen.goal.reason, "Validate", seen.goal.message)
+        return
+    yield from unknown_field_events(seen.conditions, seen.unknown_fields)
+    for failure in failures:
+        reason = _event_reason(failure)
+        if reason and not failure.may_resolve:
+            note, action = what_failed(failure), verb_of(failure.write).capitalize()
+            if not _is_told(seen, note):
+                yield Event("Warning", reason, action, note, quotes=True)
+            return
+
+
+def _event_reason(failure: Failure) -> str:
+    """Return the reason of an event about a failed write; empty if no condition names it."""
+    target = failure.write.target
+    if isinstance(failure.write, Create) and target.resource in _CREATION_FAILED:
+        return _CREATION_FAILED[target.resource]
+    return failure_event(failure) if target.scope in {WORKLOAD_SCOPE, HISTORY_SCOPE} else ""
+
+
+def _is_told(seen: WorkspaceObservation, text: str) -> bool:
+    return any(each.get("message") == stored_message(text) for each in seen.conditions)
+
+
+def _verdicts(status: Status) -> list[tuple[Any, ...]]:
+    """Return state, types, statuses and reasons: changed messages alone are not urgent."""
+    found = status.get("conditions") or ()
+    verdicts = [(each.get("type"), each.get("status"), each.get("reason")) for each in found]
+    return [(status.get("state"), status.get("targetNodeCount")), *verdicts]
+
+
+# The status of a Workspace that is being deleted.
+
+WORKSPACE_DELETING: Final = "WorkspaceDeleting"
+
+
+def deleting_status(
+    seen: WorkspaceObservation, remaining: tuple[str, ...], now: datetime
+) -> StatusPatch:
+    """Return the one condition that is set then; it names what is waited for."""
+    message = "workspace is being deleted"
+    if remaining:
+        message = f"{message}; waiting until these are gone: {', '.join(remaining)}"
+    conditions = ConditionSet(seen.conditions, seen.workspace.metadata.generation, now)
+    conditions.set(WORKSPACE_DELETING, "True", "workspaceDeleted", message)
+    return StatusPatch({"conditions": conditions.as_list()})
