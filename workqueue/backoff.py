@@ -66,11 +66,12 @@ class Failures(Generic[K]):
         """Return how many keys are failing."""
         return len(self._failures)
 
-    def record(self, key: K, now: float) -> float:
-        """Count a failure of `key` and return its delay in seconds."""
+    def record(self, key: K, now: float, delay: float | None = None) -> float:
+        """Count a failure of `key` and return its delay, `delay` if given, in seconds."""
         self._drop_older_than(now - 2 * self._backoff.cap)
         count = self.count(key)
-        delay = self._backoff.delay(count) * (1 + self._backoff.jitter * self._rng.random())
+        if delay is None:
+            delay = self._backoff.delay(count) * (1 + self._backoff.jitter * self._rng.random())
         since = self.since(key) if count else now
         self._failures[key] = _Failure(count + 1, since, now, now + min(delay, self._floor))
         self._failures.move_to_end(key)

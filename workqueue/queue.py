@@ -168,13 +168,17 @@ class WorkQueue(Generic[K]):
             self._recorder.retried()
         self._schedule(key, min(delay, LONGEST_DELAY), priority)
 
-    def add_rate_limited(self, key: K, *, priority: int | None = None) -> float:
+    def add_rate_limited(
+        self, key: K, *, priority: int | None = None, delay: float | None = None
+    ) -> float:
         """Queue `key` to run after its back-off, because it failed; return the delay in seconds.
+
+        `delay` replaces the back-off of callers that have a rule of their own.
 
         To be called while the key is in flight: runs requested during the failed run are then
         held back too.
         """
-        delay = self._failures.record(key, self._clock.time())
+        delay = self._failures.record(key, self._clock.time(), delay)
         if key in self._processing:
             self._hold_back(key)
         self.add_after(key, delay, priority=priority)

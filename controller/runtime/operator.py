@@ -188,7 +188,7 @@ class Operator:
             kind.name: Controller(
                 kind,
                 expectations=self.expectations,
-                executor=Executor(writer, lookups, now=self._clock.time),
+                executor=Executor(writer, lookups, now=self._clock.time, rng=rng),
                 recorder=self.recorder,
                 metrics=self._metrics.controller(kind.name, settings.workers),
                 workers=settings.workers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -213,7 +214,9 @@ class Book:
             emit=lambda event: None,
             wall=lambda: NOW,
         )
-        return await Executor(writer, lookups, now=self.now).execute(execution)
+        return await Executor(writer, lookups, now=self.now, rng=random.Random(0)).execute(
+            execution
+        )
 
     def pending(self, owner: str = OWNER.uid) -> frozenset[str]:
         """Return the scopes in which the outcome of a write is unknown."""

@@ -165,7 +165,8 @@ async def test_every_part_gets_what_concerns_it(monkeypatch: pytest.MonkeyPatch)
         fence=leads,
     )
     assert [part.arguments for part in world.made["Executor"]] == [(writer, lookups)] * 2
-    assert [part.options for part in world.made["Executor"]] == [{"now": clock.time}] * 2
+    options = {"now": clock.time, "rng": rng}
+    assert [part.options for part in world.made["Executor"]] == [options] * 2
     for kind, part, executor in zip(
         world.kinds, world.made["Controller"], world.made["Executor"], strict=True
     ):

@@ -134,9 +134,7 @@ class Caches:
 
     def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
         """Enqueue keys with the controller for events that concern `kind`. Call before `run`."""
-        handlers = [
-            (kind.primary, EnqueueHandler[Any](controller.queue, own_key, controller.absorbs))
-        ]
+        handlers = [(kind.primary, EnqueueHandler[Any](controller.queue, own_key))]
         for owned in kind.owned:
             keys = owner_keys(
                 kind.primary,

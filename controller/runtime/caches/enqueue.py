@@ -29,18 +29,15 @@ class EnqueueHandler(Generic[T]):
     Args:
         queue: the queue of the controller.
         keys: keys for an object; its second argument is False if the object was deleted.
-        absorbs: whether a change from one state to another needs no reconcile.
     """
 
     def __init__(
         self,
         queue: WorkQueue[str],
         keys: Callable[[T, bool], list[str]],
-        absorbs: Callable[[T, T], bool] = lambda _old, _new: False,
     ) -> None:
         self._queue = queue
         self._keys = keys
-        self._absorbs = absorbs
 
     def on_add(self, obj: T, *, initial: bool) -> None:
         """Enqueue; objects of the initial list get low priority."""
@@ -49,8 +46,6 @@ class EnqueueHandler(Generic[T]):
     def on_update(self, old: T, new: T) -> None:
         """Enqueue the keys of both states, each once."""
         unchanged = old.metadata.resource_version == new.metadata.resource_version
-        if not unchanged and self._absorbs(old, new):
-            return
         keys = self._keys(new, True)
         if old is not new:
             keys = [*self._keys(old, True), *keys]

@@ -25,7 +25,6 @@ from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import FAILED_READ
 from controller.runtime.reconcile.reconcile_log import ReconcileLog
-from controller.runtime.reconcile.status.echoes import StatusEchoes
 from controller.runtime.reconcile.status.held_children import held_children
 from workqueue import LOW_PRIORITY, Backoff, Workers, WorkQueue
 
@@ -51,11 +50,7 @@ PLANNING_FACTOR = 10
 """A key is not reconciled again sooner than after this many times its last planning time."""
 
 BACKOFF = Backoff(base=MIN_INTERVAL, cap=45.0)
-"""Delays after failures. No event reports the end of most failures, such as a larger quota, so the
-cap bounds how long it stays unnoticed: a minute, with jitter and time to recover."""
-
-_HONOURS_REQUEUE_AFTER = frozenset({Result.DONE, Result.WAIT, Result.FAILED})
-"""Results that honour `requeue_after`: a deadline is not delayed by the back-off of a failure."""
+"""Delays after exceptions and reads that failed; writes have a rule of their own."""
 
 WORKER_PATIENCE = 0.25
 """Seconds after which a worker leaves a reconcile running and takes the next key.
@@ -154,7 +149,6 @@ class Controller(Generic[Observation]):
         self._errors: dict[str, str] = {}
         self._generations: dict[str, int] = {}
         self._held: dict[str, int] = {}
-        self._echoes = StatusEchoes()
         self._external_source = kind.external_source
         if self._external_source is not None:
             self._external_source.start(self.enqueue)
@@ -167,10 +161,6 @@ class Controller(Generic[Observation]):
         """Reconcile a key, unless it is in back-off and will be reconciled anyway."""
         if not self.queue.num_requeues(key):
             self.queue.add(key)
-
-    def absorbs(self, old: KubeObject, new: KubeObject) -> bool:
-        """Return whether an event of a primary only shows what was written about its failure."""
-        return self._echoes.absorb(old, new)
 
     @property
     def primary(self) -> Resource[Any]:
@@ -218,7 +208,6 @@ class Controller(Generic[Observation]):
         identifier = uuid.UUID(int=self._rng.getrandbits(128), version=4)
         line = ReconcileLog(key, str(identifier), self.queue.priority_of(key))
         began = self._clock.time()
-        self._echoes.begin(key)
         try:
             await self._reconcile(key, line)
         except Exception as error:  # noqa: BLE001  a faulty object must not end a worker
@@ -231,8 +220,6 @@ class Controller(Generic[Observation]):
             self._errors[key] = line.error or line.result
         else:
             self._errors.pop(key, None)
-        if self._echoes.end(key, line.report if failing else ""):
-            self.queue.add(key)
         self._metrics.seconds.observe(self._clock.time() - began)
         line.write(self.name, self._kind.primary.kind)
 
@@ -356,7 +343,6 @@ class Controller(Generic[Observation]):
         line.writes = outcome.writes
         line.requeue_after = outcome.requeue_after
         line.error = outcome.error
-        line.report = outcome.report
         if outcome.failures:
             line.error = f"{outcome.failures[0].reason}: {outcome.failures[0].message}"
         for verb, count in outcome.writes.items():
@@ -370,17 +356,23 @@ class Controller(Generic[Observation]):
                 if not self.queue:  # no other key waits, so the minimum interval does not apply
                     self.queue.hold(key, 0.0)
                 self.queue.add(key)
-            case Result.AGAIN:
-                self.queue.add_rate_limited(key)
-            case Result.WAIT:
-                self.queue.add_rate_limited(key)
+            case Result.AGAIN | Result.WAIT:
+                self._retry_later(key, outcome)
             case Result.FAILED:
-                self.queue.add_rate_limited(key)
+                self._retry_later(key, outcome)
                 self._metrics.errors.inc()
                 result = "error"
-        if outcome.requeue_after is not None and outcome.result in _HONOURS_REQUEUE_AFTER:
+        if outcome.requeue_after is not None and outcome.result is not Result.MORE:
             self.queue.add_after(key, outcome.requeue_after)
         self._metrics.reconciled(result)
+
+    def _retry_later(self, key: str, outcome: PlanOutcome) -> None:
+        """Requeue a key that has failed; one that an event woke before its time fails no more."""
+        wait = outcome.retry_after
+        if wait is not None and not outcome.writes and self.queue.num_requeues(key):
+            self.queue.add_after(key, wait)
+        else:
+            self.queue.add_rate_limited(key, delay=wait)
 
     def _on_success(self, key: str) -> None:
         """End the back-off, unless a write of unknown outcome kept this reconcile from failing."""
@@ -434,7 +426,7 @@ class Controller(Generic[Observation]):
         )
         try:
             outcome = await self._execute(execution)
-            line.writes, line.report = outcome.writes, outcome.report
+            line.writes = outcome.writes
         except Exception as error:  # noqa: BLE001  as above
             _log.warning("error_condition.failed", name=key, error=str(error))
 

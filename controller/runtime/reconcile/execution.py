@@ -24,7 +24,7 @@ class Result(Enum):
     MORE = "more"  # requeue at once: lookups answered, or more than one batch
     AGAIN = "again"  # requeue soon, without an error: a precondition failed, a name was taken
     WAIT = "wait"  # requeue with back-off, unless the resolver learns something before
-    FAILED = "failed"  # requeue with back-off
+    FAILED = "failed"  # requeue after the wait of what failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,18 @@ class PlanOutcome:
     Attributes:
         result: what to do with the key.
         requeue_after: seconds until the key must be reconciled again, None if only after an event.
+        retry_after: seconds until writes that failed are tried again; None if none did.
         writes: mutating requests, by verb.
         failures: writes that did not succeed, the first cause first.
         error: a sentence about the live read that failed, so that nothing was done; else empty.
-        report: revision of the object after a status write that only reports; empty if there was
-            none, or if the next plan may depend on it.
     """
 
     result: Result
     requeue_after: float | None = None
+    retry_after: float | None = None
     writes: Mapping[str, int] = field(default_factory=dict[str, int])
     failures: tuple[Failure, ...] = ()
     error: str = ""
-    report: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ class ExecutionState:
         self.has_committed_status = False
         self.more = False
         self.count = 0
-        self.report = ""
         self.repairs_wait: float | None = None  # seconds
         self.lacks_object = False  # that is not created yet because others keep deleting it
         self.failures: list[Failure] = []
@@ -69,15 +68,6 @@ class ExecutionState:
         return (*own, *overdue.values())
 
     @property
-    def reasons_of_others(self) -> frozenset[str]:
-        """The reasons of the failures of all writes but the status."""
-        return frozenset(
-            failure.reason
-            for failure in self.failures_to_report
-            if subresource_of(failure.write) != "status"
-        )
-
-    @property
     def failures_in_order(self) -> tuple[Failure, ...]:
         """The failures in the order of the plan, so that the first is the same each time."""
         plan = self.execution.plan
@@ -93,8 +83,8 @@ class ExecutionState:
         self.count += 1
         self._verbs[_verb(write)] += 1
 
-    def write_ended(self, result: WriteResult) -> None:
-        """Record the result of a write."""
+    def write_ended(self, result: WriteResult, now: float) -> None:
+        """Record the result of a write at `now`, clock time."""
         self._outcomes.add(result.outcome)
         self.silent.pop(id(result.write), None)
         if result.outcome is not WriteOutcome.DONE:
@@ -102,32 +92,34 @@ class ExecutionState:
         failure = result.failure
         if failure is not None:
             self.failures.append(failure)
-            if not failure.unknown or verb_of(failure.write) == "update":
-                self.failed_groups.failed(failure)
-        elif result.outcome is WriteOutcome.DONE:
-            self.failed_groups.succeeded(result.write)
+        if result.outcome is not WriteOutcome.UNKNOWN or verb_of(result.write) == "update":
+            self.failed_groups.ended(result, now)
         if result.obj is not None and result.obj.metadata.uid == self.primary.metadata.uid:
             self.primary = result.obj
 
-    def write_held(self, failure: Failure) -> None:
+    def write_held(self, write: Write) -> Failure | None:
         """Record a write that is not tried this time, because it has failed before."""
-        self._outcomes.add(WriteOutcome.FAILED)
-        self.slow_start.record_failure(failure.write)
-        self.failures.append(failure)
+        failure = self.failed_groups.last_failure(write)
+        self._outcomes.add(WriteOutcome.FAILED if failure else WriteOutcome.CONFLICT)
+        self.slow_start.record_failure(write)
+        if failure is not None and subresource_of(write) != "status":
+            self.failures.append(failure)
+        return failure
 
     def write_undone(self, failure: Failure | None) -> None:
         """Report a create that was carried out, and whose object others keep deleting."""
         if failure is not None:
             self.failures.append(failure)
 
-    def outcome(self, requeue_after: float | None) -> PlanOutcome:
-        """Return the outcome; `requeue_after` in seconds."""
+    def outcome(self, requeue_after: float | None, now: float) -> PlanOutcome:
+        """Return the outcome at `now`, clock time; `requeue_after` in seconds."""
+        groups = self.failed_groups
         return PlanOutcome(
             self._next(),
             requeue_after,
+            max(0.0, groups.due - now) if groups.failures else None,
             dict(self._verbs),
             self.failures_in_order,
-            report=self.report,
         )
 
     def _next(self) -> Result:

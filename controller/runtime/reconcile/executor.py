@@ -34,7 +34,6 @@ from controller.runtime.reconcile.repairs.contested import (
 )
 from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repair, Repairs
 from controller.runtime.reconcile.status.changes import (
-    changes_a_verdict,
     conditions_in,
     stored_status,
 )
@@ -44,12 +43,13 @@ from controller.runtime.reconcile.status.held_children import (
     named_children,
     with_held_children,
 )
-from controller.runtime.reconcile.writes.failed_groups import FailedGroups
+from controller.runtime.reconcile.writes.failed_groups import FailedGroups, group_of
 from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 from controller.runtime.reconcile.writes.slow_start import SlowStart
 from controller.runtime.reconcile.writes.unwritable import UnwritableObjects
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Mapping, Sequence
 
     from controller.kube.objects import KubeObject
@@ -76,12 +76,21 @@ class Executor:
         writer: sends the writes.
         lookups: answers the plan's lookups.
         now: monotonic seconds.
+        rng: jitter of the waits.
     """
 
-    def __init__(self, writer: Writer, lookups: LookupReader, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        lookups: LookupReader,
+        *,
+        now: Callable[[], float],
+        rng: random.Random,
+    ) -> None:
         self._writer = writer
         self._lookups = lookups
         self._now = now
+        self._rng = rng
         self._statuses = StatusDecisions(now)
         self._widths: dict[str, Mapping[SlowStartGroup, int]] = {}
         self._failed_groups: dict[str, FailedGroups] = {}
@@ -94,8 +103,9 @@ class Executor:
         if execution.plan.lookups:
             return await self._look_up(execution)
         uid, generation = execution.owner.uid, execution.primary.metadata.generation
-        failed_groups = self._failed_groups.pop(uid, None) or FailedGroups(generation)
-        failed_groups.begin(execution.plan, generation)
+        failed_groups = self._failed_groups.pop(uid, None) or FailedGroups(generation, self._rng)
+        status = group_of(_status_write(execution.resource, execution.primary, {}))
+        failed_groups.begin(execution.plan, generation, status, self._now())
         run = ExecutionState(execution, SlowStart(self._widths.pop(uid, {})), failed_groups)
         for event in execution.plan.events:
             execution.emit(event)
@@ -111,14 +121,15 @@ class Executor:
         finally:
             if run.report_of_silence is not None:
                 run.report_of_silence.cancel()
-            if failed_groups.failures:
-                self._failed_groups[uid] = failed_groups
             for event in aggregate_events(run.events):
                 execution.emit(event)
-        if run.ended:
-            return run.outcome(execution.plan.requeue_after)
-        requeue_after = await self._status(run)
-        outcome = run.outcome(requeue_after)
+        requeue_after = execution.plan.requeue_after
+        if not run.ended:
+            requeue_after = await self._status(run)
+        failed_groups.end()
+        if failed_groups.failures:
+            self._failed_groups[uid] = failed_groups
+        outcome = run.outcome(requeue_after, self._now())
         if outcome.result is Result.MORE:
             self._widths[uid] = run.slow_start.widths
         return outcome
@@ -158,10 +169,14 @@ class Executor:
         commit = run.execution.plan.commit
         if commit is None:
             return True
+        of_status = subresource_of(commit) == "status"  # what would tell that it has failed
         if self._must_wait(run, commit):
             return False
+        if run.failed_groups.holds(commit):
+            failure = run.write_held(commit)
+            run.ended = of_status or failure is None or failure.unknown
+            return False
         result = await self._write_primary(run, commit)
-        of_status = subresource_of(commit) == "status"  # what would tell that it has failed
         if of_status or result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
             run.ended = result.outcome is not WriteOutcome.DONE
         if result.outcome is WriteOutcome.DONE and of_status:
@@ -200,10 +215,11 @@ class Executor:
             await self._perform(run, probe)
         left: list[Write] = []
         for write in writes:
-            failure = run.failed_groups.held(write)
-            if failure is not None:
-                run.write_held(failure)
-            elif write is not probe:
+            if write is probe:
+                continue
+            if run.failed_groups.holds(write):
+                run.write_held(write)
+            else:
                 left.append(write)
         return tuple(run.failed_groups.in_order(left))
 
@@ -215,7 +231,7 @@ class Executor:
     async def _perform(self, run: ExecutionState, write: Write) -> WriteResult:
         if self._writer.is_repeated(run.execution.owner, write):
             result = WriteResult(write, WriteOutcome.UNKNOWN)
-            run.write_ended(result)
+            run.write_ended(result, self._now())
             return result
         repairs = self._repairs.setdefault(run.execution.owner.uid, Repairs())
         if unnamed := repairs.unnamed(write, self._now()):  # before they are made once more
@@ -224,7 +240,7 @@ class Executor:
         result = await self._writer.perform(
             run.execution.owner, write, on_silence=partial(self._on_silence, run)
         )
-        run.write_ended(result)
+        run.write_ended(result, self._now())
         if result.outcome is WriteOutcome.DONE:
             if write.on_success is not None:
                 run.events.append(write.on_success)
@@ -317,10 +333,9 @@ class Executor:
         if due.patch is None:
             return _sooner(requeue_after, due.wait)
         write = _status_write(execution.resource, run.primary, {**due.patch, **status.stamps})
-        uid = run.primary.metadata.uid
-        if not self._must_wait(run, write) and not self._statuses.stays_unwritten(
-            uid, run.reasons_of_others
-        ):
+        if run.failed_groups.holds(write):
+            run.write_held(write)
+        elif not self._must_wait(run, write):
             await self._store_status(run, status, write, due.wanted)
         return _sooner(requeue_after, run.repairs_wait)
 
@@ -342,16 +357,11 @@ class Executor:
         write: MergePatch,
         wanted: Mapping[str, Any],
     ) -> None:
-        uid, present = run.primary.metadata.uid, stored_status(run.primary)
         result = await self._write_primary(run, write)
         if result.outcome is WriteOutcome.DONE:
             self._statuses.written(run.primary, wanted, names_failure=run.names_failure)
             for phase in status.phases:
                 run.execution.measure(phase)
-            reports = not changes_a_verdict(present, write.patch["status"])
-            run.report = run.primary.metadata.resource_version if reports else ""
-        else:
-            self._statuses.refused(uid, run.reasons_of_others)
         if result.outcome is not WriteOutcome.CONFLICT:
             for event in status.events:
                 quotes = event.quotes or (run.failing and event.type == "Warning")

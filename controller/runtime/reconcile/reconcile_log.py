@@ -27,7 +27,6 @@ class ReconcileLog:
     writes: Mapping[str, int] = field(default_factory=dict[str, int])
     requeue_after: float | None = None
     error: str = ""
-    report: str = ""  # revision after the status write; not logged
 
     def write(self, controller: str, kind: str) -> None:
         """Log the line, on level debug if nothing was written."""

@@ -21,7 +21,7 @@ from tests.faults.faulty_transport import FaultyTransport
 from tests.runtime.widgets import WIDGETS, definition
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
@@ -47,7 +47,6 @@ class Served:
 
     name: str = "widget-controller"
     added: list[tuple[str, int]] = field(default_factory=list)
-    absorbs: Callable[[Any, Any], bool] = lambda _old, _new: False
 
     @property
     def queue(self) -> Served:

@@ -174,22 +174,6 @@ async def test_CTL24_a_child_of_an_earlier_owner_enqueues_nobody(world: CacheWor
         assert served.keys == {"default/f"}, "no owner is cached"
 
 
-async def test_what_a_controller_absorbs_concerns_primaries_only(world: CacheWorld):
-    widget = await world.widget("f")
-    await world.child("a", widget)
-    served, watch = Served(), kind()
-    served.absorbs = lambda _old, _new: True
-    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
-    async with world.running():
-        served.added.clear()
-        await world.user.merge_patch(WIDGETS, "default", "f", {"spec": {"size": 3}})
-        await asyncio.sleep(1)
-        assert served.keys == set()
-        await world.user.merge_patch(CONFIG_MAPS, "default", "a", {"data": {"k": "v"}})
-        await asyncio.sleep(1)
-        assert served.keys == {"default/f"}
-
-
 def referring(primary: Resource[Any], *, optional: bool = False) -> Any:
     def used(obj: KubeObject) -> tuple[str, ...]:
         return tuple(f"default/{name}" for name in obj.metadata.labels.values())

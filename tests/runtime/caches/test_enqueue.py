@@ -50,26 +50,11 @@ def test_an_update_enqueues_the_keys_of_both_states_each_once():
 
 
 def test_WQ30_an_update_that_changes_nothing_has_low_priority():
-    enqueue, keys = handler(absorbs=lambda _old, _new: True)
+    enqueue, keys = handler()
     same = child("a", 1)
     enqueue.on_update(same, same)
     enqueue.on_update(child("b", 1), child("b", 1))
     assert keys == [("a True", LOW_PRIORITY), ("b True", LOW_PRIORITY)]
-
-
-def test_a_change_that_concerns_nobody_is_absorbed():
-    states = []
-
-    def absorbs(old: ConfigMap, new: ConfigMap) -> bool:
-        states.append((old.metadata.resource_version, new.metadata.resource_version))
-        return new.metadata.resource_version == "2"
-
-    enqueue, keys = handler(absorbs=absorbs)
-    enqueue.on_update(child("a", 1), child("a", 2))
-    assert keys == []
-    enqueue.on_update(child("a", 2), child("a", 3))
-    assert keys == [("a True", 0)]
-    assert states == [("1", "2"), ("2", "3")]
 
 
 def test_a_deletion_enqueues_the_keys_of_the_last_state():

@@ -69,9 +69,9 @@ class Queue(Notes):
         assert key == KEY
         return self.requeues
 
-    def add_rate_limited(self, key: str) -> None:
+    def add_rate_limited(self, key: str, *, delay: float | None = None) -> None:
         self.requeues += 1
-        self.calls.append(("add_rate_limited", key))
+        self.calls.append(("add_rate_limited", key, *([] if delay is None else [delay])))
 
     @property
     def changes(self) -> list[tuple[Any, ...]]:
@@ -263,7 +263,11 @@ async def test_a_reconcile_that_writes_nothing_is_logged_on_level_debug():
             "requeue_after",
         ),
         (PlanOutcome(Result.MORE, 7.0), [("hold", KEY, 0.0), ("add", KEY)], "requeue"),
-        (PlanOutcome(Result.AGAIN, 7.0), [("add_rate_limited", KEY)], "requeue"),
+        (
+            PlanOutcome(Result.AGAIN, 7.0, 2.0),
+            [("add_rate_limited", KEY, 2.0), ("add_after", KEY, 7.0)],
+            "requeue",
+        ),
         (
             PlanOutcome(Result.WAIT, 7.0),
             [("add_rate_limited", KEY), ("add_after", KEY, 7.0)],
@@ -271,8 +275,8 @@ async def test_a_reconcile_that_writes_nothing_is_logged_on_level_debug():
         ),
         (PlanOutcome(Result.FAILED), [("add_rate_limited", KEY)], "error"),
         (
-            PlanOutcome(Result.FAILED, 7.0),
-            [("add_rate_limited", KEY), ("add_after", KEY, 7.0)],
+            PlanOutcome(Result.FAILED, 7.0, 4.0),
+            [("add_rate_limited", KEY, 4.0), ("add_after", KEY, 7.0)],
             "error",
         ),
     ],
@@ -288,6 +292,16 @@ async def test_CTL9_each_result_requeues_the_key_in_its_way(
     failed = outcome.result is Result.FAILED
     assert bench.value("controller_runtime_reconcile_errors_total") == failed
     assert line["log_level"] == ("warning" if failed else "debug")
+
+
+async def test_a_key_that_an_event_wakes_before_its_time_has_not_failed_once_more():
+    outcome = PlanOutcome(Result.FAILED, retry_after=4.0)
+    bench = Bench([outcome, replace(outcome, writes={"create": 1})])
+    bench.queue.requeues = 3
+    await bench.reconcile()
+    assert bench.queue.changes == [HELD, ("add_after", KEY, 4.0)]
+    await bench.reconcile()
+    assert bench.queue.changes[-1] == ("add_rate_limited", KEY, 4.0)
 
 
 async def test_a_key_that_has_more_to_do_waits_its_turn_if_others_wait():
@@ -641,36 +655,6 @@ async def test_a_plan_that_failed_otherwise_is_not_said_twice():
     bench.queue.requeues = 5
     await bench.reconcile()
     assert len(bench.executions) == 1
-
-
-def event_of(revision: str) -> tuple[Widget, Widget]:
-    metadata = msgspec.structs.replace(META, resource_version=revision)
-    return WIDGET, Widget(metadata=metadata)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "reported", "again"),
-    [
-        (PlanOutcome(Result.FAILED, report="6"), "6", False),
-        (PlanOutcome(Result.FAILED, report="6"), "7", True),
-        (PlanOutcome(Result.DONE, report="6"), "6", True),
-    ],
-    ids=["own report", "of another", "success"],
-)
-async def test_WQ24_a_failing_key_is_not_woken_by_its_own_report(
-    outcome: PlanOutcome, reported: str, *, again: bool
-):
-    bench = Bench([outcome])
-
-    async def execute(execution: PlanExecution) -> PlanOutcome:
-        assert bench.controller.absorbs(*event_of(reported))
-        return outcome
-
-    bench.execute = execute  # type: ignore[method-assign]
-    await bench.reconcile()
-    assert (bench.queue.changes[-1] == ("add", KEY)) is again
-    if not again:
-        assert bench.controller.absorbs(*event_of("6"))
 
 
 def of_generation(number: int, **metadata: Any) -> Widget:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -64,16 +65,25 @@ class Bench:
     phases: list[PhaseDuration] = field(default_factory=list)
     told: list[tuple[Failure, ...]] = field(default_factory=list)
     primary: Widget = field(default_factory=lambda: Widget(metadata=META))
+    wait: float = 0.0
 
     def __post_init__(self) -> None:
         self.executor = Executor(
             Writer(self.client, self.book.expectations),
             LookupReader(self.client, self.book.expectations),
             now=lambda: self.book.time,
+            rng=random.Random(0),
         )
         self.client.objects["f"] = KubeObject(metadata=META)
 
     async def execute(self, plan: Plan) -> PlanOutcome:
+        """Carry out a plan, once what has failed is due again."""
+        self.book.time += self.wait
+        outcome = await self._execute(plan)
+        self.wait = outcome.retry_after or 0.0
+        return outcome
+
+    async def _execute(self, plan: Plan) -> PlanOutcome:
         return await self.executor.execute(
             PlanExecution(
                 owner=OWNER,

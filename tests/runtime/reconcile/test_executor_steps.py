@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, R
 from controller.runtime.reconcile.executor import BATCH, Executor
 from controller.runtime.reconcile.repairs.contested import CONTESTED_FIELDS
 from controller.runtime.reconcile.repairs.repairs import FORGOTTEN_AFTER, Repairs
-from controller.runtime.reconcile.status.decision import MESSAGE_INTERVAL, UNWRITTEN_INTERVAL
+from controller.runtime.reconcile.status.decision import MESSAGE_INTERVAL
 from controller.runtime.reconcile.status.held_children import HeldChild
 from controller.runtime.reconcile.writes.result import WriteOutcome, WriteResult
 from controller.runtime.reconcile.writes.unwritable import FAILED_UPDATE
@@ -63,6 +64,7 @@ class Bench:
     status: Any = field(default_factory=WidgetStatus)
     stored: Widget | None = None
     now: float = 0.0
+    wait: float = 0.0
     generation: int = 7
     failing: bool = False
     overdue: tuple[Failure, ...] = ()
@@ -82,9 +84,16 @@ class Bench:
 
     def __post_init__(self) -> None:
         double: Any = self
-        self.executor = Executor(double, double, now=lambda: self.now)
+        self.executor = Executor(double, double, now=lambda: self.now, rng=random.Random(0))
 
     async def execute(self, plan: Plan) -> PlanOutcome:
+        """Carry out a plan, once what has failed is due again."""
+        self.now += self.wait
+        outcome = await self.execute_at_once(plan)
+        self.wait = outcome.retry_after or 0.0
+        return outcome
+
+    async def execute_at_once(self, plan: Plan) -> PlanOutcome:
         self.sent.clear()
         self.emitted.clear()
         deleted = rfc3339(NOW) if self.deleted else None
@@ -194,9 +203,9 @@ async def test_the_outcome_of_a_plan_names_writes_failures_and_the_next_time():
     assert outcome == PlanOutcome(
         Result.FAILED,
         5.0,
+        pytest.approx(1.1, abs=0.1),
         writes={"status": 1, "create": 1, "patch": 3, "delete": 1},
         failures=(failure(delete("c")),),
-        report="5",
     )
     assert bench.told == [(failure(delete("c")),)]
 
@@ -625,7 +634,7 @@ async def test_a_failing_object_changes_its_messages_seldom(
     await bench.execute(plan)
     bench.status = refused_for("one").wanted
     bench.now, bench.after = passed, refused_for("two")
-    outcome = await bench.execute(replace(plan, status=refused_for("two")))
+    outcome = await bench.execute_at_once(replace(plan, status=refused_for("two")))
     assert [write.target.name for write in bench.sent].count("f") == written
     assert outcome.requeue_after == 7.0
 
@@ -778,32 +787,45 @@ async def test_warnings_about_a_failing_object_are_alike_whatever_the_server_say
     assert bench.emitted == [warning, other]
 
 
-@pytest.mark.parametrize("answer", [REFUSED, OutcomeUnknown("reset")])
-async def test_a_status_that_fails_beside_other_writes_is_tried_seldom(answer: Any):
+@pytest.mark.parametrize("answer", [REFUSED, OutcomeUnknown("reset"), WriteOutcome.CONFLICT])
+async def test_a_status_that_fails_beside_other_writes_takes_turns_with_them(answer: Any):
     bench = Bench({"a": REFUSED, "f": answer}, after=STATUS)
     plan = Plan(stages=((patch("a"),),))
-    tried: list[bool] = []
-    for bench.now in (0.0, UNWRITTEN_INTERVAL - 1, UNWRITTEN_INTERVAL, UNWRITTEN_INTERVAL + 1):
+    for names in (["a", "f"], ["a"], ["f"], ["a"]):
         await bench.execute(plan)
-        tried.append("f" in bench.names)
-    assert tried == [True, False, True, False]
-    bench.outcomes["a"] = status_error(404, "NotFound", message="no namespace")
+        assert bench.names == names
+        await bench.execute_at_once(plan)
+        assert bench.names == [], "an event sends nothing before its time"
+    bench.outcomes.pop("f")
     await bench.execute(plan)
-    assert bench.names == ["a", "f"], "something else is to be told"
-    del bench.outcomes["a"]
-    await bench.execute(replace(plan, status=STATUS))
-    assert bench.names == ["a", "f"], "nothing else fails"
+    assert bench.names == ["f"]
+    bench.status, bench.outcomes = STATUS.wanted, {}
+    await bench.execute(plan)
+    assert bench.names == ["a"], "a status that is stored releases nothing else, and delays nothing"
 
 
-async def test_a_status_that_was_written_since_is_tried_at_once():
-    bench = Bench({"a": REFUSED, "f": REFUSED}, after=refused_for("one"))
-    plan = Plan(stages=((patch("a"),),), status=STATUS)
+async def test_a_status_that_need_not_be_written_any_more_keeps_no_turn():
+    bench = Bench({"a": REFUSED, "f": REFUSED}, after=STATUS)
+    plan = Plan(stages=((patch("a"),),))
     await bench.execute(plan)
+    await bench.execute(plan)
+    bench.status = STATUS.wanted
+    assert (await bench.execute(plan)).retry_after == 0
+    assert bench.names == []
+    await bench.execute(plan)
+    assert bench.names == ["a"]
+
+
+async def test_a_commit_that_was_refused_waits_and_so_does_all_that_follows():
+    bench = Bench({"f": REFUSED})
+    plan = Plan(commit=COMMIT, stages=((patch("a"),),), independent=(patch("b"),))
+    first = await bench.execute(plan)
+    assert (first.result, bench.names) == (Result.FAILED, ["f"])
+    again = await bench.execute_at_once(plan)
+    assert (again.result, again.failures, bench.names) == (Result.FAILED, first.failures, [])
     bench.outcomes.clear()
-    await bench.execute(plan)
-    bench.outcomes["a"] = REFUSED
-    await bench.execute(plan)
-    assert bench.names == ["a", "f"]
+    assert (await bench.execute(plan)).result is Result.DONE
+    assert bench.names == ["f", "a", "b"]
 
 
 async def test_of_an_object_that_is_gone_no_failure_is_remembered():
@@ -848,20 +870,6 @@ async def test_failures_are_told_in_the_order_of_the_plan():
 
 def stored(revision: str, status: Any) -> Widget:
     return Widget(metadata=msgspec.structs.replace(META, resource_version=revision), status=status)
-
-
-@pytest.mark.parametrize(
-    ("condition", "report"), [("Ready", "6"), ("Allowed", "")], ids=["reports", "decides"]
-)
-async def test_a_status_write_on_which_no_plan_depends_is_a_report(condition: str, report: str):
-    wanted = {"conditions": [{**READY, "type": condition}]}
-    bench = Bench(stored=stored("6", wanted))
-    assert (await bench.execute(Plan(status=StatusPatch(wanted)))).report == report
-    bench = Bench(stored=stored("6", {}), status={"conditions": [{**READY, "type": condition}]})
-    wanted = {"conditions": [*wanted["conditions"], {**READY, "status": "Unknown"}]}
-    assert (await bench.execute(Plan(status=StatusPatch(wanted)))).report == "6"
-    bench = Bench({"f": REFUSED})
-    assert (await bench.execute(Plan(status=StatusPatch(wanted)))).report == ""
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from controller.apimachinery.conditions import LONGEST_MESSAGE, READY
+from controller.apimachinery.conditions import LONGEST_MESSAGE
 from controller.apimachinery.folding import fold
 
 if TYPE_CHECKING:
@@ -73,14 +73,6 @@ def changes_a_record(
     return _CONDITIONS in patch and _records(present, records) != _records(patch, records)
 
 
-def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
-    """Return whether a patch changes the status of a condition on which the next plan may depend.
-
-    `Ready` only reports: no plan depends on it.
-    """
-    return _CONDITIONS in patch and _verdicts(present) != _verdicts(patch)
-
-
 def _say_the_same(before: str, message: str) -> bool:
     """Return whether the folds are equal, up to the end of messages that were cut."""
     if len(before) < LONGEST_MESSAGE or len(message) < LONGEST_MESSAGE:
@@ -109,10 +101,3 @@ def _is_record(condition: Mapping[str, Any], records: Collection[str]) -> bool:
 def _outcome(condition: Mapping[str, Any]) -> tuple[str, ...]:
     """Return type, status and reason as text: other writers may have stored any value."""
     return tuple(str(condition.get(field)) for field in ("type", "status", "reason"))
-
-
-def _verdicts(status: Mapping[str, Any]) -> dict[str, str]:
-    outcomes = map(_outcome, conditions_in(status))
-    listed = {type_: verdict for type_, verdict, _reason in outcomes}
-    listed.pop(READY, None)
-    return listed

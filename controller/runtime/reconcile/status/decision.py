@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 MESSAGE_INTERVAL: Final = 300.0
 """Minimum seconds from a status write that names a failure to one that only changes messages."""
 
-UNWRITTEN_INTERVAL: Final = 120.0
-"""Minimum seconds between two attempts to write a status while other writes of its object fail in
-the same way as when it could not be written."""
-
 
 @dataclass(frozen=True, slots=True)
 class StatusDecision:
@@ -52,16 +48,12 @@ class _StatusHistory:
         written_at: monotonic seconds of the last one.
         named_failure_at: monotonic seconds of the last one that named a failure.
         changed_at: monotonic seconds since when a change has been held back.
-        refused_at: monotonic seconds of the last attempt, if it failed.
-        reasons: the failures of other writes at that time.
         pruned: the fields of the last one that the server did not keep.
     """
 
     written_at: float = -math.inf
     named_failure_at: float = -math.inf
     changed_at: float = math.inf
-    refused_at: float = -math.inf
-    reasons: frozenset[str] = frozenset()
     pruned: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -106,17 +98,6 @@ class StatusDecisions:
                 return StatusDecision(wait=rest)
         return StatusDecision(patch, wanted=wanted)
 
-    def stays_unwritten(self, uid: str, reasons: frozenset[str]) -> bool:
-        """Return whether a status is not tried, because it and the same other writes failed lately.
-
-        Args:
-            uid: uid of the object.
-            reasons: reasons for which other writes failed.
-        """
-        history = self._history(uid)
-        held = bool(history.reasons) and history.reasons == reasons
-        return held and history.refused_at + UNWRITTEN_INTERVAL > self._now()
-
     def committed(self, uid: str) -> None:
         """Record that a commit has changed the status."""
         self._history(uid).written_at = self._now()
@@ -139,12 +120,6 @@ class StatusDecisions:
         if names_failure:
             history.named_failure_at = self._now()
         history.pruned = without_times(difference(stored_status(stored), wanted))
-        history.reasons = frozenset()
-
-    def refused(self, uid: str, reasons: frozenset[str]) -> None:
-        """Record that a status could not be written while other writes failed for `reasons`."""
-        history = self._history(uid)
-        history.refused_at, history.reasons = self._now(), reasons
 
     def forget(self, uid: str) -> None:
         """Forget an object that no longer exists."""

@@ -1,29 +1,41 @@
-"""Lets the writes of one object that keep failing take turns.
+"""Decides when what has failed is tried again: the one rule of waiting.
 
 Creates of the same resource and scope are alike, and so are deletes: one failure predicts the
-others. Any other write is a group of its own. Once groups of an object have failed, each reconcile
-tries one of them with a single write, in turn. Its success releases all groups. So an object with
-ten failures costs as few requests as one with a single failure, and the end of a failure is noticed
-as soon. A group of deletes tries another object each time, and failed ones come last, because the
+others. Any other write is a group of its own, the status too. Once groups of an object have failed,
+they wait 1, 2, 4 ... 30 s, then one of them is tried with a single write, in turn. Its success
+releases all groups, and an edit ends the wait. Groups that did not fail are sent as planned. So an
+object with ten failures costs as few requests as one with a single failure, whatever events arrive
+meanwhile. A group of deletes tries another object each time, and failed ones come last, because the
 server may refuse to delete one object only.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from controller.runtime.plan import Delete, verb_of
+from controller.runtime.plan import Delete, subresource_of, verb_of
+from controller.runtime.reconcile.writes.result import WriteOutcome
+from workqueue import Backoff
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Sequence
 
     from controller.kube.resources import Resource
     from controller.runtime.plan import Failure, Plan, Target, Write
+    from controller.runtime.reconcile.writes.result import WriteResult
 
 Group: TypeAlias = "tuple[str, Resource[Any], str, str]"
 """Verb, resource and scope; for updates also the name."""
+
+WAITS: Final = Backoff(base=1.0, cap=30.0)
+"""No event reports the end of most failures, such as a larger quota, so the cap bounds how long it
+stays unnoticed."""
+
+_CONFLICTS: Final = frozenset({WriteOutcome.CONFLICT, WriteOutcome.NAME_CONFLICT})
 
 
 @dataclass(slots=True)
@@ -32,45 +44,68 @@ class FailedGroups:
 
     Attributes:
         generation: generation of the object; its change releases all groups.
-        failures: the last failure of each group.
-        turn: the group that is tried in this reconcile.
+        rng: jitter of the waits.
+        failures: the last failure of each group, None if it was a conflict, which is not reported.
+        tries: attempts in a row of which one write failed.
+        wait: seconds from this attempt to the next one; None if nothing has failed in it.
+        due: clock time of the next attempt.
+        turn: the group that is to be tried in this reconcile.
         waiting: the groups that are not.
         undeleted: the objects whose deletion has failed, the one tried longest ago first.
     """
 
     generation: int
-    failures: dict[Group, Failure] = field(default_factory=dict["Group", "Failure"])
+    rng: random.Random
+    failures: dict[Group, Failure | None] = field(default_factory=dict["Group", "Failure | None"])
+    tries: int = 0
+    wait: float | None = None
+    due: float = -math.inf
     turn: Group | None = None
     waiting: set[Group] = field(default_factory=set["Group"])
     undeleted: list[Target] = field(default_factory=list["Target"])
 
-    def begin(self, plan: Plan, generation: int) -> None:
+    def begin(self, plan: Plan, generation: int, status: Group, now: float) -> None:
         """Choose the group of this reconcile; forget what the plan does not write."""
-        stages = [{_group_of(write) for write in stage} for stage in plan.stages]
-        independent = {_group_of(write) for write in plan.independent}
-        planned = independent.union(*stages)
+        commit = () if plan.commit is None else ((plan.commit,),)
+        stages = [{group_of(write) for write in stage} for stage in (*commit, *plan.stages)]
+        independent = {group_of(write) for write in plan.independent}
+        planned = {status}.union(independent, *stages)
         if generation != self.generation:
-            self.generation = generation
+            self.generation, self.tries, self.due = generation, 0, -math.inf
             self.failures.clear()
             self.undeleted.clear()
         if self.undeleted:
-            writes = chain(*plan.stages, plan.independent)
-            targets = {write.target for write in writes}
+            targets = {write.target for write in chain(*plan.stages, plan.independent)}
             self.undeleted = [each for each in self.undeleted if each in targets]
         self.failures = {group: last for group, last in self.failures.items() if group in planned}
-        stage = next((stage for stage in stages if stage & self.failures.keys()), set[Group]())
-        self.turn = next((g for g in self.failures if g in stage or g in independent), None)
+        first = next((stage for stage in stages if stage & self.failures.keys()), set[Group]())
+        if not (commit and first is stages[0]):
+            first = first | independent
+        possible = first | {status} if now >= self.due else ()
+        self.turn = next((group for group in self.failures if group in possible), None)
         self.waiting = self.failures.keys() - {self.turn}
+        self.wait = None
 
-    def held(self, write: Write) -> Failure | None:
-        """Return the last failure of this write's group, if the group waits for its turn."""
-        group = _group_of(write)
-        return replace(self.failures[group], write=write) if group in self.waiting else None
+    def end(self) -> None:
+        """Forget the group that had its turn if nothing of it was to be written."""
+        if self.turn is not None:
+            self.failures.pop(self.turn, None)
+        if not self.failures:
+            self.tries, self.due = 0, -math.inf
+
+    def holds(self, write: Write) -> bool:
+        """Return whether the group of this write waits for its turn."""
+        return group_of(write) in self.waiting
+
+    def last_failure(self, write: Write) -> Failure | None:
+        """Return how the group of this write failed, as a failure of it; None for a conflict."""
+        last = self.failures.get(group_of(write))
+        return last and replace(last, write=write)
 
     def probe(self, writes: Sequence[Write]) -> Write | None:
         """Return the write that tries the failed group, if it is among these; it is sent first."""
         tried = self.in_order(writes)
-        return next((write for write in tried if _group_of(write) == self.turn), None)
+        return next((write for write in tried if group_of(write) == self.turn), None)
 
     def in_order(self, writes: Sequence[Write]) -> list[Write]:
         """Return the writes in order, with failed deletes at the end."""
@@ -79,23 +114,43 @@ class FailedGroups:
         ranks = {target: rank for rank, target in enumerate(self.undeleted)}
         return sorted(writes, key=lambda write: ranks.get(write.target, -1))
 
-    def succeeded(self, write: Write) -> None:
-        """Record a successful write: if it tried its group, release all groups."""
-        if _group_of(write) == self.turn:
+    def ended(self, result: WriteResult, now: float) -> None:
+        """Record the outcome of a write: its group waits, or its success releases all."""
+        group, write = group_of(result.write), result.write
+        was_tried = group == self.turn
+        if was_tried:
             self.turn = None
-            self.waiting.clear()
-            self.failures.clear()
+        if result.outcome is not WriteOutcome.DONE:
+            self.failures.pop(group, None)
+            self.failures[group] = result.failure
+            self.due = next_try(self, result.outcome, now)
+            if isinstance(write, Delete):
+                rest = [each for each in self.undeleted if each != write.target]
+                self.undeleted = [*rest, write.target]
+        elif was_tried:
+            last = self.failures.pop(group)
+            if last is not None and subresource_of(write) != "status":
+                self.waiting.clear()
+                self.failures.clear()
 
-    def failed(self, failure: Failure) -> None:
-        """Record a failed write: its group waits for its next turn."""
-        group = _group_of(failure.write)
-        self.failures.pop(group, None)
-        self.failures[group] = failure
-        target = failure.write.target
-        if isinstance(failure.write, Delete):
-            self.undeleted = [each for each in self.undeleted if each != target] + [target]
+
+def next_try(groups: FailedGroups, outcome: WriteOutcome, now: float) -> float:
+    """Return the clock time from which a write that has failed in this attempt may be tried again.
+
+    What fails in one attempt has one wait. A first conflict has none: with what the others wrote
+    it is planned anew. A group that fails while others wait has their next time.
+    """
+    if groups.wait is None:
+        if now < groups.due:
+            return groups.due
+        groups.tries += 1
+        past = groups.tries - 1 - (outcome in _CONFLICTS)
+        jitter = 1 + WAITS.jitter * groups.rng.random()
+        groups.wait = WAITS.delay(past) * jitter if past >= 0 else 0.0
+    return now + groups.wait
 
 
-def _group_of(write: Write) -> Group:
+def group_of(write: Write) -> Group:
+    """Return the group of a write."""
     verb, target = verb_of(write), write.target
     return verb, target.resource, target.scope, target.name if verb == "update" else ""

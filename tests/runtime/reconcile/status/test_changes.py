@@ -9,7 +9,6 @@ import pytest
 from controller.kube.objects import KubeObject, ObjectMeta, View
 from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.status.changes import (
-    changes_a_verdict,
     changes_only_messages,
     conditions_in,
     keep_messages,
@@ -63,7 +62,6 @@ def test_conditions_of_odd_values_are_compared_like_others():
     odd: dict[str, Any] = {"type": ["a"], "status": {"b": 1}, "reason": [], "message": {}}
     wanted = conditions(condition())
     assert keep_messages(conditions(odd), wanted) == wanted
-    assert changes_a_verdict(conditions(odd), wanted)
     assert not changes_only_messages(conditions(odd), wanted)
     assert changes_only_messages(conditions(odd), conditions(odd), frozenset({"Allowed"}))
 
@@ -126,15 +124,6 @@ def test_other_messages_of_the_same_conditions_change_only_messages():
 )
 def test_another_outcome_changes_more_than_messages(other: dict[str, Any]):
     assert not changes_only_messages(conditions(condition()), conditions(other))
-
-
-def test_the_next_plan_may_depend_on_every_condition_but_ready():
-    present = conditions(condition(), condition("Ready", "True"))
-    assert not changes_a_verdict(present, {"children": 3})
-    assert not changes_a_verdict(present, conditions(condition(), condition("Ready", "False")))
-    assert not changes_a_verdict(present, conditions(condition(reason="Denied")))
-    assert changes_a_verdict(present, conditions(condition(status="True")))
-    assert changes_a_verdict(present, conditions(condition("Other")))
 
 
 def test_an_error_is_said_in_ready_and_all_else_stays_as_it_was():

@@ -8,14 +8,12 @@ from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import StatusPatch
 from controller.runtime.reconcile.status.decision import (
     MESSAGE_INTERVAL,
-    UNWRITTEN_INTERVAL,
     StatusDecision,
     StatusDecisions,
 )
 from tests.runtime.widgets import Widget, WidgetStatus
 
 META = ObjectMeta(name="f", namespace="default", uid="u")
-REFUSED = frozenset({"Forbidden"})
 
 
 class Bench:
@@ -105,21 +103,10 @@ def test_other_words_wait_for_the_interval_while_nothing_fails():
     assert bench.decisions.decide(seen, reworded, wanted, failing=False).wait == 6
 
 
-def test_a_status_stays_unwritten_while_other_writes_fail_as_before():
+def test_nothing_is_known_of_the_writes_of_an_object_that_has_ended():
     bench = Bench()
-    bench.decisions.refused("u", REFUSED)
-    assert bench.decisions.stays_unwritten("u", REFUSED)
-    assert not bench.decisions.stays_unwritten("u", frozenset({"Timeout"}))
-    assert not bench.decisions.stays_unwritten("u", frozenset())
-    bench.now += UNWRITTEN_INTERVAL
-    assert not bench.decisions.stays_unwritten("u", REFUSED)
-
-
-def test_a_written_status_ends_the_wait_and_so_does_the_end_of_the_object():
-    bench = Bench()
-    bench.decisions.refused("u", REFUSED)
     bench.write({"children": 2}, stored=2)
-    assert not bench.decisions.stays_unwritten("u", REFUSED)
+    assert bench.decide({"children": 3}, interval=10, urgent=False).wait
     bench.decisions.forget("u")
     assert bench.decide({"children": 3}, interval=10, urgent=False).patch
 
