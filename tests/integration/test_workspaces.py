@@ -71,8 +71,8 @@ async def test_while_a_claim_is_pending_the_condition_says_for_what_it_waits(spa
     await spaces.world.settle(2)
     message = (await spaces.condition("ResourceReady"))[2]
     assert message == (
-        f"Ready NodeClaims are not enough; {claim.metadata.name}: waiting until the claim becomes "
-        "ready"
+        f"Ready NodeClaims are not enough; NodeClaim {claim.metadata.name}: waiting until the "
+        "claim becomes ready"
     )
 
 

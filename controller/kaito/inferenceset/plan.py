@@ -203,7 +203,7 @@ def create_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> I
 
 def delete_workspaces(seen: InferenceSetObservation, decision: SetDecision) -> Iterator[Delete]:
     """Delete surplus replicas."""
-    why = f"the set has {seen.spec.replicas} replicas"
+    why = f"spec.replicas is {seen.spec.replicas}"
     for each in decision.delete:
         deleted = Event(
             "Normal",

@@ -348,7 +348,7 @@ def claim_condition(decision: ClaimDecision) -> ConditionFacts:
     else:
         reason, message = cause.reason, cause.message
     if cause is not None:
-        message = f"{message}; {cause.claim}: waiting until {_awaited(cause)}"
+        message = f"{message}; NodeClaim {cause.claim}: waiting until {_awaited(cause)}"
     return ConditionFacts(NODE_CLAIM_READY, is_true=False, reason=reason, message=message)
 
 

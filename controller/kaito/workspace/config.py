@@ -119,9 +119,11 @@ def missing_model(goal: Goal, found: LookupState[Model] | None, options: KaitoOp
         options: options of the operator.
     """
     name = goal.preset.name if goal.preset else ""
+    unknown = f"model {name} is not in the catalogue"
     if not options.hugging_face:
-        said = f"model {name} is not in the catalogue, and the operator may not ask Hugging Face"
+        said = f"{unknown}, and the operator may not ask Hugging Face"
         return Blocked(_OFFLINE, f"{said}; {_REMEDY}")
     if isinstance(found, Unanswered):
-        return Blocked(found.reason, f"{found.message}; the operator tries again; {_REMEDY}")
-    return Blocked(_PENDING, f"model {name} is not in the catalogue: asking Hugging Face about it")
+        said = f"{unknown}, and {found.message}; the operator tries again"
+        return Blocked(found.reason, f"{said}; {_REMEDY}")
+    return Blocked(_PENDING, f"{unknown}: asking Hugging Face about it")

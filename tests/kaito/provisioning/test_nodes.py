@@ -109,7 +109,7 @@ def test_the_condition_says_what_is_waited_for():
         is_true=False,
         reason="NodeClaimNotReady",
         message="Ready NodeClaims are not enough; "
-        f"{NAMES[0]}: waiting until the claim becomes ready",
+        f"NodeClaim {NAMES[0]}: waiting until the claim becomes ready",
     )
 
 

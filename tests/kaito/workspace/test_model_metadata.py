@@ -117,7 +117,10 @@ def test_with_the_facts_the_model_gets_its_nodes_and_its_server():
 def test_a_failure_is_said_with_its_remedy():
     status, reason, message = given(DOWN).condition("ResourceReady")
     assert (status, reason) == ("False", "ModelMetadataUnavailable")
-    assert message.startswith("huggingface.co cannot be reached; the operator tries again; ")
+    assert message.startswith(
+        "model somebody/Some-Model is not in the catalogue, and huggingface.co cannot be reached; "
+        "the operator tries again; "
+    )
     assert "annotation manta.dev/model" in message
     assert given(DOWN).plan().subscriptions != ()
 
