@@ -32,8 +32,9 @@ _QUALIFIED_NAME = (
 def pod_template(whose: str) -> Schema:
     """Return the schema of a pod template, kept as written; the API server checks it in pods.
 
-    Only what has a default is described: Kueue compares the containers with those in its Workload,
-    where the API server has set the same defaults, and starts over for ever if they differ.
+    Only defaults in containers are described: Kueue compares containers with those in its Workload,
+    where the API server has set the same defaults, and starts over for ever if they differ. An
+    empty name, which Kubernetes gives references, is none for Kueue.
     """
     schema = anything(
         f"Pod template of {whose}. The first container is the Ray container. Fields are kept as "
@@ -53,8 +54,16 @@ def _containers(field: str) -> Schema:
     path = f"spec.{field}"
     port = _open(f"{path}.ports", {"protocol": string("Protocol of the port.", default="TCP")})
     ports = _nullable(array("Ports of the container.", port))
-    known = {"ports": ports} | {name: _probe(f"{path}.{name}") for name in _PROBES}
+    known = {"ports": ports, "env": _variables(f"{path}.env")}
+    known |= {name: _probe(f"{path}.{name}") for name in _PROBES}
     return _nullable(array("Containers of the pods.", _open(path, known)))
+
+
+def _variables(path: str) -> Schema:
+    optional = boolean("Whether file or key may be missing.", default=False)
+    key = _open(f"{path}.valueFrom.fileKeyRef", {"optional": optional})
+    variable = _open(path, {"valueFrom": _open(f"{path}.valueFrom", {"fileKeyRef": key})})
+    return _nullable(array("Environment variables.", variable))
 
 
 def _probe(path: str) -> Schema:

@@ -242,9 +242,10 @@ def test_containers_get_the_defaults_that_kueue_finds_in_its_workload():
     template = walk(head["properties"]["template"])
     defaults = {path: node["default"] for path, node in template if "default" in node}
     probes = ("livenessProbe", "readinessProbe", "startupProbe")
-    expected: dict[str, str] = {}
+    expected: dict[str, str | bool] = {}
     for containers in (".spec.containers.[]", ".spec.initContainers.[]"):
         expected[f"{containers}.ports.[].protocol"] = "TCP"
+        expected[f"{containers}.env.[].valueFrom.fileKeyRef.optional"] = False
         expected |= {f"{containers}.{probe}.grpc.service": "" for probe in probes}
     assert defaults == expected
 
