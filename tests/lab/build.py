@@ -82,7 +82,8 @@ def _keep_manifests(module: Module) -> None:
         kept = module.folder / name
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(Path(found, folder), kept, copy_function=shutil.copyfile)
-        kept.chmod(0o755)
+        for each in (kept, *kept.rglob("*/")):  # Go keeps them read-only
+            each.chmod(0o755)
 
 
 def _go(module: Module, *arguments: str) -> str:

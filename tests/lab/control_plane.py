@@ -19,7 +19,7 @@ from tests.lab.programs import path_of, why_missing
 from tests.lab.running import StartError, running, wait_until_ready
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 SERVERS = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -58,7 +58,14 @@ class ControlPlane:
         return self.folder / "kubeconfig"
 
     @contextmanager
-    def program(self, name: str, *flags: str, ready: str, label: str = "") -> Iterator[None]:
+    def program(
+        self,
+        name: str,
+        *flags: str,
+        ready: str,
+        label: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> Iterator[None]:
         """Run one of the lab's programs until the context exits; entered when it is ready.
 
         Args:
@@ -66,6 +73,7 @@ class ControlPlane:
             flags: its arguments.
             ready: see `wait_until_ready`.
             label: name of its log, if that of the program is taken.
+            environment: variables beside those of this process.
 
         Raises:
             StartError: it is not there, ended, or was not ready in time.
@@ -73,7 +81,7 @@ class ControlPlane:
         if missing := why_missing(name):
             raise StartError(missing)
         log = self.folder / f"{label or name}.log"
-        with running([path_of(name), *flags], log) as child:
+        with running([path_of(name), *flags], log, environment) as child:
             wait_until_ready(child, log, ready, token=TOKEN)
             yield
 

@@ -85,6 +85,15 @@ MODULES = (
         {"crds": ("github.com/cert-manager/cert-manager", "deploy/crds")},
     ),
     Module(
+        "istio",
+        {"istiod": "istio.io/istio/pilot/cmd/pilot-discovery"},
+        {
+            "crds": ("istio.io/istio", "manifests/charts/base/files"),
+            "chart": ("istio.io/istio", "manifests/charts/istio-control/istio-discovery"),
+            "gateway-api": ("sigs.k8s.io/gateway-api", "config/crd/standard"),
+        },
+    ),
+    Module(
         "kueue",
         {"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
         {
