@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.messages import ApiResponse
-from controller.devcluster.apiserver.protocol.status import bad_request
+from controller.devcluster.apiserver.status import bad_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.messages import ApiRequest
-    from controller.devcluster.apiserver.protocol.paths import ResourcePath
+    from controller.devcluster.apiserver.messages import ApiRequest, ResourcePath
 
 Json = dict[str, Any]
 GROUPS = ("initContainers", "containers")

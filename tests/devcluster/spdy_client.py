@@ -8,9 +8,9 @@ import zlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.streams.spdy.dictionary import DICTIONARY
-from controller.devcluster.apiserver.streams.spdy.frames import (
+from controller.devcluster.apiserver.streams.spdy import (
     DATA,
+    DICTIONARY,
     FIN,
     SYN_STREAM,
     Frame,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.apiserver.fields.field_table import table
+from controller.devcluster.apiserver.builtin_types import table
 from controller.kaito.api.definitions import kaito_definitions
 from controller.ray.api.definitions.crds import custom_resource_definitions
 from controller.runtime.reconcile.definitions.unknown_fields import FIELDS_KNOWN

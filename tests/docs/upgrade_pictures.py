@@ -23,7 +23,7 @@ from tests.virtual_time import VirtualLoop
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
 
 PAGE = Path(__file__).parents[2] / "docs" / "upgrades.md"
 END = "<!-- end -->"

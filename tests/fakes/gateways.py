@@ -12,8 +12,7 @@ from controller.devcluster.gateway.controller import CONTROLLER_NAME, GatewayCon
 from controller.devcluster.gateway.definitions import gateway_api_definitions
 from controller.devcluster.gateway.listening import Listening
 from controller.devcluster.gateway.objects import GATEWAY_CLASSES
-from controller.devcluster.nodes.components.caches import NodeCaches
-from controller.devcluster.nodes.components.component_context import ComponentContext
+from controller.devcluster.nodes.components import ComponentContext, NodeCaches
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.resources import CRDS

@@ -29,7 +29,7 @@ from tests.integration.harness import REAL_KUBECONFIG, real_world
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
-    from controller.devcluster.apiserver.access.audit import Attributes
+    from controller.devcluster.apiserver.authorization import Attributes
     from controller.kube.client import Client
 
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from controller.devcluster.apiserver.meta import new_uid
+from controller.devcluster.apiserver.objects import new_uid
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.kube.authentication.load import load_credentials
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.nodes.simulation.simulated_kubelet import SimulatedKubelet
+from controller.devcluster.nodes.simulated_kubelet import SimulatedKubelet
 from controller.kube.resources import NODES
 from tests.integration.harness import REAL_KUBECONFIG, example_cluster, real_world
 from tests.lab.control_plane import NODE_CONTROLLERS, plane_in
@@ -17,7 +17,7 @@ from tests.lab.control_plane import NODE_CONTROLLERS, plane_in
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from controller.devcluster.nodes.objects.pods import KubeletPod
+    from controller.devcluster.nodes.pods import KubeletPod
     from controller.kube.objects import Pod
     from tests.integration.harness import World
 

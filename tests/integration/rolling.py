@@ -20,7 +20,7 @@ from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import incarnation
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
     from tests.integration.harness import RunningOperator, World

@@ -12,7 +12,7 @@ from tests.simulation.service_referee import ROLES, ServiceHistory, ServiceRefer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
 
 
 class SteadyReferee(ServiceReferee):

@@ -29,7 +29,7 @@ from tests.integration.harness import OPERATOR, example_cluster, role
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.resources import Resource
     from tests.integration.harness import World
 

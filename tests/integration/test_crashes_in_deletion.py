@@ -22,7 +22,7 @@ from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from tests.integration.harness import RunningOperator, World
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]

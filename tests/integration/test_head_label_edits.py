@@ -18,7 +18,7 @@ from tests.integration.rolling import RollingWorld, rolling_manifest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.objects import Pod
 
 pytestmark = pytest.mark.embedded_only

@@ -11,8 +11,7 @@ import yaml
 from controller.command.kinds import KindSettings, kinds_of, kinds_to_plan
 from controller.command.planning.offline import empty_cluster
 from controller.command.planning.planner import Planner
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
-from controller.devcluster.karpenter.definitions import node_claim_definition
+from controller.devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import inference_set_definition, kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from controller.devcluster.processes.isolation.preload_library import build_library
+from controller.devcluster.processes.isolation.shim import build_library
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
 from tests.integration.harness import cluster_of, is_ready, real_world
 from tests.integration.incremental import ROUTE, incremental_manifest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.devcluster.nodes import run_nodes
-from controller.devcluster.nodes.workloads.stateful_sets import StatefulSetController
+from controller.devcluster.nodes.stateful_sets import StatefulSetController
 from controller.kube.resources import PODS
 from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.harness import embedded_world

@@ -18,7 +18,7 @@ from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import OPERATOR, REAL_KUBECONFIG, example_cluster
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.access.audit import Attributes
+    from controller.devcluster.apiserver.authorization import Attributes
     from controller.kube.transport import Transport
     from tests.integration.harness import World
 

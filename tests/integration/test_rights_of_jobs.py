@@ -29,7 +29,7 @@ from tests.ray.dashboard.simulated import Course
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from controller.devcluster.apiserver.access.audit import Attributes
+    from controller.devcluster.apiserver.authorization import Attributes
     from controller.kube.transport import Transport
     from controller.ray.api.rayjob import RayJob
     from tests.faults.faulty_transport import JournalEntry

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.storage.store import Stored, StoredEvent
+from controller.devcluster.apiserver.store import Stored, StoredEvent
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.pods.hashes.template_hash import template_digest

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.storage.store import Stored, StoredEvent
+from controller.devcluster.apiserver.store import Stored, StoredEvent
 from tests.integration.steady_referee import SteadyReferee
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.devcluster.apiserver.messages import ApiResponse
-from controller.devcluster.apiserver.protocol.status import bad_request
+from controller.devcluster.apiserver.status import bad_request
 from controller.kaito.api import labels
 from controller.kaito.lookups import WorkspaceLookups
 from controller.kaito.workspace import WorkspaceKind

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.workspace import WORKSPACES
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule

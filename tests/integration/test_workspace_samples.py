@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
-from controller.devcluster.karpenter.definitions import node_claim_definition
+from controller.devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.workspace import WorkspaceKind
 from controller.runtime.reconcile.executor import Executor

@@ -10,7 +10,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings, kinds_of
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import inference_set_definition, workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS

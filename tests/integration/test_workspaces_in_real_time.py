@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.workspace import WorkspaceKind

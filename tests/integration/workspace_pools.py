@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.karpenter.definitions import node_claim_definition
+from controller.devcluster.karpenter import node_claim_definition
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from controller.devcluster.apiserver import StoredEvent
-    from controller.devcluster.nodes.components.component_context import Component, ComponentContext
+    from controller.devcluster.nodes.components import Component, ComponentContext
     from tests.integration.harness import World
 
 

@@ -9,9 +9,11 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
-from controller.devcluster.karpenter.definitions import node_claim_definition
-from controller.devcluster.karpenter.provisioner import SimulatedProvisioner
+from controller.devcluster.karpenter import (
+    ClaimBehaviour,
+    SimulatedProvisioner,
+    node_claim_definition,
+)
 from controller.devcluster.nodes import run_nodes
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import workspace_definition
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from controller.devcluster.apiserver import StoredEvent
-    from controller.devcluster.karpenter.objects import ProvisionedClaim
-    from controller.devcluster.nodes.components.component_context import Component, ComponentContext
+    from controller.devcluster.karpenter import ProvisionedClaim
+    from controller.devcluster.nodes.components import Component, ComponentContext
     from controller.kube.objects import StatefulSet
     from controller.kube.resources import Resource
     from tests.integration.harness import RunningOperator, World

@@ -13,8 +13,7 @@ from unittest.mock import patch
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.run.operator import collect_orphans
-from controller.devcluster.karpenter.definitions import node_claim_definition
-from controller.devcluster.karpenter.provisioner import node_name
+from controller.devcluster.karpenter import node_claim_definition, node_name
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.transport import Transport
     from controller.runtime.external import ExternalSource
     from controller.runtime.kind import CacheReader

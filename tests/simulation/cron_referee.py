@@ -20,7 +20,7 @@ from tests.simulation.referee import ACTOR, LATE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.ray.cronjob.observation import CronJobObservation
     from controller.runtime.plan import Plan
 

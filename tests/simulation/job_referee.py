@@ -19,7 +19,7 @@ from tests.simulation.referee import ACTOR, LATE
 if TYPE_CHECKING:
     import asyncio
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.ray.job.observation import JobObservation
     from controller.runtime.plan import Plan
     from tests.simulation.witnessed_ray import Run, WitnessedRay

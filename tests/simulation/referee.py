@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from controller.devcluster.apiserver.storage.store import ObjectStore, StoredEvent
+    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
     from controller.kube.objects import Pod
     from controller.ray.cluster.observation import ClusterObservation
     from controller.runtime.plan import Plan, Write

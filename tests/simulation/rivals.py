@@ -11,7 +11,7 @@ from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.resources import Resource
     from tests.integration.harness import World
     from tests.simulation import scenario as s

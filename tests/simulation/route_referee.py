@@ -15,7 +15,7 @@ from controller.kube.resources import HTTP_ROUTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from tests.simulation.witnessed_ray import WitnessedRay
 
 Json = dict[str, Any]

@@ -19,7 +19,7 @@ from controller.ray.service.stored_config import digest
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
 
 Json = dict[str, Any]
 CONFIG_HASH = "manta.dev/serve-config-hash"

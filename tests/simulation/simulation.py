@@ -74,7 +74,7 @@ from tests.virtual_time import VirtualLoop
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.runtime.kind import Kind
     from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator, World

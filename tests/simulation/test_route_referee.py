@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.storage.store import Stored, StoredEvent
+from controller.devcluster.apiserver.store import Stored, StoredEvent
 from tests.ray.dashboard.simulated_serve import Application, Deployment, SimulatedServe
 from tests.simulation.route_referee import LATE, ReadyCapacity, RouteReferee
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.storage.store import Stored, StoredEvent
+from controller.devcluster.apiserver.store import Stored, StoredEvent
 from tests.simulation.service_referee import ServiceReferee
 
 Json = dict[str, Any]

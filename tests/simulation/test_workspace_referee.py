@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.apimachinery.ownership import OWNER_UID
-from controller.devcluster.apiserver.storage.store import Stored, StoredEvent
+from controller.devcluster.apiserver.store import Stored, StoredEvent
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import STATEFUL_SETS
 from tests.simulation.workspace_referee import WorkspaceReferee
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.storage.store import EventType
+    from controller.devcluster.apiserver.store import EventType
 
 GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from tests.integration.harness import World
     from tests.simulation.scenario import RayFault
     from tests.simulation.witnessed_ray import WitnessedRay

@@ -16,7 +16,7 @@ from tests.ray.dashboard.simulated_serve import SimulatedServe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.ray.dashboard import Head
     from controller.ray.dashboard.transport.transport import DashboardRequest, DashboardResponse
     from tests.ray.dashboard.simulated import Incarnation

@@ -16,7 +16,7 @@ from controller.kube.resources import STATEFUL_SETS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
+    from controller.devcluster.apiserver.store import StoredEvent
 
 Object = dict[str, Any]
 

@@ -9,7 +9,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from controller.devcluster.apiserver.storage.store import StoredEvent
-    from controller.devcluster.karpenter.objects import ProvisionedClaim
+    from controller.devcluster.apiserver.store import StoredEvent
+    from controller.devcluster.karpenter import ProvisionedClaim
     from tests.integration.harness import World
     from tests.simulation.scenario import ClaimFate, WorkspaceAction
 

@@ -28,7 +28,7 @@ from controller.command.kinds import KindSettings
 from controller.command.manifests import load
 from controller.command.run.operator import operator_for
 from controller.command.signals import INTERRUPTED, stop_on_signals, unless_stopped
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter import ClaimBehaviour
 from controller.devcluster.nodes import NodeSettings
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.errors import ConfigurationError

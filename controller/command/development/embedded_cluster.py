@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from controller.command.clock import wall
 from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.apiserver.access import Guard, Rbac, TokenIssuer
+from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
+from controller.devcluster.apiserver.authorization import Rbac
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.certificates import serving_certificate
 from controller.devcluster.gateway.definitions import gateway_api_definitions
-from controller.devcluster.karpenter.definitions import node_claim_definition
-from controller.devcluster.karpenter.provisioner import SimulatedProvisioner
+from controller.devcluster.karpenter import SimulatedProvisioner, node_claim_definition
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
-from controller.devcluster.nodes.workloads.stateful_sets import StatefulSetController
+from controller.devcluster.nodes.stateful_sets import StatefulSetController
 from controller.kube.authentication.credentials import StaticCredentials
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, StatusError
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 
     from controller.command.development.process_node import ProcessNode
-    from controller.devcluster.karpenter.provisioner import ClaimFates
-    from controller.devcluster.nodes.components.component_context import ComponentContext
+    from controller.devcluster.karpenter import ClaimFates
+    from controller.devcluster.nodes.components import ComponentContext
 
 
 _HOSTS = [

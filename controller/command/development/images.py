@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.command.development.rayenv import VARIABLES, create_ray_environment, ray_environment
 from controller.command.development.rayenv.progress import progress_for_people
-from controller.devcluster.processes.specification.images import Image, Images, UnknownImage
+from controller.devcluster.processes.images import Image, Images, UnknownImage
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:

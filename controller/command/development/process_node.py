@@ -11,18 +11,17 @@ from controller.command.development.images import ray_program
 from controller.devcluster.gateway.controller import GatewayController
 from controller.devcluster.gateway.proxy import WeightedProxy
 from controller.devcluster.processes.api_access import ApiAccess
-from controller.devcluster.processes.component_group import ComponentGroup
+from controller.devcluster.processes.cluster_dir import TAG_VARIABLE
 from controller.devcluster.processes.connections import ProcessConnections
 from controller.devcluster.processes.isolation.selection import (
     IsolationUnavailable,
     select_isolation,
 )
-from controller.devcluster.processes.kubelet import ProcessKubelet
-from controller.devcluster.processes.machine.process_tags import TAG_VARIABLE
+from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
+from controller.devcluster.processes.logs import ProcessLogs
 from controller.devcluster.processes.network.proxies import Proxies
 from controller.devcluster.processes.network.services import ServiceNetwork
-from controller.devcluster.processes.output.logs import ProcessLogs
-from controller.devcluster.processes.output.output import Outputs
+from controller.devcluster.processes.output import Outputs
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -30,12 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.nodes.components.component_context import ComponentContext
-    from controller.devcluster.processes.specification.images import Image, Images
-from controller.devcluster.processes.isolation.selection import (
-    IsolationOption,
-    SelectedIsolation,
-)
+    from controller.devcluster.nodes.components import ComponentContext
+    from controller.devcluster.processes.images import Image, Images
+from controller.devcluster.processes.isolation.selection import IsolationOption, SelectedIsolation
 
 
 class ProcessNode:

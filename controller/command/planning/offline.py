@@ -59,9 +59,7 @@ async def empty_cluster(user_agent: str, *, has_workspaces: bool = False) -> Asy
 
 
 def _kaito_definitions() -> tuple[Definition, ...]:
-    from controller.devcluster.karpenter.definitions import (  # noqa: PLC0415
-        node_claim_definition,
-    )
+    from controller.devcluster.karpenter import node_claim_definition  # noqa: PLC0415
     from controller.kaito.api.definitions import kaito_definitions  # noqa: PLC0415
 
     return (*kaito_definitions(), node_claim_definition())

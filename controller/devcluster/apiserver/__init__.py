@@ -4,8 +4,8 @@
 it on a port for kubectl.
 """
 
-from controller.devcluster.apiserver.access.audit import Attributes
+from controller.devcluster.apiserver.authorization import Attributes
 from controller.devcluster.apiserver.server import ApiServer
-from controller.devcluster.apiserver.storage.store import StoredEvent
+from controller.devcluster.apiserver.store import StoredEvent
 
 __all__ = ["ApiServer", "Attributes", "StoredEvent"]

@@ -1,8 +1,4 @@
-"""The embedded API server on a loopback port, for kubectl and other processes.
-
-Requests that the guard refuses are answered before their bodies are read, and their connections are
-closed.
-"""
+"""The embedded API server on a loopback port, for kubectl and other processes."""
 
 from __future__ import annotations
 
@@ -13,18 +9,21 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from controller.devcluster.apiserver.access import Refused
-from controller.devcluster.apiserver.jsondata import encode
+from controller.devcluster.apiserver.authentication import Refused
 from controller.devcluster.apiserver.messages import ApiRequest, lower_case
-from controller.devcluster.apiserver.protocol.status import ApiError
-from controller.devcluster.apiserver.streams.upgrades import is_upgrade, serve_session
+from controller.devcluster.apiserver.objects import encode
+from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.streams import spdy_sessions, websockets
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator, Mapping
 
-    from controller.devcluster.apiserver.access import Guard, User
+    from controller.devcluster.apiserver.authentication import Guard, User
     from controller.devcluster.apiserver.server import ApiServer
+    from controller.devcluster.apiserver.streams.connections import Session
+    from controller.devcluster.apiserver.streams.port_forward import PortForward
+
 
 _LOG = logging.getLogger(__name__)
 _CONNECTIONS = logging.getLogger(f"{__name__}.connections")
@@ -118,7 +117,7 @@ class _Bridge:
             sender = self._sender(request)
         except Refused as error:
             return _refusal(error)
-        if is_upgrade(request):
+        if _is_upgrade(request):
             return await self._connect(request, sender)
         body = await request.read()
         try:
@@ -153,7 +152,7 @@ class _Bridge:
             )
         except ApiError as error:
             return _refusal(error)
-        return await serve_session(request, session)
+        return await _serve_session(request, session)
 
     def _sender(self, request: web.Request) -> User | None:
         return self._guard.user(request.headers) if self._guard else None
@@ -182,3 +181,17 @@ async def _stream(
     except ConnectionError:
         _LOG.debug("client of %s went away", request.path)
     return response
+
+
+def _is_upgrade(request: web.Request) -> bool:
+    """Return whether a request asks for a protocol that is spoken here."""
+    asks = "upgrade" in request.headers.get("Connection", "").lower()
+    return asks and (websockets.is_websocket(request) or spdy_sessions.is_spdy(request))
+
+
+async def _serve_session(
+    request: web.Request, session: Session | PortForward
+) -> web.StreamResponse:
+    """Switch to the protocol that the request asks for and serve a session."""
+    protocol = websockets if websockets.is_websocket(request) else spdy_sessions
+    return await protocol.serve_session(request, session)

@@ -1,28 +1,195 @@
-"""Requests and responses, independent of the network."""
+"""Requests and responses, independent of the network: paths, verbs, and encodings of bodies."""
 
 from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
+import yaml
 
-from controller.devcluster.apiserver.access.users import ADMIN, user_named
-from controller.devcluster.apiserver.jsondata import encode
+from controller.devcluster.apiserver.authentication import ADMIN, user_named
+from controller.devcluster.apiserver.objects import encode
+from controller.devcluster.apiserver.options import flag
 from controller.devcluster.apiserver.protobuf import (
     MEDIA_TYPE,
     STREAM_MEDIA_TYPE,
+    decode_protobuf,
     encode_event,
     encode_protobuf,
 )
-from controller.devcluster.apiserver.protocol.negotiation import JSON
+from controller.devcluster.apiserver.protobuf_wire import ProtobufError
+from controller.devcluster.apiserver.status import ApiError, bad_request, method_not_allowed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from controller.devcluster.apiserver.access.users import User
-    from controller.devcluster.apiserver.protocol.status import ApiError
+    from controller.devcluster.apiserver.authentication import User
+    from controller.devcluster.apiserver.objects import Json
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePath:
+    """A path that names a resource.
+
+    Attributes:
+        group: API group, empty for the core group.
+        version: API version.
+        plural: resource.
+        namespace: namespace, empty for none or all.
+        name: object name, empty for the collection.
+        subresource: first part behind the name.
+        rest: path behind the subresource, for proxies, with leading slash.
+    """
+
+    group: str
+    version: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: str = ""
+
+
+def parse_resource_path(path: str) -> ResourcePath | None:
+    """Parse a path; None if it cannot name a resource."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
+        namespace, rest = rest[1], rest[2:]
+    plural, name, subresource = (*rest, "", "")[:3]
+    behind = path.split(f"/{name}/{subresource}", 1) if subresource else [path]
+    return ResourcePath(
+        group,
+        version,
+        plural,
+        namespace,
+        name,
+        subresource,
+        behind[1] if len(behind) > 1 else "",
+    )
+
+
+JSON = "application/json"
+_UNRECOGNIZED = "the object provided is unrecognized: couldn't get version/kind"
+_UNDECODABLE = (
+    msgspec.DecodeError,
+    yaml.YAMLError,
+    RecursionError,  # a thousand levels, or YAML that holds itself
+    TypeError,  # YAML with keys or values that JSON does not have
+    ValueError,
+)
+_UNDERSTOOD = {JSON, "application/*", "*/*", ""}
+
+
+@dataclass(frozen=True, slots=True)
+class MediaType:
+    """One entry of an Accept header.
+
+    Attributes:
+        name: media type without parameters.
+        parameters: `as`, `g`, `v` and others.
+    """
+
+    name: str
+    parameters: Mapping[str, str]
+
+    @property
+    def form(self) -> str:
+        """`Table`, `PartialObjectMetadata` or another requested form; empty for none."""
+        return self.parameters.get("as", "")
+
+
+def accepted(header: str, *, protobuf: bool = False) -> list[MediaType]:
+    """Return the servable entries of an Accept header, in the client's order.
+
+    Args:
+        header: value of the header.
+        protobuf: whether the resource has a protobuf encoding; tables have none.
+
+    Raises:
+        ApiError: 406, there is none.
+    """
+    names = _UNDERSTOOD | {MEDIA_TYPE} if protobuf else _UNDERSTOOD
+    entries = [_parse(text) for text in (header or JSON).split(",")]
+    served = [
+        entry
+        for entry in entries
+        if entry.name in names and (entry.name, entry.form) != (MEDIA_TYPE, "Table")
+    ]
+    if not served:
+        available = f"{JSON}, {MEDIA_TYPE}" if protobuf else JSON
+        raise ApiError(
+            406,
+            "NotAcceptable",
+            f"406: Not Acceptable\n\nAvailable representations: {available}",
+            {},
+        )
+    return served
+
+
+def prefers_protobuf(header: str) -> bool:
+    """Return whether protobuf is the first servable encoding of an Accept header."""
+    return accepted(header, protobuf=True)[0].name == MEDIA_TYPE
+
+
+def _parse(text: str) -> MediaType:
+    name, *rest = (part.strip() for part in text.split(";"))
+    return MediaType(name, dict(part.split("=", 1) for part in rest if "=" in part))
+
+
+def content_type(headers: Mapping[str, str]) -> str:
+    """Return the media type of the request's body, without parameters."""
+    return headers.get("content-type", JSON).split(";", 1)[0].strip() or JSON
+
+
+def decode(body: bytes | None, media_type: str) -> Any:
+    """Decode a request body.
+
+    Raises:
+        ApiError: 400, it is malformed; 415, it is neither JSON nor YAML.
+    """
+    if not body:
+        raise bad_request(
+            f"{_UNRECOGNIZED}; json parse error: unexpected end of JSON input (<empty>)"
+        )
+    if media_type == MEDIA_TYPE:
+        try:
+            return decode_protobuf(body)
+        except ProtobufError as error:
+            raise ApiError(415, "UnsupportedMediaType", str(error)) from None
+    try:
+        if "yaml" in media_type and body[:1] not in b"{[":
+            return msgspec.json.decode(msgspec.json.encode(yaml.safe_load(body)))
+        if "json" in media_type or "yaml" in media_type:
+            return msgspec.json.decode(body)
+    except _UNDECODABLE as error:
+        raise bad_request(f"{_UNRECOGNIZED}; json parse error: {error}") from None
+    raise ApiError(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: "
+        "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+    )
+
+
+def decode_object(body: bytes | None, media_type: str) -> Json:
+    """Decode a request body that must be an object.
+
+    Raises:
+        ApiError: as `decode`, or 400 if it is not an object.
+    """
+    value = decode(body, media_type)
+    if not isinstance(value, dict):
+        raise bad_request(f"{_UNRECOGNIZED}; json parse error: not an object")
+    return value  # pyright: ignore[reportUnknownVariableType]
 
 
 class ReceivedRequest(Protocol):
@@ -161,3 +328,28 @@ def plain_not_found() -> ApiResponse:
 async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
     if body:
         yield body
+
+
+WRITES: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+"""Verbs of methods with an object in their body."""
+
+
+def verb_of(request: ApiRequest, where: ResourcePath, *, custom: bool) -> str:
+    """Return the verb of a request; as upstream, odd paths may create custom resources.
+
+    Raises:
+        ApiError: 400 or 405.
+    """
+    if request.method == "GET":
+        if where.name:
+            return "get"
+        return "watch" if flag(request.query, "watch") else "list"
+    if request.method == "DELETE":
+        return "delete" if where.name else "deletecollection"
+    verb = WRITES.get(request.method)
+    misplaced = bool(where.name) == (verb == "create" and not where.subresource)
+    if verb is None or (misplaced and not custom):
+        raise method_not_allowed()
+    if misplaced and verb != "create":
+        raise bad_request("name must be provided")
+    return verb

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.access.audit import Audit
-from controller.devcluster.apiserver.bootstrap import create_initial_objects
+from controller.devcluster.apiserver.authorization import Audit, review
 from controller.devcluster.apiserver.crd import Definitions
-from controller.devcluster.apiserver.discovery.discovery import Discovery
+from controller.devcluster.apiserver.discovery import Discovery
 from controller.devcluster.apiserver.kinds import builtin_resources
 from controller.devcluster.apiserver.messages import (
     ApiRequest,
@@ -15,15 +14,15 @@ from controller.devcluster.apiserver.messages import (
     error_response,
     json_response,
     lower_case,
+    parse_resource_path,
     plain_not_found,
 )
-from controller.devcluster.apiserver.protocol.paths import parse_resource_path
-from controller.devcluster.apiserver.protocol.status import ApiError, path_not_found
+from controller.devcluster.apiserver.options import WriteOptions
 from controller.devcluster.apiserver.requests.handler import ResourceHandler
 from controller.devcluster.apiserver.requests.subresources import Hooks
-from controller.devcluster.apiserver.resources.registry import Registry
-from controller.devcluster.apiserver.reviews import review
-from controller.devcluster.apiserver.storage.store import ObjectStore
+from controller.devcluster.apiserver.resources import Registry
+from controller.devcluster.apiserver.status import ApiError, path_not_found
+from controller.devcluster.apiserver.store import ObjectStore
 
 if TYPE_CHECKING:
     import random
@@ -31,13 +30,46 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from datetime import datetime
 
-    from controller.devcluster.apiserver.access import User
-    from controller.devcluster.apiserver.access.audit import RequestKey
+    from controller.devcluster.apiserver.authentication import User
+    from controller.devcluster.apiserver.authorization import RequestKey
     from controller.devcluster.apiserver.messages import ReceivedRequest
-    from controller.devcluster.apiserver.storage.store import StoredEvent
-    from controller.devcluster.apiserver.storage.watch import Clock
+    from controller.devcluster.apiserver.object_writer import ObjectWriter
+    from controller.devcluster.apiserver.objects import Json
+    from controller.devcluster.apiserver.requests.watch import Clock
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.devcluster.apiserver.streams.connections import Session
     from controller.devcluster.apiserver.streams.port_forward import PortForward
+
+
+PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+NAMESPACES = ("kube-system", "default", "kube-node-lease", "kube-public")
+
+
+def create_initial_objects(writer: ObjectWriter, registry: Registry) -> None:
+    """Create the initial objects."""
+    namespaces = registry.find("", "v1", "namespaces")
+    services = registry.find("", "v1", "services")
+    assert namespaces is not None
+    assert services is not None
+    priorities = registry.find("scheduling.k8s.io", "v1", "priorityclasses")
+    assert priorities is not None
+    options = WriteOptions()
+    for name, value in PRIORITIES.items():
+        body: Json = {"metadata": {"name": name}, "value": value}
+        writer.create(priorities, "", body, options)
+    for name in NAMESPACES:
+        writer.create(namespaces, "", {"metadata": {"name": name}}, options)
+    service: Json = {
+        "metadata": {
+            "name": "kubernetes",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "clusterIP": "10.96.0.1",
+            "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
+        },
+    }
+    writer.create(services, "default", service, options)
 
 
 class ApiServer:

@@ -19,10 +19,13 @@ from controller.devcluster.gateway.statuses import (
     gateway_status,
     route_parents,
 )
-from controller.devcluster.nodes.components.component_context import ComponentContext, LoopComponent
-from controller.devcluster.nodes.components.control import Enqueue
-from controller.devcluster.nodes.components.timestamps import timestamp
-from controller.devcluster.nodes.objects.views import ENDPOINT_SLICES
+from controller.devcluster.nodes.components import (
+    ComponentContext,
+    Enqueue,
+    LoopComponent,
+    timestamp,
+)
+from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import SERVICES
 

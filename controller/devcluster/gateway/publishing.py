@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.ownership import is_owned_by, owner_reference
 from controller.devcluster.gateway.objects import GATEWAYS
-from controller.devcluster.nodes.objects.views import ENDPOINT_SLICES
+from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from controller.kube.resources import SERVICES
 

@@ -6,15 +6,13 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.nodes.collection.claims import ClaimProtection
-from controller.devcluster.nodes.collection.garbage import GarbageCollector
-from controller.devcluster.nodes.collection.namespaces import NamespaceLifecycle
-from controller.devcluster.nodes.components.caches import NodeCaches
-from controller.devcluster.nodes.components.component_context import ComponentContext
-from controller.devcluster.nodes.endpoints.endpointslices import EndpointSlices
+from controller.devcluster.nodes.components import ComponentContext, NodeCaches
+from controller.devcluster.nodes.endpointslices import EndpointSlices
+from controller.devcluster.nodes.finalizers import ClaimProtection, NamespaceLifecycle
+from controller.devcluster.nodes.garbage import GarbageCollector
+from controller.devcluster.nodes.jobs import JobController
 from controller.devcluster.nodes.settings import NodeSettings
-from controller.devcluster.nodes.simulation.simulated_kubelet import SimulatedKubelet
-from controller.devcluster.nodes.workloads.jobs import JobController
+from controller.devcluster.nodes.simulated_kubelet import SimulatedKubelet
 
 if TYPE_CHECKING:
     import random
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
-    from controller.devcluster.nodes.components.component_context import Component
+    from controller.devcluster.nodes.components import Component
     from controller.kube.client import Client
     from informers import Clock
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from controller.devcluster.processes.specification.specification import (
+from controller.devcluster.processes.specification import (
     DownwardFile,
     DownwardSource,
     FieldReference,
@@ -24,10 +24,7 @@ from controller.devcluster.processes.specification.specification import (
 )
 
 if TYPE_CHECKING:
-    from controller.devcluster.processes.specification.specification import (
-        ContainerSpecification,
-        SpecifiedPod,
-    )
+    from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
 
 FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 _NAMESPACE = DownwardFile(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.devcluster.apiserver.protocol.status import ApiError, bad_request
+from controller.devcluster.apiserver.status import ApiError, bad_request
 from controller.devcluster.apiserver.streams.connections import (
     ERROR,
     RESIZE,
@@ -23,7 +23,7 @@ from controller.devcluster.apiserver.streams.connections import (
     STDOUT,
 )
 from controller.devcluster.logs import chosen_container
-from controller.devcluster.processes.output.logs import LogOptions, read
+from controller.devcluster.processes.logs import LogOptions, read
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
         ConnectionRequest,
         Session,
     )
-    from controller.devcluster.processes.containers.container_process import ContainerProcess
+    from controller.devcluster.processes.container_process import ContainerProcess
     from controller.devcluster.processes.kubelet import ProcessKubelet
-    from controller.devcluster.processes.output.output import Output
+    from controller.devcluster.processes.output import Output
 
 _CHUNK = 64 * 1024
 _SUCCESS: dict[str, Any] = {"metadata": {}, "status": "Success"}

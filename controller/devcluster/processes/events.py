@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from controller.devcluster.nodes.components.timestamps import timestamp
+from controller.devcluster.nodes.components import timestamp
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.components.component_context import ComponentContext
+    from controller.devcluster.nodes.components import ComponentContext
     from controller.kube.objects import ObjectMeta
 
 _EVENTS = Resource("", "v1", "events", "Event", KubeObject)

@@ -1,49 +1,67 @@
-"""The process kubelet: pods bound to its node run as processes of this machine.
-
-A client of the API server like every other node component. It is its own scheduler: every pod
-without a node gets one. Its pods end when this process ends.
-"""
+"""The process kubelet: pods bound to its node run as processes of this machine."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 from typing import TYPE_CHECKING
 
 import structlog
 
-from controller.devcluster.nodes.components.control import Enqueue
-from controller.devcluster.nodes.kubelet.binding import (
+from controller.devcluster.nodes.components import Enqueue
+from controller.devcluster.nodes.kubelet import (
     GATED,
     GATED_MESSAGE,
+    NO_NODE,
+    Kubelet,
+    NodeInfo,
     bind,
     report_unscheduled,
 )
-from controller.devcluster.nodes.kubelet.kubelet import Kubelet
-from controller.devcluster.nodes.kubelet.placement import NO_NODE
-from controller.devcluster.nodes.kubelet.registration import NodeInfo
-from controller.devcluster.nodes.objects.pods import PODS
+from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.processes.events import PodEvents
-from controller.devcluster.processes.pod_runtime import KubeletDirs, PodRuntime, machine_memory
-from controller.devcluster.processes.pods.pod_worker import PodWorker
-from controller.devcluster.processes.start_slots import StartSlots
-from controller.devcluster.processes.volumes.claims import Claims
-from controller.devcluster.processes.volumes.sources import Sources
+from controller.devcluster.processes.pod_runtime import (
+    KubeletDirs,
+    PodRuntime,
+    StartSlots,
+    machine_memory,
+)
+from controller.devcluster.processes.pod_worker import PodWorker
+from controller.devcluster.processes.volume_sources import Claims, Sources
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import NODES
 
 if TYPE_CHECKING:
-    import asyncio
     from pathlib import Path
 
-    from controller.devcluster.nodes.components.component_context import ComponentContext
-    from controller.devcluster.nodes.objects.pods import KubeletPod
+    from controller.devcluster.nodes.components import Component, ComponentContext
+    from controller.devcluster.nodes.pods import KubeletPod
     from controller.devcluster.processes.api_access import ApiAccess
-    from controller.devcluster.processes.containers.container_process import ContainerProcess
-    from controller.devcluster.processes.machine.pod_sandbox import Isolation
-    from controller.devcluster.processes.output.output import Output, Outputs
-    from controller.devcluster.processes.specification.images import Images
+    from controller.devcluster.processes.container_process import ContainerProcess
+    from controller.devcluster.processes.images import Images
+    from controller.devcluster.processes.output import Output, Outputs
+    from controller.devcluster.processes.pod_sandbox import Isolation
     from controller.kube.objects import Node
+
+
+class ComponentGroup:
+    """Components that start in order and then run at the same time."""
+
+    def __init__(self, *components: Component) -> None:
+        self._components = components
+
+    async def start(self) -> None:
+        """Start them, one after the other."""
+        for component in self._components:
+            await component.start()
+
+    async def run(self) -> None:
+        """Run all until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for component in self._components:
+                group.create_task(component.run())
+
 
 _log = structlog.get_logger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,19 +14,54 @@ if TYPE_CHECKING:
 
     from controller.devcluster.nodes.settings import NodeSettings
     from controller.devcluster.processes.api_access import ApiAccess
+    from controller.devcluster.processes.environment import DownwardValues
     from controller.devcluster.processes.events import PodEvents
-    from controller.devcluster.processes.machine.pod_sandbox import Isolation, PodSandbox
-    from controller.devcluster.processes.output.output import Outputs
-    from controller.devcluster.processes.specification.downward_api import DownwardValues
-    from controller.devcluster.processes.specification.images import Images
-    from controller.devcluster.processes.specification.specification import (
-        ContainerSpecification,
-        SpecifiedPod,
-    )
-    from controller.devcluster.processes.start_slots import StartSlots
-    from controller.devcluster.processes.volumes.sources import Sources
-    from controller.devcluster.processes.volumes.volumes import Volumes
+    from controller.devcluster.processes.images import Images
+    from controller.devcluster.processes.output import Outputs
+    from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox
+    from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
+    from controller.devcluster.processes.volume_sources import Sources
+    from controller.devcluster.processes.volumes import Volumes
     from controller.kube.client import Client
+
+
+class StartSlots:
+    """Permits to start, each held until the container is ready, ends, or has had its time.
+
+    Args:
+        count: number of permits; 0 for one for each CPU.
+        seconds: maximum time for which one is held.
+    """
+
+    def __init__(self, count: int, seconds: float) -> None:
+        self._free = asyncio.Semaphore(count or os.cpu_count() or 1)
+        self._seconds = seconds
+
+    async def take(self) -> StartSlot:
+        """Wait for a permit, in the order of the calls."""
+        await self._free.acquire()
+        return StartSlot(self._free, self._seconds)
+
+
+class StartSlot:
+    """A permit that is held until it is released or its time is over.
+
+    Args:
+        free: semaphore that is released once.
+        seconds: seconds until it is released in any case.
+    """
+
+    def __init__(self, free: asyncio.Semaphore, seconds: float) -> None:
+        self._free = free
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.release)
+        self._is_held = True
+
+    def release(self) -> None:
+        """Let the next container start; may be called again."""
+        if self._is_held:
+            self._is_held = False
+            self._timer.cancel()
+            self._free.release()
 
 
 @dataclass(frozen=True, slots=True)

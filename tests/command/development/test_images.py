@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.command.development.images import parse_images, ray_program
-from controller.devcluster.processes.specification.images import Images
+from controller.devcluster.processes.images import Images
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
-from controller.devcluster.karpenter.definitions import node_claim_definition
-from controller.devcluster.karpenter.objects import NODE_CLAIMS
-from controller.devcluster.karpenter.provisioner import SimulatedProvisioner, node_name
+from controller.devcluster.karpenter import (
+    NODE_CLAIMS,
+    ClaimBehaviour,
+    SimulatedProvisioner,
+    node_claim_definition,
+    node_name,
+)
 from controller.devcluster.nodes import run_nodes
 from controller.kube.errors import NotFound
 from controller.kube.resources import CRDS, NODES, PODS

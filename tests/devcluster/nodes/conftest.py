@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
-from controller.devcluster.nodes.objects.pods import PODS, KubeletPod
+from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.kube.errors import NotFound
 from controller.kube.resources import NODES
 from tests.fakes import worlds

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.devcluster.nodes import COMPONENTS
-from controller.devcluster.nodes.kubelet.addresses import PodAddresses, node_address
+from controller.devcluster.nodes.kubelet import PodAddresses, node_address
 from controller.kube.errors import Forbidden
 from tests.faults.faulty_transport import ErrorResponse, Rule
 

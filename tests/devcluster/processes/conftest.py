@@ -14,11 +14,11 @@ import pytest
 
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.processes.images import Image, Images
 from controller.devcluster.processes.kubelet import ProcessKubelet
-from controller.devcluster.processes.output.logs import ProcessLogs
-from controller.devcluster.processes.output.output import Outputs
-from controller.devcluster.processes.specification.images import Image, Images
-from controller.devcluster.processes.specification.specification import PODS, SpecifiedPod
+from controller.devcluster.processes.logs import ProcessLogs
+from controller.devcluster.processes.output import Outputs
+from controller.devcluster.processes.specification import SPECIFIED_PODS, SpecifiedPod
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resources import CONFIG_MAPS, SECRETS
@@ -28,7 +28,7 @@ from tests.faults.faulty_transport import FaultyTransport
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from controller.devcluster.nodes.components.component_context import ComponentContext
+    from controller.devcluster.nodes.components import ComponentContext
     from tests.faults.faulty_transport import Rule
 
 Json = dict[str, Any]
@@ -94,7 +94,7 @@ class World:
             },
             "spec": {"containers": list(containers), **spec},
         }
-        return await self.user.create(PODS, "default", body)
+        return await self.user.create(SPECIFIED_PODS, "default", body)
 
     async def configure(self, name: str, **data: str) -> None:
         await self._store(CONFIG_MAPS, "ConfigMap", name, {"data": data})
@@ -113,7 +113,7 @@ class World:
             await self.user.merge_patch(resource, "default", name, content)
 
     async def pod(self, name: str) -> SpecifiedPod:
-        return await self.user.get(PODS, "default", name)
+        return await self.user.get(SPECIFIED_PODS, "default", name)
 
     async def until(
         self, name: str, reached: Callable[[SpecifiedPod], Any], *, seconds: float = 20
@@ -141,10 +141,10 @@ class World:
                 await table.next_change()
 
     async def delete(self, name: str, grace: int | None = None) -> None:
-        await self.user.delete(PODS, "default", name, grace_seconds=grace)
+        await self.user.delete(SPECIFIED_PODS, "default", name, grace_seconds=grace)
 
     async def log(self, name: str, **query: str) -> str:
-        path = PODS.path("default", name, "log")
+        path = SPECIFIED_PODS.path("default", name, "log")
         return await self.user.request_json("GET", path, query=query)
 
     async def events(self, name: str) -> list[tuple[str, str]]:

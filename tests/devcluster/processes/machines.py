@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.devcluster.processes.isolation.preload_library import build_library
+from controller.devcluster.processes.cluster_dir import ClusterDir, tagged_processes
 from controller.devcluster.processes.isolation.selection import OPENERS
 from controller.devcluster.processes.isolation.shared import SharedIsolation
-from controller.devcluster.processes.isolation.shim import ShimIsolation
-from controller.devcluster.processes.machine.cluster_dir import ClusterDir
-from controller.devcluster.processes.machine.pod_sandbox import ContainerConfig
-from controller.devcluster.processes.machine.process_tags import tagged_processes
+from controller.devcluster.processes.isolation.shim import ShimIsolation, build_library
+from controller.devcluster.processes.pod_sandbox import ContainerConfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from controller.devcluster.processes.machine.pod_sandbox import ContainerDir, Isolation, Launch
+    from controller.devcluster.processes.pod_sandbox import ContainerDir, Isolation, Launch
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = str(Path(sys.executable).resolve())

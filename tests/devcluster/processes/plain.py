@@ -9,13 +9,13 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.processes.machine.pod_sandbox import Launch
+from controller.devcluster.processes.pod_sandbox import Launch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from controller.devcluster.processes.machine.pod_sandbox import ContainerConfig, Mode, Mount
+    from controller.devcluster.processes.pod_sandbox import ContainerConfig, Mode, Mount
 
 _SCRIPT = 'echo $$ >>"$PIDS"; cd "$DIR" && exec "$@"'
 

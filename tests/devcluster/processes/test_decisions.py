@@ -5,16 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.objects import containers
-from controller.devcluster.nodes.objects.pods import ReportedPodStatus
-from controller.devcluster.processes.containers import container_states as states
-from controller.devcluster.processes.containers.backoff import RestartBackoff
-from controller.devcluster.processes.containers.probe_threshold import ProbeThreshold
-from controller.devcluster.processes.pods.pod_status import PodFacts, pod_status
-from controller.devcluster.processes.specification.specification import (
-    ContainerSpecification,
-    SpecifiedPod,
-)
+from controller.devcluster.nodes import containers
+from controller.devcluster.nodes.pods import ReportedPodStatus
+from controller.devcluster.processes import pod_status as states
+from controller.devcluster.processes.container import RestartBackoff
+from controller.devcluster.processes.pod_status import PodFacts, pod_status
+from controller.devcluster.processes.probes import ProbeThreshold
+from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
 
 NOW = "2026-01-01T00:00:00Z"
 

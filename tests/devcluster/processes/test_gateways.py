@@ -13,7 +13,7 @@ from controller.devcluster.gateway.controller import CONTROLLER_NAME, GatewayCon
 from controller.devcluster.gateway.definitions import gateway_api_definitions
 from controller.devcluster.gateway.objects import GATEWAY_CLASSES, GATEWAYS, HTTP_ROUTES
 from controller.devcluster.gateway.proxy import WeightedProxy
-from controller.devcluster.nodes.objects.views import ENDPOINT_SLICES
+from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.kube.resources import CRDS, SERVICES
 from tests.devcluster.processes.machines import needs_namespaces, opened
 from tests.devcluster.processes.test_services import Town
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from controller.devcluster.nodes.components.component_context import Component, ComponentContext
+    from controller.devcluster.nodes.components import Component, ComponentContext
     from controller.devcluster.processes.network.services import ServiceNetwork
 
 pytestmark = [pytest.mark.real_time, pytest.mark.slow, needs_namespaces]

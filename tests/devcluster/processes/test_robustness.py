@@ -9,14 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from controller.devcluster.nodes.objects.containers import waiting
-from controller.devcluster.nodes.objects.pods import PODS
-from controller.devcluster.processes.containers import container as container_module
-from controller.devcluster.processes.containers.container import ContainerRuns
-from controller.devcluster.processes.containers.grace_period import GracePeriod
+from controller.devcluster.nodes.containers import waiting
+from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.processes import container as container_module
+from controller.devcluster.processes.container import ContainerRuns
+from controller.devcluster.processes.container_process import GracePeriod
 from controller.devcluster.processes.pod_runtime import ContainerContext
-from controller.devcluster.processes.specification.specification import ContainerSpecification
-from controller.devcluster.processes.specification.specification import SpecifiedPod as WholePod
+from controller.devcluster.processes.specification import ContainerSpecification
+from controller.devcluster.processes.specification import SpecifiedPod as WholePod
 from controller.kube.errors import NotFound
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CLAIMS
@@ -159,7 +159,7 @@ async def test_finalizers_hold_a_pod_that_runs_no_more(world):
 
 @pytest.mark.real_time
 async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
-    monkeypatch.setattr("controller.devcluster.processes.pods.pod_worker._SANDBOX_RETRY", 0.1)
+    monkeypatch.setattr("controller.devcluster.processes.pod_worker._SANDBOX_RETRY", 0.1)
     world.isolation.refusals.append(OSError("no more addresses"))
     async with world.node():
         await world.create("a", sh("true"))
@@ -181,8 +181,7 @@ async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
 async def test_an_api_server_that_fails_now_and_then_delays_but_does_not_confuse(
     world, fault, monkeypatch
 ):
-    for module in ("pod_requests", "volume_manager"):
-        monkeypatch.setattr(f"controller.devcluster.processes.pods.{module}.API_RETRY", 0.1)
+    monkeypatch.setattr("controller.devcluster.processes.pod_managers.API_RETRY", 0.1)
     world.rules = [Rule(fault, resource="pods", verbs=WRITES, skip=n, times=1) for n in (1, 3, 5)]
     async with world.node():
         await world.create("a", sh("echo 1; exit 1"), restartPolicy="OnFailure")

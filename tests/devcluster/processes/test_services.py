@@ -13,12 +13,11 @@ import pytest
 
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.processes.component_group import ComponentGroup
-from controller.devcluster.processes.kubelet import ProcessKubelet
+from controller.devcluster.processes.images import Images
+from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
 from controller.devcluster.processes.network.proxies import Proxies
 from controller.devcluster.processes.network.services import ServiceNetwork
-from controller.devcluster.processes.specification.images import Images
-from controller.devcluster.processes.specification.specification import PODS
+from controller.devcluster.processes.specification import SPECIFIED_PODS
 from controller.kube.client import Client
 from controller.kube.resources import SERVICES
 from controller.kube.transport import Request
@@ -26,7 +25,7 @@ from tests.devcluster.processes.conftest import PYTHON, World, wall
 from tests.devcluster.processes.machines import needs_namespaces, opened
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.components.component_context import Component, ComponentContext
+    from controller.devcluster.nodes.components import Component, ComponentContext
 
 pytestmark = [pytest.mark.real_time, needs_namespaces]
 
@@ -265,7 +264,7 @@ async def test_connections_are_spread_over_the_pods(town):
     await town.serve("one")
     body = {"metadata": {"labels": {"app": "one"}}}
     await town.serve("two")
-    await town.user.merge_patch(PODS, "default", "two", body)
+    await town.user.merge_patch(SPECIFIED_PODS, "default", "two", body)
     seen = set()
     async with asyncio.timeout(10):
         while len(seen) < 2:

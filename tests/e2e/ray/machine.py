@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from controller.command.development.rayenv import ray_environment
-from controller.devcluster.processes.machine.cluster_dir import clusters_dir
-from controller.devcluster.processes.machine.process_tags import tagged_processes
+from controller.devcluster.processes.cluster_dir import clusters_dir, tagged_processes
 from tests.e2e.processes import until
 
 needs_ray = pytest.mark.skipif(

@@ -10,11 +10,14 @@ import random
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.karpenter.objects import NODE_CLAIMS, ProvisionedClaim
-from controller.devcluster.nodes.components.component_context import ComponentContext, LoopComponent
-from controller.devcluster.nodes.components.control import Enqueue
-from controller.devcluster.nodes.components.deletion import delete_seen
-from controller.devcluster.nodes.components.timestamps import timestamp
+from controller.devcluster.karpenter import NODE_CLAIMS, ProvisionedClaim
+from controller.devcluster.nodes.components import (
+    ComponentContext,
+    Enqueue,
+    LoopComponent,
+    delete_seen,
+    timestamp,
+)
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_POOLS, NodePool
 from controller.kube.errors import KubeError, NotFound

@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
-from controller.devcluster.karpenter.provisioner import node_name
+from controller.devcluster.karpenter import ClaimBehaviour, node_name
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.validation.config_maps import INFERENCE_KEY
 from controller.kaito.api.workspace import WORKSPACES

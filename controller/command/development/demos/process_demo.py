@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from controller.command.development.demos.summary import DemoSummary
     from controller.command.development.process_node import ProcessNode
     from controller.command.development.view import Screen
+    from controller.devcluster.processes.images import Images
     from controller.devcluster.processes.isolation.selection import IsolationOption
-    from controller.devcluster.processes.specification.images import Images
 
 
 async def demo_with_processes(

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from controller.command.development.modelserver import stand_in
-from controller.devcluster.processes.specification.images import Image
+from controller.devcluster.processes.images import Image
 
 
 def model_server_image(folder: Path) -> Image:

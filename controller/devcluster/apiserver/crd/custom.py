@@ -1,25 +1,272 @@
-"""Behaviour of custom resources: all of it follows from the schema."""
+"""Behaviour of custom resources by their schema: defaults, pruning, validation and merging."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from controller.devcluster.apiserver.crd.defaulting import fill_defaults
-from controller.devcluster.apiserver.crd.pruning import prune
-from controller.devcluster.apiserver.crd.schema import compile_schema
-from controller.devcluster.apiserver.crd.structure import ObjectStructure, SchemaStructure
-from controller.devcluster.apiserver.crd.validation import validate
-from controller.devcluster.apiserver.fields.typed import decode_metadata
-from controller.devcluster.apiserver.jsondata import entries
-from controller.devcluster.apiserver.meta import STANDARD_FINALIZERS
-from controller.devcluster.apiserver.resources.strategy import Strategy
+import msgspec
+
+from controller.devcluster.apiserver.builtin_types import decode_metadata
+from controller.devcluster.apiserver.crd.cel import EvaluationError
+from controller.devcluster.apiserver.crd.schema import ROOT_PARTS, compile_schema, json_type
+from controller.devcluster.apiserver.managed_fields import TypedStructure
+from controller.devcluster.apiserver.objects import STANDARD_FINALIZERS, entries
+from controller.devcluster.apiserver.resources import Strategy
+from controller.devcluster.apiserver.status import (
+    StatusCause,
+    duplicate,
+    invalid_value,
+    required,
+    shown,
+)
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.apply.structure import Structure
-    from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.protocol.status import StatusCause
-    from controller.devcluster.apiserver.resources.scale_paths import ScalePaths
+    from collections.abc import Iterable
+
+    from controller.devcluster.apiserver.crd.cel import Rule
+    from controller.devcluster.apiserver.crd.schema import Schema
+    from controller.devcluster.apiserver.managed_fields import Structure
+    from controller.devcluster.apiserver.objects import Json
+    from controller.devcluster.apiserver.resources import ScalePaths
+
+
+def fill_defaults(schema: Schema, value: Any) -> None:
+    """Fill in defaults below a value, in place; nulls count as missing where not allowed."""
+    if isinstance(value, dict):
+        _fill_map(schema, cast("Json", value))
+    elif isinstance(value, list) and schema.items:
+        for item in cast("list[Any]", value):
+            fill_defaults(schema.items, item)
+
+
+def _fill_map(schema: Schema, value: Json) -> None:
+    for name, item in list(value.items()):
+        node = schema.field(name)
+        if node is None:
+            continue
+        if item is None and not node.nullable:
+            del value[name]
+        else:
+            fill_defaults(node, item)
+    for name, node, encoded in schema.defaulted:
+        if name not in value:
+            value[name] = msgspec.json.decode(encoded)
+            fill_defaults(node, value[name])
+
+
+def prune(schema: Schema, object_: Json) -> list[str]:
+    """Drop unknown fields of an object in place, except in kind and metadata.
+
+    Returns:
+        Paths of the dropped fields.
+    """
+    unknown: list[str] = []
+    for name in list(object_):
+        if name in ROOT_PARTS:
+            continue
+        node = schema.properties.get(name)
+        if node is not None:
+            _prune(node, object_[name], name, unknown)
+        elif not schema.preserve:
+            unknown.append(name)
+            del object_[name]
+    return unknown
+
+
+def _prune(schema: Schema, value: Any, path: str, unknown: list[str]) -> None:
+    """Drop unknown fields below a value in place and note their paths."""
+    if isinstance(value, list) and schema.items:
+        for index, item in enumerate(cast("list[Any]", value)):
+            _prune(schema.items, item, f"{path}[{index}]", unknown)
+    elif isinstance(value, dict):
+        _prune_map(schema, cast("Json", value), path, unknown)
+
+
+def _prune_map(schema: Schema, value: Json, path: str, unknown: list[str]) -> None:
+    for name in list(value):
+        node = schema.field(name)
+        if node is not None:
+            _prune(node, value[name], f"{path}.{name}", unknown)
+        elif not schema.preserve:
+            unknown.append(f"{path}.{name}")
+            del value[name]
+
+
+MISSING: Final[Any] = object()
+"""Stands for the old version of a new value."""
+
+
+def join(path: str, name: str) -> str:
+    """Return the path of a field."""
+    return f"{path}.{name}" if path else name
+
+
+def check_rules(schema: Schema, value: Any, old: Any, path: str, causes: list[StatusCause]) -> None:
+    """Append the rules that do not hold for a value and its parts."""
+    if not schema.has_rules or value is None or (old is not MISSING and old == value):
+        return
+    _check_own_rules(schema, value, old, path, causes)
+    if isinstance(value, dict):
+        before = cast("Json", old) if isinstance(old, dict) else {}
+        for name, item in cast("Json", value).items():
+            node = schema.field(name)
+            if node is not None and (path or name not in ROOT_PARTS):
+                check_rules(node, item, before.get(name, MISSING), join(path, name), causes)
+    elif isinstance(value, list) and schema.items:
+        known = schema.by_key(old)
+        for index, item in enumerate(cast("list[Any]", value)):
+            before = known.get(schema.key_of(item) or "", MISSING)
+            check_rules(schema.items, item, before, f"{path}[{index}]", causes)
+
+
+def _check_own_rules(
+    schema: Schema, value: Any, old: Any, path: str, causes: list[StatusCause]
+) -> None:
+    for rule in schema.rules:
+        if rule.is_transition and old is MISSING:
+            continue
+        try:
+            holds = rule.holds(value, old)
+        except EvaluationError as error:
+            causes.append(invalid_value(path, _kind_of(value), f"{error} evaluating rule"))
+            continue
+        if not holds:
+            causes.append(_broken(rule, value, path))
+
+
+def _broken(rule: Rule, value: Any, path: str) -> StatusCause:
+    """Return the cause for a rule that does not hold; structures are not quoted."""
+    quoted = "" if isinstance(value, (dict, list)) else f"{shown(value)}: "
+    return StatusCause(rule.reason, path, f"Invalid value: {quoted}{rule.message}")
+
+
+def _kind_of(value: Any) -> Any:
+    """Quote a value as rule violations do: structures by their type only."""
+    return json_type(value) if isinstance(value, (dict, list)) else value
+
+
+_HARMLESS = frozenset({"FieldValueInvalid", "FieldValueDuplicate"})
+"""Errors after which rules can still be checked."""
+_RULES_UNCHECKED = StatusCause(
+    "FieldValueInvalid",
+    "<nil>",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
+
+
+def validate(
+    schema: Schema, object_: Json, old: Json | None, found: Iterable[StatusCause] = ()
+) -> list[StatusCause]:
+    """Return all problems of an object, apart from kind and metadata.
+
+    Args:
+        schema: the root of its schema.
+        object_: the object, pruned and with defaults.
+        old: its old version in an update: unchanged parts are not judged again, and transition
+            rules compare with it.
+        found: earlier problems, which come first.
+    """
+    causes = list(found)
+    before: Any = MISSING if old is None else old
+    _validate_map(schema, object_, before, "", causes)
+    if not schema.has_rules:
+        return causes
+    if all(cause.reason in _HARMLESS for cause in causes):
+        check_rules(schema, object_, before, "", causes)
+    else:
+        causes.append(_RULES_UNCHECKED)
+    return causes
+
+
+def _validate(schema: Schema, value: Any, old: Any, path: str, causes: list[StatusCause]) -> None:
+    """Append all problems of a value; `old` is its old version, if there is one."""
+    if old is not MISSING and old == value:
+        return
+    if value is None and schema.nullable:
+        return
+    found, fits = schema.limits.check(value, path)
+    causes += found
+    if not fits:
+        return
+    if isinstance(value, dict):
+        _validate_map(schema, cast("Json", value), old, path, causes)
+    elif isinstance(value, list):
+        _validate_list(schema, cast("list[Any]", value), old, path, causes)
+
+
+def _validate_map(
+    schema: Schema, value: Json, old: Any, path: str, causes: list[StatusCause]
+) -> None:
+    before: Json = cast("Json", old) if isinstance(old, dict) else {}
+    causes += [required(join(path, name)) for name in schema.required if name not in value]
+    for name, item in value.items():
+        if not path and name in ROOT_PARTS:
+            continue
+        node = schema.field(name)
+        if node is not None:
+            _validate(node, item, before.get(name, MISSING), join(path, name), causes)
+
+
+def _validate_list(
+    schema: Schema, value: list[Any], old: Any, path: str, causes: list[StatusCause]
+) -> None:
+    before = schema.by_key(old)
+    seen: set[str] = set()
+    for index, item in enumerate(value):
+        place = f"{path}[{index}]"
+        key = schema.key_of(item)
+        if key is not None:
+            if key in seen:
+                causes.append(duplicate(place, schema.shown_key(item)))
+            seen.add(key)
+        if schema.items:
+            known = MISSING if key is None else before.get(key, MISSING)
+            _validate(schema.items, item, known, place, causes)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStructure:
+    """A value of a custom resource; without a schema everything below is merged by field."""
+
+    schema: Schema | None
+
+    @property
+    def list_keys(self) -> tuple[str, ...] | None:
+        """The keys that identify the items of a list."""
+        return self.schema.item_keys if self.schema else None
+
+    @property
+    def is_atomic(self) -> bool:
+        """True if a map is replaced as a whole."""
+        return self.schema is not None and self.schema.is_atomic_map
+
+    def field(self, name: str) -> Structure:
+        """Return the structure below a field; metadata is as in built-in kinds."""
+        return SchemaStructure(self.schema.field(name) if self.schema else None)
+
+    def item(self) -> Structure:
+        """Return the structure of list items."""
+        return SchemaStructure(self.schema.items if self.schema else None)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStructure:
+    """A whole object: its metadata is typed, the rest follows its kind."""
+
+    rest: Structure
+    list_keys: tuple[str, ...] | None = None
+    is_atomic: bool = False
+
+    def field(self, name: str) -> Structure:
+        """Return the structure below a field."""
+        return TypedStructure("ObjectMeta") if name == "metadata" else self.rest.field(name)
+
+    def item(self) -> Structure:
+        """Raise NotImplementedError: objects are not lists."""
+        raise NotImplementedError
 
 
 _FORMAT = re.compile(r'"number"|of type date-time')

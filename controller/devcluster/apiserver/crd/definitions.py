@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.columns.column import NAME
-from controller.devcluster.apiserver.crd.columns import DATE, custom_columns
+from controller.devcluster.apiserver.columns import NAME
+from controller.devcluster.apiserver.crd.columns import DATE, PathError, custom_columns
 from controller.devcluster.apiserver.crd.custom import CustomStrategy
-from controller.devcluster.apiserver.crd.jsonpath import PathError
 from controller.devcluster.apiserver.crd.schema import SchemaError, compile_schema
-from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.meta import timestamp
-from controller.devcluster.apiserver.options.delete_options import DeleteOptions
-from controller.devcluster.apiserver.protocol.status import StatusCause, invalid_value, required
-from controller.devcluster.apiserver.resources.resource import ApiResource
-from controller.devcluster.apiserver.resources.scale_paths import ScalePaths
-from controller.devcluster.apiserver.resources.strategy import Strategy
+from controller.devcluster.apiserver.objects import Json, child, entries, timestamp
+from controller.devcluster.apiserver.options import DeleteOptions
+from controller.devcluster.apiserver.resources import ApiResource, ScalePaths, Strategy
+from controller.devcluster.apiserver.status import StatusCause, invalid_value, required
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from controller.devcluster.apiserver.resources.registry import Registry
-    from controller.devcluster.apiserver.storage.deletion import Deleter
-    from controller.devcluster.apiserver.storage.store import ObjectStore, StoredEvent
+    from controller.devcluster.apiserver.deletion import Deleter
+    from controller.devcluster.apiserver.resources import Registry
+    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
 TABLE = "customresourcedefinitions.apiextensions.k8s.io"
 CUSTOM_VERBS = (

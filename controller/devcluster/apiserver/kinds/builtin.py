@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from controller.devcluster.apiserver.columns import BUILTIN_COLUMNS
-from controller.devcluster.apiserver.columns.column import DEFAULT_COLUMNS
+from controller.devcluster.apiserver.builtin_columns import BUILTIN_COLUMNS
+from controller.devcluster.apiserver.builtin_types import blank_object
+from controller.devcluster.apiserver.columns import DEFAULT_COLUMNS
 from controller.devcluster.apiserver.crd import CrdStrategy
-from controller.devcluster.apiserver.fields.typed import blank_object
-from controller.devcluster.apiserver.jsondata import child
-from controller.devcluster.apiserver.kinds.allocation import Allocations
-from controller.devcluster.apiserver.kinds.events import from_stored_event, to_stored_event
-from controller.devcluster.apiserver.kinds.jobs import JobStrategy
-from controller.devcluster.apiserver.kinds.namespaces import NamespaceStrategy
 from controller.devcluster.apiserver.kinds.pods import PodStrategy
-from controller.devcluster.apiserver.kinds.services import ServiceStrategy
+from controller.devcluster.apiserver.kinds.services import Allocations, ServiceStrategy
 from controller.devcluster.apiserver.kinds.stored import (
     ClaimStrategy,
     ConfigMapStrategy,
@@ -22,6 +17,7 @@ from controller.devcluster.apiserver.kinds.stored import (
     CreatedOnUpdate,
     CronJobStrategy,
     EndpointSliceStrategy,
+    NamespaceStrategy,
     NetworkPolicyStrategy,
     NodeStrategy,
     Plain,
@@ -32,14 +28,18 @@ from controller.devcluster.apiserver.kinds.stored import (
     SecretStrategy,
     WithGeneration,
     WithGenerationAndStatus,
+    from_stored_event,
+    to_stored_event,
 )
 from controller.devcluster.apiserver.kinds.workloads import (
     DAEMON_SETS,
     DEPLOYMENTS,
     REPLICA_SETS,
     STATEFUL_SETS,
+    JobStrategy,
 )
-from controller.devcluster.apiserver.resources.resource import METADATA_FIELDS, ApiResource
+from controller.devcluster.apiserver.objects import child
+from controller.devcluster.apiserver.resources import METADATA_FIELDS, ApiResource
 from controller.devcluster.apiserver.streams.connections import CONNECTIONS
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.resources.strategy import Strategy
-    from controller.devcluster.apiserver.storage.store import ObjectStore
+    from controller.devcluster.apiserver.objects import Json
+    from controller.devcluster.apiserver.resources import Strategy
+    from controller.devcluster.apiserver.store import ObjectStore
 
 
 def path_field(path: str) -> Callable[[Json], str]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.protocol.status import forbidden
+from controller.devcluster.apiserver.objects import Json, child, entries
 from controller.devcluster.apiserver.quantity import add_quantities, quantity_value
+from controller.devcluster.apiserver.status import forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from controller.devcluster.apiserver.resources.resource import ApiResource
-    from controller.devcluster.apiserver.storage.store import ObjectStore, StoredEvent
+    from controller.devcluster.apiserver.resources import ApiResource
+    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
 TABLE = "resourcequotas"
 _PLAIN_COUNTS = frozenset(

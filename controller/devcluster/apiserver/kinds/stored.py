@@ -1,4 +1,4 @@
-"""Kinds with defaults and little special behaviour."""
+"""Kinds with defaults and little special behaviour, among them namespaces and events."""
 
 from __future__ import annotations
 
@@ -6,15 +6,77 @@ import base64
 import re
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.jsondata import child, entries
-from controller.devcluster.apiserver.kinds.pod_defaults import default_pod_spec
-from controller.devcluster.apiserver.meta import is_path_segment
-from controller.devcluster.apiserver.protocol.status import forbidden_field, invalid_value, required
-from controller.devcluster.apiserver.resources.strategy import Strategy
+from controller.devcluster.apiserver.kinds.pod_specs import default_pod_spec
+from controller.devcluster.apiserver.objects import Json, child, entries, is_label, is_path_segment
+from controller.devcluster.apiserver.resources import Strategy
+from controller.devcluster.apiserver.status import forbidden_field, invalid_value, required
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.protocol.status import StatusCause
+    from controller.devcluster.apiserver.status import StatusCause
+
+
+_RENAMED = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedCount": "count",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedSource": "source",
+}
+_BACK = {core: name for name, core in _RENAMED.items()}
+
+
+def to_stored_event(event: Json) -> Json:
+    """Convert from `events.k8s.io/v1` to `v1`, in which events are stored."""
+    stored = {_RENAMED.get(name, name): value for name, value in event.items()}
+    stored["apiVersion"] = "v1"
+    return stored
+
+
+def from_stored_event(event: Json) -> Json:
+    """Convert from `v1` to `events.k8s.io/v1`."""
+    shown = {_BACK.get(name, name): value for name, value in event.items()}
+    shown["apiVersion"] = "events.k8s.io/v1"
+    return shown
+
+
+class NamespaceStrategy(Strategy):
+    """A namespace is removed when neither its spec nor its metadata has finalizers."""
+
+    has_status = True
+    returns_deleted = True
+    name_rule = staticmethod(is_label)
+
+    def default(self, object_: Json) -> None:
+        """Set the label with the namespace's own name."""
+        name = object_["metadata"].get("name")
+        if name:
+            labels = object_["metadata"].setdefault("labels", {})
+            labels.setdefault("kubernetes.io/metadata.name", name)
+
+    def prepare_create(self, object_: Json) -> None:
+        """Set the phase Active and the namespace controller's finalizer."""
+        spec: Json = object_.setdefault("spec", {})
+        finalizers: list[str] = spec.setdefault("finalizers", [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+        object_["status"] = {"phase": "Active"}
+
+    def prepare_update(self, new: Json, old: Json) -> None:
+        """Keep the spec's finalizers, which only the finalize subresource changes."""
+        super().prepare_update(new, old)
+        new["spec"] = child(old, "spec")
+
+    def can_be_removed(self, object_: Json) -> bool:
+        """Require that the spec has no finalizers either."""
+        return super().can_be_removed(object_) and not object_["spec"].get("finalizers")
+
+    def begin_deletion(self, object_: Json, deadline: str, grace: int) -> None:  # noqa: ARG002
+        """Set the phase Terminating."""
+        object_["metadata"]["deletionTimestamp"] = deadline
+        object_["status"]["phase"] = "Terminating"
+
 
 CONFIG_KEY_RULE = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "

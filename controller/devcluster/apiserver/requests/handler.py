@@ -4,41 +4,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.access.audit import Attributes
-from controller.devcluster.apiserver.access.escalation import EscalationCheck
-from controller.devcluster.apiserver.access.rbac import Rbac
+from controller.devcluster.apiserver.authorization import Attributes, Rbac
+from controller.devcluster.apiserver.deletion import Deleter
+from controller.devcluster.apiserver.escalation import EscalationCheck
 from controller.devcluster.apiserver.kinds import Quotas
-from controller.devcluster.apiserver.messages import error_response, in_protobuf, plain_not_found
-from controller.devcluster.apiserver.protocol.negotiation import prefers_protobuf
-from controller.devcluster.apiserver.protocol.status import (
+from controller.devcluster.apiserver.messages import (
+    WRITES,
+    error_response,
+    in_protobuf,
+    plain_not_found,
+    prefers_protobuf,
+    verb_of,
+)
+from controller.devcluster.apiserver.object_writer import ObjectWriter
+from controller.devcluster.apiserver.requests.reads import Reads
+from controller.devcluster.apiserver.requests.resource_call import ResourceCall
+from controller.devcluster.apiserver.requests.subresources import Subresources
+from controller.devcluster.apiserver.requests.writes import Writes
+from controller.devcluster.apiserver.status import (
     ApiError,
     method_not_allowed,
     not_found,
     path_not_found,
 )
-from controller.devcluster.apiserver.requests.reads import Reads
-from controller.devcluster.apiserver.requests.resource_call import ResourceCall
-from controller.devcluster.apiserver.requests.subresources import Subresources
-from controller.devcluster.apiserver.requests.verbs import WRITES, verb_of
-from controller.devcluster.apiserver.requests.writes import Writes
-from controller.devcluster.apiserver.storage.deletion import Deleter
 from controller.devcluster.apiserver.streams.connections import CONNECTIONS
-from controller.devcluster.apiserver.writing.object_writer import ObjectWriter
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from controller.devcluster.apiserver.access.audit import Audit
-    from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
-    from controller.devcluster.apiserver.options.write_options import Admission
-    from controller.devcluster.apiserver.protocol.paths import ResourcePath
+    from controller.devcluster.apiserver.authorization import Audit
+    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
+    from controller.devcluster.apiserver.objects import Json
+    from controller.devcluster.apiserver.options import Admission
     from controller.devcluster.apiserver.requests.subresources import Hooks
-    from controller.devcluster.apiserver.resources.resource import ApiResource
-    from controller.devcluster.apiserver.storage.store import ObjectStore
-    from controller.devcluster.apiserver.storage.watch import Clock
+    from controller.devcluster.apiserver.requests.watch import Clock
+    from controller.devcluster.apiserver.resources import ApiResource
+    from controller.devcluster.apiserver.store import ObjectStore
     from controller.devcluster.apiserver.streams.connections import Session
     from controller.devcluster.apiserver.streams.port_forward import PortForward
 

@@ -1,35 +1,178 @@
-"""A request about a resource, and the requested representation."""
+"""A request about a resource, and what its answer shows: objects, metadata or rows of a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from controller.devcluster.apiserver.messages import bytes_response
-from controller.devcluster.apiserver.options.selectors import (
+from controller.devcluster.apiserver.messages import (
+    accepted,
+    bytes_response,
+    content_type,
+    decode_object,
+)
+from controller.devcluster.apiserver.objects import encode
+from controller.devcluster.apiserver.resources import METADATA_FIELDS
+from controller.devcluster.apiserver.selectors import (
     Selection,
     parse_field_selector,
     parse_label_selector,
 )
-from controller.devcluster.apiserver.protocol.negotiation import (
-    accepted,
-    content_type,
-    decode_object,
-)
-from controller.devcluster.apiserver.protocol.status import ApiError, bad_request
-from controller.devcluster.apiserver.requests.tables import TableRows
-from controller.devcluster.apiserver.resources.resource import METADATA_FIELDS
-from controller.devcluster.apiserver.storage.representation import MetadataOnly, WholeObjects
+from controller.devcluster.apiserver.status import ApiError, bad_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
-    from controller.devcluster.apiserver.protocol.paths import ResourcePath
-    from controller.devcluster.apiserver.resources.resource import ApiResource
-    from controller.devcluster.apiserver.storage.representation import Representation
-    from controller.devcluster.apiserver.storage.store import Stored
+    from controller.devcluster.apiserver.columns import Column
+    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
+    from controller.devcluster.apiserver.objects import Json
+    from controller.devcluster.apiserver.resources import ApiResource
+    from controller.devcluster.apiserver.store import Stored
+
+
+class Representation(Protocol):
+    """One form, chosen by the request's Accept header."""
+
+    def one(self, stored: Stored, *, first: bool = True) -> bytes:
+        """Return a single object; `first` is whether it is the first of a stream."""
+        ...
+
+    def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
+        """Return a list with its metadata."""
+        ...
+
+    def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:
+        """Return the object of a BOOKMARK event; `first` is whether it begins a stream."""
+        ...
+
+
+def _body(object_: Json) -> Json:
+    return {key: value for key, value in object_.items() if key not in {"kind", "apiVersion"}}
+
+
+class WholeObjects:
+    """The representation `application/json`: whole objects."""
+
+    def __init__(self, resource: ApiResource) -> None:
+        self._resource = resource
+        self._head = _head(resource.kind, resource.api_version)
+
+    def _item(self, stored: Stored) -> bytes:
+        convert = self._resource.from_stored
+        if convert is None:
+            return stored.encoded("body", _body)
+        return stored.encoded(self._resource.api_version, lambda object_: _body(convert(object_)))
+
+    def one(self, stored: Stored, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
+        """Return the object with its kind in front."""
+        return _join(self._head, self._item(stored))
+
+    def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
+        """Return a list; items of built-in kinds do not repeat their kind, as upstream."""
+        each = self._item
+        if self._resource.custom:
+            each = self.one
+            metadata = {"continue": ""} | metadata
+        head = _head(self._resource.list_name, self._resource.api_version)
+        return _list(head, metadata, [each(stored) for stored in items])
+
+    def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
+        """Return an empty object with the revision."""
+        return _join(self._head, encode({"metadata": metadata} | self._resource.blank))
+
+
+class MetadataOnly:
+    """The representation `as=PartialObjectMetadata`."""
+
+    def __init__(self) -> None:
+        self._head = _head("PartialObjectMetadata", "meta.k8s.io/v1")
+
+    def one(self, stored: Stored, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
+        """Return the object's metadata."""
+        return _join(self._head, stored.encoded("metadata", _only_metadata))
+
+    def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
+        """Return a `PartialObjectMetadataList`."""
+        head = _head("PartialObjectMetadataList", "meta.k8s.io/v1")
+        if not items:
+            return head + b'"metadata":' + encode(metadata) + b',"items":null}'
+        return _list(head, metadata, [self.one(stored) for stored in items])
+
+    def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
+        """Return an empty object with the revision."""
+        return self._head + b'"metadata":' + encode(metadata) + b"}"
+
+
+def _only_metadata(object_: Json) -> Json:
+    return {"metadata": object_["metadata"]}
+
+
+def _head(kind: str, api_version: str) -> bytes:
+    return encode({"kind": kind, "apiVersion": api_version})[:-1] + b","
+
+
+def _join(head: bytes, body: bytes) -> bytes:
+    return head + body[1:]
+
+
+def _list(head: bytes, metadata: Json, items: list[bytes]) -> bytes:
+    return b"".join(
+        (head, b'"metadata":', encode(metadata), b',"items":[', b",".join(items), b"]}")
+    )
+
+
+class TableRows:
+    """The representation `as=Table`."""
+
+    def __init__(
+        self, resource: ApiResource, wall: Callable[[], datetime], include: str = ""
+    ) -> None:
+        self._columns: Sequence[Column] = resource.columns
+        self._wall = wall
+        self._include = include or "Metadata"
+        self._resource = resource
+
+    def _row(self, stored: Stored) -> Json:
+        now = self._wall()
+        row: Json = {"cells": [column.read(stored.object, now) for column in self._columns]}
+        if self._include == "Metadata":
+            row["object"] = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": stored.object["metadata"],
+            }
+        elif self._include == "Object":
+            row["object"] = stored.object
+        else:
+            row["object"] = None
+        return row
+
+    def _table(self, rows: list[Json], metadata: Json, *, definitions: bool = True) -> bytes:
+        return encode(
+            {
+                "kind": "Table",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata,
+                "columnDefinitions": [column.definition() for column in self._columns]
+                if definitions
+                else None,
+                "rows": rows,
+            }
+        )
+
+    def one(self, stored: Stored, *, first: bool = True) -> bytes:
+        """Return a table with one row; in a stream only the first has column definitions."""
+        metadata = {"resourceVersion": stored.object["metadata"].get("resourceVersion", "")}
+        return self._table([self._row(stored)], metadata, definitions=first)
+
+    def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
+        """Return a table with a row for each object."""
+        return self._table([self._row(stored) for stored in items], metadata)
+
+    def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:
+        """Return a table without rows, at the revision; it cannot have annotations."""
+        at = {"resourceVersion": metadata["resourceVersion"]}
+        return self._table([], at, definitions=first)
 
 
 class ResourceCall(NamedTuple):

@@ -5,32 +5,34 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.jsondata import child
-from controller.devcluster.apiserver.messages import bytes_response, error_response, json_response
-from controller.devcluster.apiserver.options.delete_options import DeleteOptions
-from controller.devcluster.apiserver.options.list_options import ListOptions
-from controller.devcluster.apiserver.options.write_options import WriteOptions
+from controller.devcluster.apiserver.bodies import uid_precondition_failed, wrong_name
+from controller.devcluster.apiserver.messages import (
+    bytes_response,
+    decode_object,
+    error_response,
+    json_response,
+)
+from controller.devcluster.apiserver.objects import child
+from controller.devcluster.apiserver.options import DeleteOptions, ListOptions, WriteOptions
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
-from controller.devcluster.apiserver.protocol.negotiation import decode_object
-from controller.devcluster.apiserver.protocol.status import (
+from controller.devcluster.apiserver.requests.reads import list_page
+from controller.devcluster.apiserver.status import (
     ApiError,
     ResourceName,
     bad_request,
     invalid,
     required,
 )
-from controller.devcluster.apiserver.storage.lists import list_page
-from controller.devcluster.apiserver.writing.identity import uid_precondition_failed, wrong_name
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.deletion import Deleter
     from controller.devcluster.apiserver.messages import ApiResponse
-    from controller.devcluster.apiserver.options.write_options import Admission
+    from controller.devcluster.apiserver.object_writer import ObjectWriter, Written
+    from controller.devcluster.apiserver.objects import Json
+    from controller.devcluster.apiserver.options import Admission
     from controller.devcluster.apiserver.requests.resource_call import ResourceCall
-    from controller.devcluster.apiserver.resources.resource import ApiResource
-    from controller.devcluster.apiserver.storage.deletion import Deleter
-    from controller.devcluster.apiserver.storage.store import ObjectStore, Stored
-    from controller.devcluster.apiserver.writing.object_writer import ObjectWriter, Written
+    from controller.devcluster.apiserver.resources import ApiResource
+    from controller.devcluster.apiserver.store import ObjectStore, Stored
 
 
 class Writes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
-    from controller.devcluster.apiserver.protocol.paths import ResourcePath
+    from controller.devcluster.apiserver.messages import ResourcePath
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 """Channels. The last message of the kubelet is a `Status` on `ERROR`; the client's messages on

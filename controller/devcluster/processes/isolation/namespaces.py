@@ -2,33 +2,206 @@
 
 One process holds the namespaces of each pod. When it ends, because it is stopped or this process
 has died, the kernel ends the pod's other processes and removes its link.
+
+The network is a bridge, and veth pairs to pods. Everything uses `ip` (iproute2). Links into pods
+are deleted explicitly: a namespace outlives its processes by minutes while cut connections wait for
+an answer. The addresses of services are addresses of the bridge.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ipaddress
 import itertools
+import json
 import os
 import shutil
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.isolation.bridge import Bridge
-from controller.devcluster.processes.isolation.container_dirs import (
+from controller.devcluster.processes.cluster_dir import (
+    TAG_VARIABLE,
+    kill_tagged,
+    supervisor_command,
+)
+from controller.devcluster.processes.isolation.sandbox import (
+    RESOLV,
+    ProcessIsolation,
+    ProcessSandbox,
     SandboxConfig,
 )
-from controller.devcluster.processes.isolation.process_isolation import ProcessIsolation
-from controller.devcluster.processes.isolation.sandbox import RESOLV, ProcessSandbox
-from controller.devcluster.processes.machine.cluster_dir import kill_tagged
-from controller.devcluster.processes.machine.process_tags import TAG_VARIABLE
-from controller.devcluster.processes.machine.supervisor_command import supervisor_command
+from controller.devcluster.processes.network.owners import permitted_users, ranges_of_others
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from controller.devcluster.processes.machine.cluster_dir import ClusterDir
-    from controller.devcluster.processes.machine.pod_sandbox import Mode
+    from controller.devcluster.processes.cluster_dir import ClusterDir
+    from controller.devcluster.processes.pod_sandbox import Mode
+
+
+_ALL = ipaddress.IPv4Network("10.88.0.0/13")
+_PREFIX = 20
+_RULES = 10_000  # routing rules are between that number and its double
+_CLUSTERS = 16
+"""Maximum clusters that run at once: each tries every sixteenth of the networks."""
+
+
+class IpFailed(OSError):  # noqa: N818 - what OSErrors are called
+    """An `ip` command failed."""
+
+
+async def ip(*commands: str) -> str:
+    """Run `ip` commands in one batch, in order, up to the first that fails.
+
+    Raises:
+        IpFailed: one of them failed, or there is no `ip` on this machine.
+    """
+    program = shutil.which("ip")
+    if program is None:
+        raise IpFailed("there is no program `ip` on this machine: install iproute2")
+    process = await asyncio.create_subprocess_exec(
+        program,
+        "-json",
+        "-batch",
+        "-",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    text = "".join(f"{command}\n" for command in commands)
+    out, err = await process.communicate(text.encode())
+    if process.returncode:
+        raise IpFailed(f"ip: {err.decode(errors='replace').strip()} ({'; '.join(commands)})")
+    return out.decode()
+
+
+class Bridge:
+    """The bridge of all pods of one cluster.
+
+    Attributes:
+        name: name of the link.
+        network: the addresses of pods.
+    """
+
+    def __init__(self, cluster_dir: ClusterDir) -> None:
+        self._cluster_dir = cluster_dir
+        self.name = f"manta-{cluster_dir.id}"
+        self._networks = list(_ALL.subnets(new_prefix=_PREFIX))[cluster_dir.number :: _CLUSTERS]
+        self.network = self._networks[0]
+        self._free: deque[str] = deque()
+        self._links: dict[int, str] = {}
+        self._made = 0
+        self._services: set[str] = set()
+
+    @property
+    def address(self) -> str:
+        """Address of the bridge, by which pods reach this machine."""
+        return str(self.network[1])
+
+    async def open(self) -> None:
+        """Make the bridge.
+
+        Raises:
+            IpFailed: `ip` refused, or this machine uses all these addresses already.
+        """
+        routes = await ip("route show table all")
+        free = [network for network in self._networks if not _overlapping(network, routes)]
+        if not free:
+            raise IpFailed(f"this machine has routes to all networks of {_ALL} that may be used")
+        self.network = free[0]
+        self._free.extend(str(address) for address in list(self.network.hosts())[1:])
+        self._cluster_dir.record_link(self.name)
+        await ip(
+            f"link add {self.name} type bridge",
+            f"addr add {self.address}/{_PREFIX} dev {self.name}",
+            f"link set {self.name} up",
+        )
+        await self._keep_others_out()
+
+    async def _keep_others_out(self) -> None:
+        """Give other users of this machine no route to pods.
+
+        Raises:
+            IpFailed: `ip` refused.
+        """
+        place = f"pref {_RULES + int(self._cluster_dir.id, 16) % _RULES}"
+        for others in ranges_of_others(permitted_users()):
+            rule = f"{place} to {self.network} uidrange {others} prohibit"
+            self._cluster_dir.record_rule(rule)
+            await ip(f"rule add {rule}")
+
+    def assign(self) -> str:
+        """Return an address for a pod: the one that has been free for longest.
+
+        Raises:
+            OSError: all are in use.
+        """
+        if not self._free:
+            raise OSError(f"all addresses of {self.network} are in use")
+        return self._free.popleft()
+
+    def release(self, address: str) -> None:
+        """Release the address of a deleted pod."""
+        self._free.append(address)
+
+    async def connect(self, pod: int) -> None:
+        """Create a link from the bridge to `eth0` in the network namespace of process `pod`.
+
+        Raises:
+            IpFailed: `ip` refused.
+        """
+        self._made += 1
+        link = self._links[pod] = f"m{self._cluster_dir.id}-{self._made}"
+        self._cluster_dir.record_link(link)
+        await ip(
+            f"link add {link} type veth peer name eth0 netns {pod}",
+            f"link set {link} master {self.name} up",
+        )
+
+    async def disconnect(self, pod: int) -> None:
+        """Delete the link to the network namespace of process `pod`, if it exists."""
+        link = self._links.pop(pod, None)
+        if link is not None:
+            with contextlib.suppress(IpFailed):  # deleted with its namespace
+                await ip(f"link delete {link}")
+
+    def commands_inside(self, address: str) -> list[str]:
+        """Return the `ip` commands to run in the pod's namespace."""
+        return [
+            "link set lo up",
+            f"addr add {address}/{_PREFIX} dev eth0",
+            "link set eth0 up",
+            f"route add default via {self.address}",
+        ]
+
+    async def hold_services(self, addresses: AbstractSet[str]) -> None:
+        """Assign exactly these service addresses to the bridge, besides its own.
+
+        Raises:
+            IpFailed: `ip` refused.
+        """
+        wanted = set(addresses)
+        commands = [f"addr del {old}/32 dev {self.name}" for old in self._services - wanted]
+        commands += [f"addr add {new}/32 dev {self.name}" for new in wanted - self._services]
+        if commands:
+            await ip(*commands)
+        self._services = wanted
+
+
+def _overlapping(network: ipaddress.IPv4Network, routes: str) -> bool:
+    """Return whether `routes` (JSON) has a destination in `network`, or one that contains it."""
+    for route in json.loads(routes or "[]"):
+        destination = route["dst"]
+        if (
+            destination != "default"
+            and ":" not in destination
+            and network.overlaps(ipaddress.ip_network(destination))
+        ):
+            return True
+    return False
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from controller.devcluster.processes.isolation.shim import ShimIsolation, namesp
 from controller.devcluster.processes.network.names import DOMAIN
 
 if TYPE_CHECKING:
-    from controller.devcluster.processes.machine.cluster_dir import ClusterDir
-    from controller.devcluster.processes.machine.pod_sandbox import Mode
+    from controller.devcluster.processes.cluster_dir import ClusterDir
+    from controller.devcluster.processes.pod_sandbox import Mode
 
 _HOOK = Path(__file__).with_name("manta_ray_start.py")
 

@@ -1,15 +1,17 @@
 """Mode "shim": each pod has its own loopback address, without privileges.
 
-A library that is loaded into every process of a pod keeps its listeners and connections at the
-pod's address. Containers have their own files and processes where this machine lets users create
-namespaces; elsewhere they share the user's, and paths of volumes are replaced in
+A library that is loaded into every process of a pod, compiled at first use, keeps its listeners and
+connections at the pod's address. Containers have their own files and processes where this machine
+lets users create namespaces; elsewhere they share the user's, and paths of volumes are replaced in
 commands and variables.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
+import os
 import secrets
 import shutil
 from dataclasses import dataclass
@@ -17,24 +19,72 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.isolation.container_dirs import (
+from controller.devcluster.processes.cluster_dir import kill_tagged, supervisor_command
+from controller.devcluster.processes.isolation.sandbox import (
+    RESOLV,
+    ProcessIsolation,
+    ProcessSandbox,
     SandboxConfig,
     create_container_dir,
 )
-from controller.devcluster.processes.isolation.preload_library import build_library
-from controller.devcluster.processes.isolation.process_isolation import ProcessIsolation
-from controller.devcluster.processes.isolation.sandbox import RESOLV, ProcessSandbox
-from controller.devcluster.processes.machine.cluster_dir import kill_tagged
-from controller.devcluster.processes.machine.pod_sandbox import ContainerConfig
-from controller.devcluster.processes.machine.supervisor_command import supervisor_command
+from controller.devcluster.processes.pod_sandbox import ContainerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from controller.devcluster.processes.isolation.container_dirs import ProcessContainerDir
-    from controller.devcluster.processes.machine.cluster_dir import ClusterDir
-    from controller.devcluster.processes.machine.pod_sandbox import Mode
+    from controller.devcluster.processes.cluster_dir import ClusterDir
+    from controller.devcluster.processes.isolation.sandbox import ProcessContainerDir
+    from controller.devcluster.processes.pod_sandbox import Mode
+
+
+_SOURCE = Path(__file__).with_name("podnet.c")
+_COMPILERS = ("cc", "gcc", "clang")
+_OPTIONS = ("-shared", "-fPIC", "-O2")
+
+
+def cache_folder() -> Path:
+    """Return the cache directory of compiled libraries."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "manta"
+
+
+async def build_library(cache: Path | None = None) -> Path:
+    """Return the path of the library, which is compiled if it does not exist.
+
+    Args:
+        cache: folder; by default `cache_folder`.
+
+    Raises:
+        OSError: there is no C compiler, or it fails; the message says so.
+    """
+    source = _SOURCE.read_bytes()
+    digest = hashlib.sha256(source + os.uname().machine.encode()).hexdigest()[:16]
+    compiled = (cache or cache_folder()) / f"podnet-{digest}.so"
+    if compiled.exists():
+        return compiled
+    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
+    if compiler is None:
+        raise OSError("there is no C compiler (cc) on this machine: install one, gcc or clang")
+    compiled.parent.mkdir(parents=True, exist_ok=True)
+    new = compiled.with_suffix(f".{os.getpid()}")
+    process = await asyncio.create_subprocess_exec(
+        compiler,
+        *_OPTIONS,
+        "-o",
+        str(new),
+        str(_SOURCE),
+        "-ldl",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await process.communicate()
+    if process.returncode:
+        raise OSError(f"{compiler} cannot compile podnet.c: {errors.decode(errors='replace')}")
+    new.replace(compiled)
+    return compiled
+
 
 _PODS, _SERVICES = 64, 96
 """Second byte of the first cluster's addresses, 127.64.x.y and 127.96.x.y."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controller.devcluster.nodes.objects.views import RawEndpointSlice
+    from controller.devcluster.nodes.objects import RawEndpointSlice
     from controller.kube.objects import Service, ServicePort
 
 HEADLESS = "None"

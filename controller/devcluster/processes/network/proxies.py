@@ -15,7 +15,7 @@ import aiohttp
 from yarl import URL
 
 from controller.devcluster.apiserver.messages import ApiResponse
-from controller.devcluster.apiserver.protocol.status import ApiError
+from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.hop_by_hop import HOP_BY_HOP
 from controller.devcluster.processes.network.backends import Backend
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import AsyncGenerator
 
-    from controller.devcluster.apiserver.messages import ApiRequest
-    from controller.devcluster.apiserver.protocol.paths import ResourcePath
+    from controller.devcluster.apiserver.messages import ApiRequest, ResourcePath
     from controller.devcluster.processes.network.services import ServiceNetwork
 
 _MOST = 256

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from controller.devcluster.nodes.components.control import Enqueue
-from controller.devcluster.nodes.objects.pods import PODS
-from controller.devcluster.nodes.objects.views import ENDPOINT_SLICES
+from controller.devcluster.nodes.components import Enqueue
+from controller.devcluster.nodes.objects import ENDPOINT_SLICES
+from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.processes.network.backends import HEADLESS, Backend, addresses, backends
 from controller.devcluster.processes.network.forwarder import Forwarder
 from controller.devcluster.processes.network.owners import owner, permitted_users
@@ -21,10 +21,10 @@ from controller.kube.resources import SERVICES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.devcluster.nodes.components.component_context import ComponentContext
-    from controller.devcluster.nodes.objects.pods import KubeletPod
-    from controller.devcluster.nodes.objects.views import RawEndpointSlice
-    from controller.devcluster.processes.machine.pod_sandbox import Isolation
+    from controller.devcluster.nodes.components import ComponentContext
+    from controller.devcluster.nodes.objects import RawEndpointSlice
+    from controller.devcluster.nodes.pods import KubeletPod
+    from controller.devcluster.processes.pod_sandbox import Isolation
     from controller.kube.objects import KubeObject, Service
 
 _log = structlog.get_logger(__name__)

@@ -1,15 +1,40 @@
-"""A container's directory as its supervisor uses it: configuration, first process, start error."""
+"""What supervisors use of a container: its directory, its command, the cluster's lifeline."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
+import select
 import signal
+import termios
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+
+def ended(lifeline: int) -> bool:
+    """Return whether the process at the other end is gone."""
+    try:
+        return os.read(lifeline, 1) == b""
+    except BlockingIOError:
+        return False
+
+
+def open_lifeline(path: str) -> int:
+    """Open the named pipe."""
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def wait_for_end(lifeline: int) -> None:
+    """Wait until the process at the other end is gone."""
+    poller = select.poll()
+    poller.register(lifeline, 0)
+    while not ended(lifeline):
+        poller.poll(60_000)
 
 
 KILL = signal.SIGRTMIN + 5
@@ -75,3 +100,25 @@ def write(path: str, text: str) -> None:
     """Make a file."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+def exec_command(container: Mapping[str, Any], argv: Sequence[str], error: int) -> NoReturn:
+    """Replace this process by the command, in its directory and with its environment."""
+    environment: dict[str, str] = dict(container["env"])
+    cwd = container["cwd"] or "/"
+    try:
+        os.makedirs(cwd, exist_ok=True)
+        os.chdir(cwd)
+        os.setsid()
+        if os.isatty(0):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C reaches the command
+        os.umask(0o022)
+        for number in (*HANDLED, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+        os.execvpe(argv[0], list(argv), environment)  # noqa: S606 - that is its purpose
+    except OSError as failure:
+        why = f"cannot run {argv[0]!r}: {os.strerror(failure.errno or errno.EIO)}"
+        if failure.filename == cwd:
+            why = f"cannot enter the working directory {cwd}: {failure.strerror}"
+        os._exit(refuse(error, why, NO_COMMAND))

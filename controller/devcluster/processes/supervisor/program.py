@@ -1,15 +1,21 @@
-"""The command line of a supervisor."""
+"""The command line of a supervisor, and of the process that cleans up after a killed cluster."""
 
 from __future__ import annotations
 
 import json
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.processes.supervisor.container_dir import read
-from controller.devcluster.processes.supervisor.hold_namespaces import hold_namespaces
-from controller.devcluster.processes.supervisor.reaper import reap
-from controller.devcluster.processes.supervisor.run_namespaced import (
+from controller.devcluster.processes.supervisor.container_dir import (
+    PASSED_ON,
+    open_lifeline,
+    read,
+    wait_for_end,
+)
+from controller.devcluster.processes.supervisor.namespaces import (
     exec_namespaced,
+    hold_namespaces,
     run_namespaced,
     try_namespaces,
 )
@@ -17,6 +23,21 @@ from controller.devcluster.processes.supervisor.run_plain import run_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+def reap(folder: str) -> int:
+    """Wait for the end of the cluster of `folder`, and remove its remains."""
+    for number in PASSED_ON:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        lifeline = open_lifeline(f"{folder}/alive")
+    except FileNotFoundError:
+        return 0  # it has ended and cleaned up already
+    wait_for_end(lifeline)
+    from controller.devcluster.processes.cluster_dir import clean_up_one  # noqa: PLC0415 - large
+
+    clean_up_one(Path(folder))
+    return 0
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,16 +14,17 @@ from controller.devcluster.processes.supervisor.container_dir import (
     HANDLED,
     KILL,
     NO_CONTAINER,
+    ended,
     error_file,
+    exec_command,
     exit_status_of,
     main_command,
+    open_lifeline,
     read,
     refuse,
     write,
 )
-from controller.devcluster.processes.supervisor.exec import exec_command
 from controller.devcluster.processes.supervisor.kernel import adopt_orphans, die_with_parent
-from controller.devcluster.processes.supervisor.lifeline import ended, open_lifeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.apiserver.access import Rbac, TokenIssuer
+from controller.devcluster.apiserver.authentication import TokenIssuer
+from controller.devcluster.apiserver.authorization import Rbac
 from controller.kube.transport import Request
 from tests.devcluster.apiserver.support import pod
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.access import Rbac
+from controller.devcluster.apiserver.authorization import Rbac
 
 GROUP = "rbac.authorization.k8s.io"
 RBAC = f"{GROUP}/v1"

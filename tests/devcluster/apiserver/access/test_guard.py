@@ -12,7 +12,8 @@ import aiohttp
 import pytest
 
 from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.apiserver.access import Guard, Rbac, TokenIssuer
+from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
+from controller.devcluster.apiserver.authorization import Rbac
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.certificates import serving_certificate
 from controller.kube.transport import Request

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.apiserver.fields.field_table import table
+from controller.devcluster.apiserver.builtin_types import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,9 +12,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from controller.devcluster.apiserver.fields.field_table import table
-from controller.devcluster.apiserver.protobuf.messages import read_message, write_message
-from controller.devcluster.apiserver.protobuf.wire import bytes_field, varint_field
+from controller.devcluster.apiserver.builtin_types import table
+from controller.devcluster.apiserver.protobuf import read_message, write_message
+from controller.devcluster.apiserver.protobuf_wire import bytes_field, varint_field
 from tests.devcluster.apiserver.protobuf.filled import filled, zeros
 
 ENCODINGS = Path(__file__).with_name("encodings.txt")

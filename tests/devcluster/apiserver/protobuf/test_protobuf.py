@@ -20,11 +20,10 @@ from controller.devcluster.apiserver.kinds.builtin import builtin_resources
 from controller.devcluster.apiserver.protobuf import (
     MEDIA_TYPE,
     STREAM_MEDIA_TYPE,
-    ProtobufError,
     decode_protobuf,
     encode_protobuf,
 )
-from controller.devcluster.apiserver.protobuf.wire import bytes_field, read_fields
+from controller.devcluster.apiserver.protobuf_wire import ProtobufError, bytes_field, read_fields
 from tests.devcluster.apiserver.definitions import definition
 from tests.devcluster.apiserver.support import METADATA, config_map, pod
 

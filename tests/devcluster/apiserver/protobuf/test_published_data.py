@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.fields.field_table import table
+from controller.devcluster.apiserver.builtin_types import table
 from controller.devcluster.apiserver.protobuf import decode_protobuf, encode_protobuf
 
 DATA = Path(os.environ.get("MANTA_KUBERNETES_API", "/nonexistent")) / "testdata" / "HEAD"

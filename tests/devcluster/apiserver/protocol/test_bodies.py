@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.apiserver.protocol.negotiation import decode
-from controller.devcluster.apiserver.protocol.status import ApiError
+from controller.devcluster.apiserver.messages import decode
+from controller.devcluster.apiserver.status import ApiError
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.apiserver.resources.registry import version_priority
+from controller.devcluster.apiserver.resources import version_priority
 
 
 @pytest.mark.parametrize(

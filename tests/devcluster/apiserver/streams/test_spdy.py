@@ -9,12 +9,13 @@ import zlib
 
 import pytest
 
+from controller.devcluster.apiserver.streams import spdy
 from controller.devcluster.apiserver.streams.connections import ERROR, RESIZE, STDIN, STDOUT
-from controller.devcluster.apiserver.streams.spdy import SpdyConnection, SpdyError, connection
-from controller.devcluster.apiserver.streams.spdy.connection import _PING, _WAITING
-from controller.devcluster.apiserver.streams.spdy.dictionary import DICTIONARY
-from controller.devcluster.apiserver.streams.spdy.frames import (
+from controller.devcluster.apiserver.streams.spdy import (
+    _PING,
+    _WAITING,
     DATA,
+    DICTIONARY,
     FIN,
     GOAWAY,
     PING,
@@ -22,8 +23,10 @@ from controller.devcluster.apiserver.streams.spdy.frames import (
     SYN_REPLY,
     SYN_STREAM,
     Frame,
+    SpdyConnection,
+    SpdyError,
 )
-from controller.devcluster.apiserver.streams.spdy_channels import (
+from controller.devcluster.apiserver.streams.spdy_sessions import (
     _LINE,
     _OPENING,
     SpdyChannels,
@@ -138,7 +141,7 @@ async def test_a_silent_client_is_asked_whether_it_is_there():
 
 
 async def test_a_stream_too_many_is_refused_and_closed_ones_do_not_count(monkeypatch):
-    monkeypatch.setattr(connection, "_STREAMS", 3)
+    monkeypatch.setattr(spdy, "_STREAMS", 3)
     client = Client()
     numbers = range(1, 7, 2)
     for number in numbers:

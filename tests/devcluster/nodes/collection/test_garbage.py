@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.devcluster.nodes.objects.pods import PODS
+from controller.devcluster.nodes.pods import PODS
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
 from tests.faults.faulty_transport import DelayedRequest, Rule, watch_gone, watch_lag

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.nodes.objects.pods import PODS
+from controller.devcluster.nodes.pods import PODS
 from controller.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICES
 from tests.faults.faulty_transport import watch_lag
 

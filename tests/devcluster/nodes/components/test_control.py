@@ -8,7 +8,7 @@ import random
 
 from structlog.testing import capture_logs
 
-from controller.devcluster.nodes.components.control import ControlLoop
+from controller.devcluster.nodes.components import ControlLoop
 from controller.kube.errors import NotSent
 
 

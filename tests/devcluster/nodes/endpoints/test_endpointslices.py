@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.endpoints.endpoints import MOST_ENDPOINTS, selects, slices_of
-from controller.devcluster.nodes.objects.pods import PODS, KubeletPod
-from controller.devcluster.nodes.objects.views import ENDPOINT_SLICES
+from controller.devcluster.nodes.endpointslices import MOST_ENDPOINTS, selects, slices_of
+from controller.devcluster.nodes.objects import ENDPOINT_SLICES
+from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.kube.objects import Service
 from controller.kube.resources import SERVICES
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.kubelet.placement import has_required_labels
-from controller.devcluster.nodes.objects.pods import KubeletPod, PodConditionType
+from controller.devcluster.nodes.kubelet import has_required_labels
+from controller.devcluster.nodes.pods import KubeletPod, PodConditionType
 from controller.kube.resources import NODES
 
 if TYPE_CHECKING:

@@ -9,14 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.components.timestamps import timestamp
-from controller.devcluster.nodes.objects.pods import KubeletPod
-from controller.devcluster.nodes.objects.statuses import status_patch
-from controller.devcluster.nodes.settings import NodeSettings
-from controller.devcluster.nodes.simulation.behaviour import Behaviour, Outcome
-from controller.devcluster.nodes.simulation.lifecycle import (
+from controller.devcluster.nodes.components import timestamp
+from controller.devcluster.nodes.lifecycle import (
+    Behaviour,
     Bind,
     Evict,
+    Outcome,
     Remove,
     ReportStatus,
     Rest,
@@ -25,8 +23,10 @@ from controller.devcluster.nodes.simulation.lifecycle import (
     next_step,
     timer,
 )
-from controller.devcluster.nodes.simulation.stopwatches import Stopwatches
-from controller.devcluster.nodes.simulation.transitions import StepContext
+from controller.devcluster.nodes.pods import KubeletPod, status_patch
+from controller.devcluster.nodes.settings import NodeSettings
+from controller.devcluster.nodes.simulated_kubelet import Stopwatches
+from controller.devcluster.nodes.transitions import StepContext
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = NodeSettings()

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.components.timestamps import timestamp
-from controller.devcluster.nodes.objects.pods import PODS, KubeletPod
-from controller.devcluster.nodes.objects.views import JOBS, ControlledJob
+from controller.devcluster.nodes.components import timestamp
+from controller.devcluster.nodes.jobs import JobPlan, plan_job
+from controller.devcluster.nodes.objects import JOBS, ControlledJob
+from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.devcluster.nodes.settings import NodeSettings
-from controller.devcluster.nodes.workloads.job_plan import JobPlan, plan_job
 from tests.faults.faulty_transport import LostResponse, Rule, watch_lag
 
 if TYPE_CHECKING:

@@ -11,15 +11,16 @@ import msgspec
 import pytest
 
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
-from controller.devcluster.nodes.objects.pods import PODS, KubeletPod
-from controller.devcluster.nodes.objects.views import STATEFUL_SETS, ControlledStatefulSet
-from controller.devcluster.nodes.workloads.stateful_set_bodies import claim_bodies, numbered_pod
-from controller.devcluster.nodes.workloads.stateful_set_plan import (
+from controller.devcluster.nodes.objects import STATEFUL_SETS, ControlledStatefulSet
+from controller.devcluster.nodes.pods import PODS, KubeletPod
+from controller.devcluster.nodes.stateful_sets import (
     REVISION_LABEL,
+    StatefulSetController,
+    claim_bodies,
+    numbered_pod,
     plan_stateful_set,
     revision,
 )
-from controller.devcluster.nodes.workloads.stateful_sets import StatefulSetController
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.devcluster.processes.containers.container_process import ContainerProcess
-from controller.devcluster.processes.output.output import Output
+from controller.devcluster.processes.container_process import ContainerProcess
+from controller.devcluster.processes.output import Output
 from tests.devcluster.processes.plain import PlainRoom
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.devcluster.processes.machine.pod_sandbox import Mount
-from controller.devcluster.processes.machine.process_tags import tagged_processes
+from controller.devcluster.processes.cluster_dir import tagged_processes
+from controller.devcluster.processes.pod_sandbox import Mount
 from tests.devcluster.processes.machines import (
     PYTHON,
     connects,

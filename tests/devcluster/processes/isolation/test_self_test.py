@@ -7,7 +7,7 @@ import venv
 
 import pytest
 
-from controller.devcluster.processes.isolation.self_test import self_test
+from controller.devcluster.processes.isolation.selection import self_test
 from tests.devcluster.processes.machines import needs_compiler, needs_namespaces, opened
 
 pytestmark = pytest.mark.real_time

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from controller.devcluster.processes.isolation.manta_ray_start import hook
-from controller.devcluster.processes.isolation.preload_library import build_library
-from controller.devcluster.processes.machine.pod_sandbox import Mount
+from controller.devcluster.processes.isolation.shim import build_library
+from controller.devcluster.processes.pod_sandbox import Mount
 from tests.devcluster.processes.machines import (
     PYTHON,
     container_dir,

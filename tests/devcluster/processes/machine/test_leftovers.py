@@ -14,12 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from controller.devcluster.processes.cluster_dir import (
+    ClusterDir,
+    clean_up,
+    started_at,
+    tagged_processes,
+)
 from controller.devcluster.processes.isolation.selection import (
     IsolationUnavailable,
     select_isolation,
 )
-from controller.devcluster.processes.machine.cluster_dir import ClusterDir, clean_up
-from controller.devcluster.processes.machine.process_tags import started_at, tagged_processes
 from tests.devcluster.processes.machines import contents, exists, needs_compiler, needs_namespaces
 
 pytestmark = pytest.mark.real_time
@@ -27,7 +31,7 @@ pytestmark = pytest.mark.real_time
 _CLUSTER = """
 import asyncio, sys
 from pathlib import Path
-from controller.devcluster.processes.machine.cluster_dir import ClusterDir
+from controller.devcluster.processes.cluster_dir import ClusterDir
 from tests.devcluster.processes.machines import WAYS, pod, container_dir, said, started
 
 async def main():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.devcluster.nodes.objects.views import RawEndpointSlice
+from controller.devcluster.nodes.objects import RawEndpointSlice
 from controller.devcluster.processes.network.backends import Backend, addresses, backends
 from controller.devcluster.processes.network.names import hosts_file
 from controller.kube.objects import ObjectMeta, Service, ServicePort, ServiceSpec

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.objects.pods import KubeletPod, ReportedPodStatus
-from controller.devcluster.processes.pods.status_manager import StatusManager
+from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
+from controller.devcluster.processes.pod_managers import StatusManager
 from controller.kube.errors import Conflict, NotFound, NotSent, Status
 from controller.kube.objects import ObjectMeta
 

@@ -7,18 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.devcluster.processes.specification.downward_api import DownwardValues
-from controller.devcluster.processes.specification.environment import (
+from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
+    DownwardValues,
     InvalidConfiguration,
     SourceReference,
     env_sources,
+    expand,
     invocation,
 )
-from controller.devcluster.processes.specification.expansion import expand
-from controller.devcluster.processes.specification.images import Image, Images, UnknownImage
-from controller.devcluster.processes.specification.specification import SpecifiedPod
+from controller.devcluster.processes.images import Image, Images, UnknownImage
+from controller.devcluster.processes.specification import SpecifiedPod
 
 AROUND = DownwardValues(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=8 * 1024**3)
 IMAGE = Image(Path("/venv"), env={"FROM_IMAGE": "1"}, command=("python3",))

@@ -5,20 +5,20 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.devcluster.processes.specification.downward_api import DownwardValues
-from controller.devcluster.processes.specification.environment import (
+from controller.devcluster.processes.environment import (
     ACCOUNT,
     AUTHORITY,
     CLAIM,
     CONFIG_MAP,
     SECRET,
     AccountToken,
+    DownwardValues,
     InvalidConfiguration,
     SourceReference,
 )
-from controller.devcluster.processes.specification.specification import SpecifiedPod
-from controller.devcluster.processes.volumes.volume_files import VolumeFile
-from controller.devcluster.processes.volumes.volumes import Volumes, write_atomically
+from controller.devcluster.processes.specification import SpecifiedPod
+from controller.devcluster.processes.volume_files import VolumeFile
+from controller.devcluster.processes.volumes import Volumes, write_atomically
 
 SOURCES = {
     "config": SourceReference(CONFIG_MAP, "x"),

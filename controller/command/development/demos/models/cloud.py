@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.devcluster.karpenter.behaviour import ClaimBehaviour
+from controller.devcluster.karpenter import ClaimBehaviour
 
 if TYPE_CHECKING:
-    from controller.devcluster.karpenter.objects import ProvisionedClaim
+    from controller.devcluster.karpenter import ProvisionedClaim
 
 OUT_OF_STOCK: Final = ClaimBehaviour(node_after=1.5, stock_out=True, gone_after=1.0)
 LATE_PLUGIN: Final = ClaimBehaviour(node_after=3.0, plugin_after=3.0, gone_after=1.0)

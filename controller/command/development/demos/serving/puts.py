@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
-    from controller.devcluster.apiserver.protocol.paths import ResourcePath
+    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse, ResourcePath
 
 _PATH = "/api/serve/applications/"
 _HEAD_SERVICE = "-head-svc"

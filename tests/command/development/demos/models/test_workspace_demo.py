@@ -19,8 +19,8 @@ from controller.command.development.demos.models.cloud import (
 from controller.command.development.demos.models.referee import WorkspaceReferee
 from controller.command.development.demos.models.summary import WorkspaceDemoSummary
 from controller.command.development.demos.models.waits import MeasuredWait, Waits
-from controller.devcluster.apiserver.storage.store import Stored, StoredEvent
-from controller.devcluster.karpenter.objects import ProvisionedClaim
+from controller.devcluster.apiserver.store import Stored, StoredEvent
+from controller.devcluster.karpenter import ProvisionedClaim
 from controller.kaito.workspace import WorkspaceKind
 from controller.kube.errors import KubeError, Status, StatusError
 from controller.kube.responses import Response

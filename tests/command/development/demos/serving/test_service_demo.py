@@ -20,8 +20,7 @@ from controller.command.development.demos.serving.serve_client import (
 )
 from controller.command.development.demos.serving.service import wrong_configs, wrong_requests
 from controller.command.development.demos.serving.traffic import Traffic, client_pod
-from controller.devcluster.apiserver.messages import ApiRequest, json_response
-from controller.devcluster.apiserver.protocol.paths import parse_resource_path
+from controller.devcluster.apiserver.messages import ApiRequest, json_response, parse_resource_path
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -1,0 +1,219 @@
+"""Who asks: users and their groups, tokens of service accounts, and the guard of the port."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from controller.devcluster.apiserver.objects import child, encode, timestamp
+from controller.devcluster.apiserver.status import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+
+    from controller.devcluster.apiserver.objects import Json
+    from controller.devcluster.apiserver.store import ObjectStore
+
+
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+_ACCOUNT = "system:serviceaccount:"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """An authenticated user.
+
+    Attributes:
+        name: such as `kubernetes-admin` or `system:serviceaccount:NAMESPACE:NAME`.
+        groups: all groups of the user.
+    """
+
+    name: str
+    groups: tuple[str, ...]
+
+    @property
+    def is_admin(self) -> bool:
+        """True if everything is allowed."""
+        return MASTERS in self.groups
+
+
+ADMIN = User("kubernetes-admin", (MASTERS, AUTHENTICATED))
+
+
+def user_named(name: str, *groups: str) -> User:
+    """Return the user of that name, in `groups` and those of every such user."""
+    if name.startswith(_ACCOUNT) and name.count(":") == 3:
+        namespace = name.split(":")[2]
+        groups = (*groups, "system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    return User(name, (*groups, AUTHENTICATED))
+
+
+def service_account(namespace: str, name: str) -> User:
+    """Return the user of a service account."""
+    return user_named(f"{_ACCOUNT}{namespace}:{name}")
+
+
+_HEADER = {"alg": "HS256", "typ": "JWT"}
+_ISSUER = "https://kubernetes.default.svc"
+_SECONDS = 3600
+_LEAST_SECONDS = 600
+UNMANAGED = "default"
+"""Account that need not exist, since no controller here creates one in each namespace."""
+
+
+class TokenIssuer:
+    """Issues and verifies tokens.
+
+    Args:
+        store: store with the service accounts and pods.
+        key: a random secret.
+        wall: the time in UTC.
+    """
+
+    def __init__(self, store: ObjectStore, key: bytes, wall: Callable[[], datetime]) -> None:
+        self._accounts = store.table("serviceaccounts")
+        self._pods = store.table("pods")
+        self._key = key
+        self._wall = wall
+
+    def exists(self, namespace: str, name: str) -> bool:
+        """Return whether there can be tokens of that service account."""
+        return name == UNMANAGED or f"{namespace}/{name}" in self._accounts.items
+
+    def issue(self, namespace: str, name: str, request: Json) -> Json:
+        """Answer a TokenRequest for a service account that exists."""
+        spec = child(request, "spec")
+        seconds = max(int(spec.get("expirationSeconds") or _SECONDS), _LEAST_SECONDS)
+        now = self._wall()
+        expires = now + timedelta(seconds=seconds)
+        bound = child(spec, "boundObjectRef")
+        claims: Json = {
+            "iss": _ISSUER,
+            "aud": spec.get("audiences") or [_ISSUER],
+            "sub": service_account(namespace, name).name,
+            "iat": int(now.timestamp()),
+            "exp": int(expires.timestamp()),
+            "kubernetes.io": {
+                "namespace": namespace,
+                "serviceaccount": {"name": name, "uid": self._uid(namespace, name)},
+            },
+        }
+        if bound.get("kind") == "Pod":
+            claims["kubernetes.io"]["pod"] = {"name": bound.get("name"), "uid": bound.get("uid")}
+        return {
+            "kind": "TokenRequest",
+            "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {**spec, "audiences": claims["aud"], "expirationSeconds": seconds},
+            "status": {"token": self._signed(claims), "expirationTimestamp": timestamp(expires)},
+        }
+
+    def user(self, token: str) -> User | None:
+        """Return the user with that token; None if it is not valid."""
+        content, _, signature = token.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signature(content)):
+            return None
+        claims = _decoded(content.partition(".")[2])
+        bound = child(claims, "kubernetes.io")
+        account, pod = child(bound, "serviceaccount"), child(bound, "pod")
+        namespace, name = str(bound["namespace"]), str(account["name"])
+        if claims["exp"] <= self._wall().timestamp() or _ISSUER not in claims["aud"]:
+            return None
+        if not self.exists(namespace, name) or self._uid(namespace, name) != account["uid"]:
+            return None
+        if pod:
+            stored = self._pods.items.get(f"{namespace}/{pod['name']}")
+            if stored is None or stored.object["metadata"]["uid"] != pod["uid"]:
+                return None
+        return service_account(namespace, name)
+
+    def _uid(self, namespace: str, name: str) -> str:
+        stored = self._accounts.items.get(f"{namespace}/{name}")
+        return str(stored.object["metadata"]["uid"]) if stored else ""
+
+    def _signed(self, claims: Json) -> str:
+        content = f"{_encoded(encode(_HEADER))}.{_encoded(encode(claims))}"
+        return f"{content}.{self._signature(content).decode()}"
+
+    def _signature(self, content: str) -> bytes:
+        digest = hmac.new(self._key, content.encode(), hashlib.sha256).digest()
+        return _encoded(digest).encode()
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> Any:
+    """Return the claims of a token with a valid signature."""
+    return msgspec.json.decode(binascii.a2b_base64(_padded(text)))
+
+
+def _padded(text: str) -> str:
+    return text.translate(str.maketrans("-_", "+/")) + "=" * (-len(text) % 4)
+
+
+class Refused(ApiError):  # noqa: N818  named for what happened
+    """A request that is answered without being read."""
+
+
+class Guard:
+    """Authenticates the heads of requests.
+
+    Args:
+        token: token of the administrator.
+        issuer: issuer of service accounts' tokens.
+        hosts: names and addresses by which the server may be called; a web page whose name was
+            made to resolve to this machine sends another one.
+    """
+
+    def __init__(self, token: str, issuer: TokenIssuer, hosts: Iterable[str]) -> None:
+        self._token = token.encode()
+        self._issuer = issuer
+        self._hosts = frozenset(hosts)
+
+    def user(self, headers: Mapping[str, str]) -> User:
+        """Return the user who sends a request.
+
+        Args:
+            headers: fields of the request; the mapping ignores case.
+
+        Raises:
+            Refused: 421, a foreign `Host`; 403, a foreign `Origin`; 401, no valid token.
+        """
+        if _host(headers.get("Host", "")) not in self._hosts:
+            raise Refused(421, "BadRequest", "this server has another name")
+        origin = headers.get("Origin")
+        if origin is not None and _host(origin.partition("://")[2]) not in self._hosts:
+            raise Refused(403, "Forbidden", "requests of other origins are not answered")
+        scheme, _, token = headers.get("Authorization", "").partition(" ")
+        user = self._authenticated(token.strip()) if scheme.lower() == "bearer" else None
+        if user is None:
+            raise Refused(401, "Unauthorized", "Unauthorized")
+        if not user.is_admin and any(name.lower().startswith("impersonate-") for name in headers):
+            raise Refused(403, "Forbidden", f'User "{user.name}" cannot impersonate')
+        return user
+
+    def _authenticated(self, token: str) -> User | None:
+        given = token.encode(errors="surrogateescape")
+        if hmac.compare_digest(given, self._token):
+            return ADMIN
+        return self._issuer.user(token) if token.isascii() else None
+
+
+def _host(authority: str) -> str:
+    """Return the name or address in `host:port`, empty if there is none."""
+    try:
+        return urlsplit(f"//{authority}").hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,262 @@
+"""Who may do what: request counters and rules of tests, RBAC, and access reviews."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from controller.devcluster.apiserver.authentication import MASTERS, user_named
+from controller.devcluster.apiserver.messages import content_type, decode_object
+from controller.devcluster.apiserver.objects import Json, child, entries
+from controller.devcluster.apiserver.status import ApiError, ResourceName, forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from controller.devcluster.apiserver.messages import ApiRequest, ResourcePath
+    from controller.devcluster.apiserver.store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """One request, in the view of authorisation.
+
+    Attributes:
+        user: the user.
+        user_agent: the user's program.
+        verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
+            `deletecollection`.
+        group: API group, empty for the core group.
+        resource: plural name, with the subresource: `pods/log`.
+        namespace: empty for cluster-wide requests.
+        name: empty for collections.
+        groups: groups of the user.
+    """
+
+    user: str
+    user_agent: str
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+class RequestKey(NamedTuple):
+    """The key under which requests are counted."""
+
+    user_agent: str
+    verb: str
+    resource: str
+
+
+class Audit:
+    """Counts and authorises requests.
+
+    Attributes:
+        requests: numbers of requests by user agent, verb and resource (`pods/status`,
+            `rayclusters.ray.io`).
+        authorizer: decides whether a request is allowed; None allows everything.
+    """
+
+    def __init__(self) -> None:
+        self.requests: Counter[RequestKey] = Counter()
+        self.authorizer: Callable[[Attributes], bool] | None = None
+
+    def admit(self, attributes: Attributes) -> None:
+        """Count a request and authorise it.
+
+        Raises:
+            ApiError: 403, worded as RBAC does.
+        """
+        plural, slash, subresource = attributes.resource.partition("/")
+        name = ResourceName(attributes.group, plural, "")
+        counted = f"{name.qualified}{slash}{subresource}"
+        self.requests[RequestKey(attributes.user_agent, attributes.verb, counted)] += 1
+        self.check(attributes)
+
+    def check(self, attributes: Attributes) -> None:
+        """Authorise a request.
+
+        Raises:
+            ApiError: 403, worded as RBAC does.
+        """
+        if not self.allows(attributes):
+            plural = attributes.resource.partition("/")[0]
+            raise _denied(attributes, ResourceName(attributes.group, plural, ""))
+
+    def allows(self, attributes: Attributes) -> bool:
+        """Return whether a request is allowed."""
+        return self.authorizer is None or self.authorizer(attributes)
+
+
+def _denied(attributes: Attributes, name: ResourceName) -> ApiError:
+    where = (
+        f'in the namespace "{attributes.namespace}"'
+        if attributes.namespace
+        else "at the cluster scope"
+    )
+    return forbidden(
+        name,
+        attributes.name,
+        f'User "{attributes.user}" cannot {attributes.verb} resource "{attributes.resource}" '
+        f'in API group "{attributes.group}" {where}',
+    )
+
+
+class Rbac:
+    """Decides whether a request is allowed."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def __call__(self, attributes: Attributes) -> bool:
+        """Return whether a rule allows it."""
+        if MASTERS in attributes.groups:
+            return True
+        found = self.rules(attributes.user, attributes.groups, attributes.namespace)
+        return any(_allows(rule, attributes) for rule in found)
+
+    def rules(self, user: str, groups: tuple[str, ...], namespace: str) -> Iterator[Json]:
+        """Yield the rules for a user in a namespace, or for the whole cluster if it is empty."""
+        for binding in self._objects("clusterrolebindings", ""):
+            if _binds(binding, user, groups):
+                yield from self._rules_of(binding, "")
+        if namespace:
+            for binding in self._objects("rolebindings", namespace):
+                if _binds(binding, user, groups):
+                    yield from self._rules_of(binding, namespace)
+
+    def _objects(self, plural: str, namespace: str) -> Iterator[Json]:
+        table = self._store.table(f"{plural}.rbac.authorization.k8s.io")
+        for key, stored in table.items.items():
+            if not namespace or key.startswith(f"{namespace}/"):
+                yield stored.object
+
+    def _rules_of(self, binding: Json, namespace: str) -> list[Json]:
+        return self.rules_of_role(child(binding, "roleRef"), namespace) or []
+
+    def rules_of_role(self, role: Json, namespace: str) -> list[Json] | None:
+        """Return the rules of the role that a `roleRef` names; None if there is none."""
+        key, plural = str(role.get("name", "")), "clusterroles"
+        if role.get("kind") == "Role":
+            key, plural = f"{namespace}/{key}", "roles"
+        found = self._store.table(f"{plural}.rbac.authorization.k8s.io").items.get(key)
+        return entries(found.object, "rules") if found else None
+
+
+def _binds(binding: Json, user: str, groups: tuple[str, ...]) -> bool:
+    return any(_is_subject(subject, user, groups) for subject in entries(binding, "subjects"))
+
+
+def _is_subject(subject: Json, user: str, groups: tuple[str, ...]) -> bool:
+    name = str(subject.get("name", ""))
+    match subject.get("kind"):
+        case "ServiceAccount":
+            return user == f"system:serviceaccount:{subject.get('namespace', '')}:{name}"
+        case "Group":
+            return name in groups
+        case "User":
+            return name == user
+        case _:
+            return False
+
+
+def _allows(rule: Json, attributes: Attributes) -> bool:
+    names = entries(rule, "resourceNames")
+    return (
+        _has(rule, "verbs", attributes.verb)
+        and _has(rule, "apiGroups", attributes.group)
+        and _has_resource(entries(rule, "resources"), attributes.resource)
+        and (not names or attributes.name in names)
+    )
+
+
+def _has_resource(allowed: list[Any], wanted: str) -> bool:
+    _, slash, subresource = wanted.partition("/")
+    any_of_name = f"*/{subresource}" if slash else wanted
+    return bool({"*", wanted, any_of_name} & {str(one) for one in allowed})
+
+
+def _has(rule: Json, name: str, wanted: str) -> bool:
+    allowed = entries(rule, name)
+    return wanted in allowed or "*" in allowed
+
+
+REVIEWS = {
+    "selfsubjectaccessreviews": "SelfSubjectAccessReview",
+    "subjectaccessreviews": "SubjectAccessReview",
+}
+GROUP = "authorization.k8s.io"
+
+
+_EVERYTHING: Json = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+
+
+def review(request: ApiRequest, where: ResourcePath, audit: Audit) -> Json | None:
+    """Return the reviewed object, or None if the request is not a review."""
+    if request.method == "POST" and (where.group, where.plural) in _WITHOUT_QUESTION:
+        return _answered(request, where, audit)
+    if (request.method, where.group, where.plural in REVIEWS) != ("POST", GROUP, True):
+        return None
+    object_ = decode_object(request.body, content_type(request.headers))
+    spec: Json = child(object_, "spec")
+    asked: Json = child(spec, "resourceAttributes")
+    resource = asked.get("resource", "")
+    if asked.get("subresource"):
+        resource += "/" + asked["subresource"]
+    if where.plural == "subjectaccessreviews":
+        audit.check(_own(request, where))
+        user = user_named(str(spec.get("user", "")), *entries(spec, "groups"))
+    else:
+        user = request.user
+    attributes = Attributes(
+        user.name,
+        request.user_agent,
+        asked.get("verb", ""),
+        asked.get("group", ""),
+        resource,
+        asked.get("namespace", ""),
+        asked.get("name", ""),
+        user.groups,
+    )
+    return {
+        "kind": REVIEWS[where.plural],
+        "apiVersion": f"{GROUP}/v1",
+        "metadata": {},
+        "spec": spec,
+        "status": {"allowed": audit.allows(attributes)},
+    }
+
+
+_WITHOUT_QUESTION = {
+    ("authentication.k8s.io", "selfsubjectreviews"): "SelfSubjectReview",
+    (GROUP, "selfsubjectrulesreviews"): "SelfSubjectRulesReview",
+}
+
+
+def _answered(request: ApiRequest, where: ResourcePath, audit: Audit) -> Json:
+    """Return the user, or their rules."""
+    kind = _WITHOUT_QUESTION[where.group, where.plural]
+    user = request.user
+    if kind == "SelfSubjectReview":
+        status: Json = {"userInfo": {"username": user.name, "groups": list(user.groups)}}
+    else:
+        asked = decode_object(request.body, content_type(request.headers))
+        namespace = str(child(asked, "spec").get("namespace", ""))
+        rules = [_EVERYTHING]
+        if isinstance(audit.authorizer, Rbac) and not user.is_admin:
+            rules = list(audit.authorizer.rules(user.name, user.groups, namespace))
+        others = [{"verbs": ["*" if user.is_admin else "get"], "nonResourceURLs": ["*"]}]
+        status = {"resourceRules": rules, "nonResourceRules": others, "incomplete": False}
+    return {"kind": kind, "apiVersion": f"{where.group}/v1", "metadata": {}, "status": status}
+
+
+def _own(request: ApiRequest, where: ResourcePath) -> Attributes:
+    """Return the review itself, as a request."""
+    user = request.user
+    return Attributes(
+        user.name, request.user_agent, "create", where.group, where.plural, "", "", user.groups
+    )

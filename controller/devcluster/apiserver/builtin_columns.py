@@ -1,0 +1,459 @@
+"""Columns that `kubectl get` prints for built-in kinds; those not listed show name and age."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from controller.devcluster.apiserver.columns import (
+    AGE,
+    NAME,
+    NONE,
+    UNKNOWN,
+    UNSET,
+    Column,
+    at,
+    column,
+    elapsed,
+    field,
+    joined,
+    label_selector,
+    name_of,
+    selector,
+    since,
+    template_columns,
+)
+from controller.devcluster.apiserver.objects import child, entries
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.devcluster.apiserver.objects import Json
+
+
+class PodSummary(NamedTuple):
+    """A pod's columns.
+
+    Attributes:
+        status: the word in the STATUS column.
+        ready: number of ready containers.
+        restarts: restarts of all containers.
+        restarted: time of the last restart, if any.
+    """
+
+    status: str
+    ready: int
+    restarts: int
+    restarted: str | None
+
+
+def summary(pod: Json) -> PodSummary:
+    """Compute the short form of a pod."""
+    status = child(pod, "status")
+    reason = status.get("reason") or status.get("phase", "")
+    waiting_for_init = _initializing(pod)
+    statuses = entries(status, "containerStatuses")
+    counted = statuses
+    if waiting_for_init and not _has_condition(pod, "Initialized"):
+        reason, counted = waiting_for_init, entries(status, "initContainerStatuses")
+    else:
+        reason = _container_reason(statuses, reason, ready=_has_condition(pod, "Ready"))
+    if at(pod, "metadata.deletionTimestamp"):
+        if status.get("reason") == "NodeLost":
+            reason = "Unknown"
+        elif status.get("phase") not in {"Failed", "Succeeded"}:
+            reason = "Terminating"
+    finished: list[str | None] = [at(one, "lastState.terminated.finishedAt") for one in counted]
+    return PodSummary(
+        reason,
+        sum(bool(one.get("ready")) and "running" in child(one, "state") for one in statuses),
+        sum(one.get("restartCount", 0) for one in counted),
+        max(filter(None, finished), default=None),
+    )
+
+
+def _has_condition(pod: Json, kind: str) -> bool:
+    return any(
+        condition.get("type") == kind and condition.get("status") == "True"
+        for condition in entries(child(pod, "status"), "conditions")
+    )
+
+
+def _ended(terminated: Json) -> str:
+    if terminated.get("reason"):
+        return terminated["reason"]
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _initializing(pod: Json) -> str:
+    """Return the status of the first init container that is not done; empty if all are."""
+    total = len(entries(child(pod, "spec"), "initContainers"))
+    for index, one in enumerate(entries(child(pod, "status"), "initContainerStatuses")):
+        terminated, waiting = at(one, "state.terminated"), at(one, "state.waiting.reason")
+        if terminated is not None:
+            if terminated.get("exitCode", 0) == 0:
+                continue
+            return f"Init:{_ended(terminated)}"
+        if waiting and waiting != "PodInitializing":
+            return f"Init:{waiting}"
+        return f"Init:{index}/{total}"
+    return ""
+
+
+def _container_reason(statuses: list[Json], reason: str, *, ready: bool) -> str:
+    running = False
+    for one in reversed(statuses):
+        terminated, waiting = at(one, "state.terminated"), at(one, "state.waiting.reason")
+        if waiting:
+            reason = waiting
+        elif terminated is not None:
+            reason = _ended(terminated)
+        elif one.get("ready") and "running" in child(one, "state"):
+            running = True
+    if reason == "Completed" and running:
+        return "Running" if ready else "NotReady"
+    return reason
+
+
+def _ready(pod: Json) -> str:
+    return f"{summary(pod).ready}/{len(entries(child(pod, 'spec'), 'containers'))}"
+
+
+def _restarts(pod: Json, now: datetime) -> str:
+    short = summary(pod)
+    if not short.restarts or not short.restarted:
+        return str(short.restarts)
+    return f"{short.restarts} ({since(short.restarted, now)} ago)"
+
+
+COLUMNS = (
+    NAME,
+    column("Ready", _ready),
+    column("Status", lambda pod: summary(pod).status),
+    Column("Restarts", _restarts),
+    AGE,
+    column("IP", lambda pod: at(pod, "status.podIP", "") or NONE, wide=True),
+    column("Node", lambda pod: at(pod, "spec.nodeName", "") or NONE, wide=True),
+    column(
+        "Nominated Node", lambda pod: at(pod, "status.nominatedNodeName", "") or NONE, wide=True
+    ),
+    column(
+        "Readiness Gates",
+        lambda pod: joined(
+            gate.get("conditionType", "") for gate in entries(child(pod, "spec"), "readinessGates")
+        ),
+        wide=True,
+    ),
+)
+
+
+SHOWN_ENDPOINTS = 3
+
+
+def _external(service: Json) -> str:
+    spec = child(service, "spec")
+    addresses = entries(spec, "externalIPs")
+    if spec.get("type") == "ExternalName":
+        return spec.get("externalName", "")
+    if spec.get("type") != "LoadBalancer":
+        return joined(addresses)
+    ingress = entries(child(child(service, "status"), "loadBalancer"), "ingress")
+    found = [entry.get("ip") or entry.get("hostname", "") for entry in ingress]
+    return joined([*found, *addresses], "<pending>")
+
+
+def _ports(service: Json) -> str:
+    shown: list[str] = []
+    for port in entries(child(service, "spec"), "ports"):
+        number = f"{port.get('port')}:{port['nodePort']}" if "nodePort" in port else port["port"]
+        shown.append(f"{number}/{port.get('protocol', 'TCP')}")
+    return joined(shown)
+
+
+def _cluster_address(service: Json) -> str:
+    return child(service, "spec").get("clusterIP") or NONE
+
+
+def _shortened(items: list[str]) -> str:
+    more = len(items) - SHOWN_ENDPOINTS
+    text = joined(items[:SHOWN_ENDPOINTS])
+    return f"{text} + {more} more..." if more > 0 else text
+
+
+def _endpoints(endpoints: Json) -> str:
+    return _shortened(
+        [
+            f"{address.get('ip')}:{port.get('port')}"
+            for subset in entries(endpoints, "subsets")
+            for port in entries(subset, "ports")
+            for address in entries(subset, "addresses")
+        ]
+    )
+
+
+def _slice_ports(slice_: Json) -> str:
+    ports = entries(slice_, "ports")
+    if not ports:
+        return UNSET
+    return _shortened([str(port.get("port", "*")) for port in ports])
+
+
+def _slice_endpoints(slice_: Json) -> str:
+    found = [entries(endpoint, "addresses")[:1] for endpoint in entries(slice_, "endpoints")]
+    return _shortened([address for addresses in found for address in addresses]) or UNSET
+
+
+SERVICES = (
+    NAME,
+    field("Type", "spec.type"),
+    column("Cluster-IP", _cluster_address),
+    column("External-IP", _external),
+    column("Port(s)", _ports),
+    AGE,
+    column(
+        "Selector",
+        lambda service: selector(child(child(service, "spec"), "selector")),
+        wide=True,
+    ),
+)
+ENDPOINTS = (NAME, column("Endpoints", _endpoints), AGE)
+ENDPOINT_SLICES = (
+    NAME,
+    field("AddressType", "addressType"),
+    column("Ports", _slice_ports),
+    column("Endpoints", _slice_endpoints),
+    AGE,
+)
+
+
+_ROLE = "node-role.kubernetes.io/"
+
+
+def _data(object_: Json) -> int:
+    return len(child(object_, "data")) + len(child(object_, "binaryData"))
+
+
+def _node_status(node: Json) -> str:
+    conditions = entries(child(node, "status"), "conditions")
+    ready = [one.get("status") for one in conditions if one.get("type") == "Ready"]
+    words = [("Ready" if ready[0] == "True" else "NotReady") if ready else "Unknown"]
+    if at(node, "spec.unschedulable"):
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _node_roles(node: Json) -> str:
+    labels = child(child(node, "metadata"), "labels")
+    return joined(sorted(key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE)))
+
+
+def _node_address(kind: str) -> Column:
+    def read(node: Json) -> str:
+        addresses = entries(child(node, "status"), "addresses")
+        return next((one.get("address", "") for one in addresses if one.get("type") == kind), NONE)
+
+    return column(f"{kind.removesuffix('IP')}-IP", read, wide=True)
+
+
+def _last_seen(event: Json, now: datetime) -> str:
+    series = at(event, "series.lastObservedTime")
+    return since(series or event.get("lastTimestamp") or event.get("eventTime"), now)
+
+
+def _first_seen(event: Json, now: datetime) -> str:
+    return since(event.get("firstTimestamp") or event.get("eventTime"), now)
+
+
+def _event_object(event: Json) -> str:
+    kind, name = at(event, "involvedObject.kind", ""), at(event, "involvedObject.name", "")
+    return f"{kind.lower()}/{name}" if name else kind.lower()
+
+
+def _event_source(event: Json) -> str:
+    component = at(event, "source.component") or event.get("reportingComponent", "")
+    host = at(event, "source.host") or event.get("reportingInstance", "")
+    return ", ".join(filter(None, (component, host)))
+
+
+def _event_count(event: Json) -> int:
+    return at(event, "series.count") or event.get("count") or 1
+
+
+def _job_status(job: Json) -> str:
+    true = {
+        one.get("type")
+        for one in entries(child(job, "status"), "conditions")
+        if one.get("status") == "True"
+    }
+    for kind, word in (("Complete", "Complete"), ("Failed", "Failed")):
+        if kind in true:
+            return word
+    if at(job, "metadata.deletionTimestamp"):
+        return "Terminating"
+    for kind, word in (
+        ("Suspended", "Suspended"),
+        ("FailureTarget", "FailureTarget"),
+        ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+    ):
+        if kind in true:
+            return word
+    return "Running"
+
+
+def _job_completions(job: Json) -> str:
+    done, wanted = at(job, "status.succeeded", 0), at(job, "spec.completions")
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    parallelism = at(job, "spec.parallelism", 0)
+    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
+
+
+def _job_duration(job: Json, now: datetime) -> str:
+    return elapsed(at(job, "status.startTime"), at(job, "status.completionTime"), now)
+
+
+def _rules_hosts(ingress: Json) -> str:
+    hosts = [rule.get("host", "") for rule in entries(child(ingress, "spec"), "rules")]
+    return joined(filter(None, hosts), "*")
+
+
+def _ingress_addresses(ingress: Json) -> str:
+    found = entries(child(child(ingress, "status"), "loadBalancer"), "ingress")
+    return joined((one.get("ip") or one.get("hostname", "") for one in found), "")
+
+
+def _subjects(kind: str) -> Column:
+    def read(binding: Json) -> str:
+        found = [one for one in entries(binding, "subjects") if one.get("kind") == kind]
+        names = (
+            f"{one['namespace']}/{one.get('name')}" if "namespace" in one else one.get("name", "")
+            for one in found
+        )
+        return ", ".join(names)
+
+    heading = "ServiceAccounts" if kind == "ServiceAccount" else f"{kind}s"
+    return column(heading, read, wide=True)
+
+
+def _role_reference(binding: Json) -> str:
+    return f"{at(binding, 'roleRef.kind', '')}/{at(binding, 'roleRef.name', '')}"
+
+
+def _controller(object_: Json) -> str:
+    """Return the object's controller as kubectl names it: `statefulset.apps/web`."""
+    for owner in entries(child(object_, "metadata"), "ownerReferences"):
+        if owner.get("controller"):
+            group = owner["apiVersion"].rpartition("/")[0]
+            kind = f"{owner['kind']}.{group}" if group else owner["kind"]
+            return f"{kind.lower()}/{owner['name']}"
+    return NONE
+
+
+_CREATED = field("Created At", "metadata.creationTimestamp", type_="date")
+_BINDINGS = (
+    NAME,
+    column("Role", _role_reference),
+    AGE,
+    _subjects("User"),
+    _subjects("Group"),
+    _subjects("ServiceAccount"),
+)
+_TEMPLATE = template_columns("spec.template.spec", "spec.selector")
+
+BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
+    "pods": COLUMNS,
+    "services": SERVICES,
+    "endpoints": ENDPOINTS,
+    "endpointslices.discovery.k8s.io": ENDPOINT_SLICES,
+    "configmaps": (NAME, column("Data", _data), AGE),
+    "secrets": (NAME, field("Type", "type"), column("Data", _data), AGE),
+    "namespaces": (NAME, field("Status", "status.phase"), AGE),
+    "nodes": (
+        NAME,
+        column("Status", _node_status),
+        column("Roles", _node_roles),
+        AGE,
+        field("Version", "status.nodeInfo.kubeletVersion"),
+        _node_address("InternalIP"),
+        _node_address("ExternalIP"),
+        field("OS-Image", "status.nodeInfo.osImage", UNKNOWN, wide=True),
+        field("Kernel-Version", "status.nodeInfo.kernelVersion", UNKNOWN, wide=True),
+        field("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", UNKNOWN, wide=True),
+    ),
+    "events": (
+        Column("Last Seen", _last_seen),
+        field("Type", "type"),
+        field("Reason", "reason"),
+        column("Object", _event_object),
+        field("Subobject", "involvedObject.fieldPath", wide=True),
+        column("Source", _event_source, wide=True),
+        column("Message", lambda event: event.get("message", "").strip()),
+        Column("First Seen", _first_seen, priority=1),
+        column("Count", _event_count, wide=True),
+        Column("Name", name_of, format="name", priority=1),
+    ),
+    "jobs.batch": (
+        NAME,
+        column("Status", _job_status),
+        column("Completions", _job_completions),
+        Column("Duration", _job_duration),
+        AGE,
+        *_TEMPLATE,
+    ),
+    "deployments.apps": (
+        NAME,
+        column(
+            "Ready",
+            lambda o: f"{at(o, 'status.readyReplicas', 0)}/{at(o, 'spec.replicas', 0)}",
+        ),
+        field("Up-to-date", "status.updatedReplicas", 0),
+        field("Available", "status.availableReplicas", 0),
+        AGE,
+        *_TEMPLATE,
+    ),
+    "replicasets.apps": (
+        NAME,
+        field("Desired", "spec.replicas", 0, type_="integer"),
+        field("Current", "status.replicas", 0, type_="integer"),
+        field("Ready", "status.readyReplicas", 0, type_="integer"),
+        AGE,
+        *_TEMPLATE,
+    ),
+    "controllerrevisions.apps": (
+        NAME,
+        column("Controller", _controller),
+        field("Revision", "revision"),
+        AGE,
+    ),
+    "leases.coordination.k8s.io": (NAME, field("Holder", "spec.holderIdentity"), AGE),
+    "ingresses.networking.k8s.io": (
+        NAME,
+        field("Class", "spec.ingressClassName", NONE),
+        column("Hosts", _rules_hosts),
+        column("Address", _ingress_addresses),
+        column("Ports", lambda o: "80, 443" if at(o, "spec.tls") else "80"),
+        AGE,
+    ),
+    "networkpolicies.networking.k8s.io": (
+        NAME,
+        column("Pod-Selector", lambda o: label_selector(at(o, "spec.podSelector", {}))),
+        AGE,
+    ),
+    "persistentvolumeclaims": (
+        NAME,
+        field("Status", "status.phase"),
+        field("Volume", "spec.volumeName"),
+        field("Capacity", "status.capacity.storage"),
+        column("Access Modes", lambda o: joined(at(o, "status.accessModes", []), "")),
+        field("StorageClass", "spec.storageClassName"),
+        field("VolumeAttributesClass", "spec.volumeAttributesClassName", UNSET),
+        AGE,
+        field("VolumeMode", "spec.volumeMode", UNSET, wide=True),
+    ),
+    "roles.rbac.authorization.k8s.io": (NAME, _CREATED),
+    "clusterroles.rbac.authorization.k8s.io": (NAME, _CREATED),
+    "rolebindings.rbac.authorization.k8s.io": _BINDINGS,
+    "clusterrolebindings.rbac.authorization.k8s.io": _BINDINGS,
+    "customresourcedefinitions.apiextensions.k8s.io": (NAME, _CREATED),
+}

@@ -1,1 +1,0 @@
-"""Discovery: what the server serves, and the schemas of it."""

@@ -1,1 +1,0 @@
-"""The fields of the types that Kubernetes builds in, and how values fit them."""

@@ -1,0 +1,320 @@
+"""Parameters of requests: of lists and watches, of writes and of deletions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from controller.devcluster.apiserver.objects import Json, child
+from controller.devcluster.apiserver.selectors import parse_label_selector, split_field_selector
+from controller.devcluster.apiserver.status import (
+    ApiError,
+    ResourceName,
+    StatusCause,
+    bad_request,
+    forbidden_field,
+    invalid,
+    invalid_value,
+    unsupported_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from controller.devcluster.apiserver.resources import ApiResource
+
+    Admission: TypeAlias = Callable[[ApiResource, Json, Json | None], None]
+    """Refuses an object to be stored, in place of another or as a new one."""
+
+
+def flag(query: Mapping[str, str], name: str) -> bool | None:
+    """Return a boolean parameter; None if absent."""
+    value = query.get(name)
+    if value is None:
+        return None
+    return value.lower() not in {"false", "0"}
+
+
+def number(query: Mapping[str, str], name: str) -> int | None:
+    """Return an integer parameter; None if absent.
+
+    Raises:
+        ApiError: 400, it is not an integer.
+    """
+    value = query.get(name)
+    if value is None:
+        return None
+    try:
+        return int(value)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
+
+
+def revision(query: Mapping[str, str]) -> int | None:
+    """Return `resourceVersion` as a number; None if absent or empty.
+
+    Raises:
+        ApiError: 400, it is not a revision.
+    """
+    value = query.get("resourceVersion", "")
+    if not value:
+        return None
+    if not value.isdigit():
+        why = (
+            f'resourceVersion: Invalid value: "{value}": strconv.ParseUint: parsing "{value}": '
+            "invalid syntax"
+        )
+        if flag(query, "watch"):
+            raise ApiError(500, "", why)
+        raise bad_request(f"invalid resource version: {why}")
+    return int(value)
+
+
+def is_dry_run(value: str, kind: str) -> bool:
+    """Return whether `dryRun` of options of a kind is `All`.
+
+    Raises:
+        ApiError: 422, it is something else.
+    """
+    if value in {"", "All"}:
+        return value == "All"
+    cause = StatusCause(
+        "FieldValueNotSupported",
+        "dryRun",
+        f'Unsupported value: ["{value}"]: supported values: "All"',
+    )
+    raise invalid(ResourceName("meta.k8s.io", "", kind), "", [cause])
+
+
+_MATCH = "resourceVersionMatch"
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Parameters of list, watch and deletecollection.
+
+    Attributes:
+        since: `resourceVersion` as it came, empty for unset.
+        match: `resourceVersionMatch`, empty for unset.
+        limit: page size, 0 for none.
+        continue_token: token of the next page.
+        watch: whether a stream is requested.
+        bookmarks: whether the stream has bookmarks.
+        initial_events: `sendInitialEvents`, None for unset.
+        timeout: seconds after which a watch ends, None for the server's choice.
+    """
+
+    since: str = ""
+    match: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    initial_events: bool | None = None
+    timeout: int | None = None
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> ListOptions:
+        """Read the parameters and refuse contradictory combinations.
+
+        Selectors are only checked, because the selectable fields depend on the resource.
+
+        Raises:
+            ApiError: 400 or 422.
+        """
+        options = cls(
+            since=query.get("resourceVersion", ""),
+            match=query.get(_MATCH, ""),
+            limit=number(query, "limit") or 0,
+            continue_token=query.get("continue", ""),
+            watch=bool(flag(query, "watch")),
+            bookmarks=bool(flag(query, "allowWatchBookmarks")),
+            initial_events=flag(query, "sendInitialEvents"),
+            timeout=number(query, "timeoutSeconds"),
+        )
+        parse_label_selector(query.get("labelSelector", ""))
+        split_field_selector(query.get("fieldSelector", ""))
+        causes = options._watch_causes() if options.watch else options._list_causes()
+        if causes:
+            raise invalid(ResourceName("meta.k8s.io", "", "ListOptions"), "", causes)
+        return options
+
+    @property
+    def revision(self) -> int | None:
+        """`resourceVersion` as a number, None for unset.
+
+        Raises:
+            ApiError: 400, or 500 for a watch: it is no revision.
+        """
+        return revision({"resourceVersion": self.since, "watch": str(self.watch)})
+
+    def _list_causes(self) -> list[StatusCause]:
+        causes: list[StatusCause] = []
+        if self.initial_events is not None:
+            causes.append(
+                forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
+            )
+        if not self.match:
+            return causes
+        if not self.since:
+            causes.append(_forbidden_match("unless resourceVersion is provided"))
+        if self.continue_token:
+            causes.append(_forbidden_match("when continue is provided"))
+        if self.match not in {"Exact", "NotOlderThan"}:
+            causes.append(_unsupported_match(self.match, '"Exact", "NotOlderThan", ""'))
+        if self.match == "Exact" and self.since == "0":
+            causes.append(
+                forbidden_field(_MATCH, f'{_MATCH} "exact" is forbidden for resourceVersion "0"')
+            )
+        return causes
+
+    def _watch_causes(self) -> list[StatusCause]:
+        if self.initial_events is None:
+            if self.match:
+                return [_forbidden_match("for watch unless sendInitialEvents is provided")]
+            return []
+        causes: list[StatusCause] = []
+        if self.match != "NotOlderThan":
+            causes.append(
+                forbidden_field(
+                    _MATCH, f"sendInitialEvents requires setting {_MATCH} to NotOlderThan"
+                )
+            )
+            if self.match:
+                causes.append(_unsupported_match(self.match, '"NotOlderThan"'))
+        if self.continue_token:
+            causes.append(_forbidden_match("when continue is provided"))
+        return causes
+
+
+def _forbidden_match(where: str) -> StatusCause:
+    return forbidden_field(_MATCH, f"{_MATCH} is forbidden {where}")
+
+
+def _unsupported_match(match: str, choices: str) -> StatusCause:
+    return StatusCause(
+        "FieldValueNotSupported",
+        _MATCH,
+        f'Unsupported value: "{match}": supported values: {choices}',
+    )
+
+
+_VALIDATIONS = ("Ignore", "Strict", "Warn")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Parameters of create, update and patch.
+
+    Attributes:
+        dry_run: whether to store nothing.
+        field_validation: `Strict`, `Warn` or `Ignore`.
+        field_manager: manager for managedFields.
+        manager_given: whether the client itself named the manager.
+        force: whether server-side apply takes over what others own.
+        admit: checks the new object against the old one; None allows everything.
+        warnings: sentences for the `Warning` header, added while the request is worked on.
+    """
+
+    dry_run: bool = False
+    field_validation: str = "Warn"
+    field_manager: str = ""
+    manager_given: bool = False
+    force: bool = False
+    admit: Admission | None = None
+
+    warnings: list[str] = field(default_factory=list[str])
+
+    def check(self, resource: ApiResource, new: Json, old: Json | None) -> None:
+        """Refuse what must not be stored.
+
+        Raises:
+            ApiError: as `admit` raises it.
+        """
+        if self.admit is not None:
+            self.admit(resource, new, old)
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], user_agent: str, verb: str) -> WriteOptions:
+        """Read the parameters of a verb: `create`, `update` or `patch`.
+
+        Raises:
+            ApiError: 422, an unknown value.
+        """
+        kind = f"{verb.capitalize()}Options"
+        dry_run = is_dry_run(query.get("dryRun", ""), kind)
+        validation = query.get("fieldValidation") or "Warn"
+        if validation not in _VALIDATIONS:
+            cause = unsupported_value("fieldValidation", validation, ("", *_VALIDATIONS))
+            raise invalid(ResourceName("meta.k8s.io", "", kind), "", [cause])
+        return cls(
+            dry_run=dry_run,
+            field_validation=validation,
+            field_manager=query.get("fieldManager") or user_agent.split("/", 1)[0],
+            manager_given=bool(query.get("fieldManager")),
+            force=bool(flag(query, "force")),
+        )
+
+
+def _grace(seconds: int) -> int:
+    """Read a grace period: a negative one counts as one second upstream."""
+    return seconds if seconds >= 0 else 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """The options of a deletion.
+
+    Attributes:
+        grace: seconds, None for the kind's default.
+        propagation: `Background`, `Foreground`, `Orphan`, or empty for the kind's default.
+        uid: uid that the object must have.
+        resource_version: revision that the object must have.
+        dry_run: whether to store nothing.
+    """
+
+    grace: int | None = None
+    propagation: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    dry_run: bool = False
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], body: Json | None) -> DeleteOptions:
+        """Read the options from the body, or from the query if there is no body.
+
+        Raises:
+            ApiError: 400 or 422.
+        """
+        source: Mapping[str, Any] = query if body is None else body
+        preconditions: Json = child(body, "preconditions")
+        grace = source.get("gracePeriodSeconds")
+        if body is not None and isinstance(grace, str):
+            raise bad_request(
+                "json: cannot unmarshal string into Go struct field "
+                "DeleteOptions.gracePeriodSeconds of type int64"
+            )
+        propagation = source.get("propagationPolicy") or ""
+        if source.get("orphanDependents") is not None:
+            if propagation:
+                detail = "orphanDependents and deletionPropagation cannot be both set"
+                cause = invalid_value("propagationPolicy", propagation, detail)
+                raise invalid(ResourceName("meta.k8s.io", "", "DeleteOptions"), "", [cause])
+            orphan = str(source["orphanDependents"]).lower() == "true"
+            propagation = "Orphan" if orphan else "Background"
+        if propagation not in {"", "Background", "Foreground", "Orphan"}:
+            cause = StatusCause(
+                "FieldValueNotSupported",
+                "propagationPolicy",
+                f'Unsupported value: "{propagation}": supported values: "Foreground", '
+                '"Background", "Orphan", "nil"',
+            )
+            raise invalid(ResourceName("meta.k8s.io", "", "DeleteOptions"), "", [cause])
+        dry_run = (body or {}).get("dryRun") or [query.get("dryRun", "")]
+        return cls(
+            grace=None if grace is None else _grace(int(grace)),
+            propagation=propagation,
+            uid=preconditions.get("uid") or "",
+            resource_version=preconditions.get("resourceVersion") or "",
+            dry_run=is_dry_run(dry_run[0], "DeleteOptions"),
+        )

@@ -1,1 +1,0 @@
-"""Parameters of requests: of lists, of writes and of deletions, and selectors."""

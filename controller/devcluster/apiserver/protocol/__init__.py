@@ -1,1 +1,0 @@
-"""The protocol of the API: paths, representations of bodies, and errors."""

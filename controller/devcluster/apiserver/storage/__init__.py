@@ -1,1 +1,0 @@
-"""Stored objects: their transitions, watches, lists and deletion."""

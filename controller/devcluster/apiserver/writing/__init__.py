@@ -1,1 +1,0 @@
-"""Builds the object that a create or an update stores."""

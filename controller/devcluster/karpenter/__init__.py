@@ -1,1 +1,0 @@
-"""Karpenter in the embedded cluster: the definition of NodeClaims, and a simulated provisioner."""

@@ -1,1 +1,0 @@
-"""Objects that disappear with others: garbage, namespaces and protected volume claims."""

@@ -1,0 +1,267 @@
+"""The common parts of components: caches, dependencies, a control loop, names, times, deletes."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+import structlog
+
+from controller.kube.errors import Conflict, KubeError, NotFound
+from controller.kube.objects import KubeObject
+from controller.kube.source import ResourceSource
+from informers import Codec, SharedInformer, last_state
+from workqueue import Workers, WorkQueue
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+
+    from controller.devcluster.nodes.settings import NodeSettings
+    from controller.kube.client import Client
+    from controller.kube.resources import Resource
+    from informers import Clock, Tombstone
+
+
+def timestamp(moment: datetime) -> str:
+    """Return `2026-08-20T10:00:00Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def seconds_since(text: str | None, now: datetime) -> float:
+    """Return the seconds from the timestamp `text` to `now`; 0 if there is no timestamp.
+
+    Raises:
+        ValueError: `text` is not a timestamp with an offset.
+    """
+    if not text:
+        return 0.0
+    return (now - datetime.fromisoformat(text)).total_seconds()
+
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_LENGTH = 5
+
+
+def suffix(*parts: str) -> str:
+    """Return five characters of the alphabet of generated names, which depend on all `parts`."""
+    digest = hashlib.sha256("\0".join(parts).encode()).digest()
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_LENGTH])
+
+
+async def delete_seen(
+    client: Client, resource: Resource[Any], seen: KubeObject, *, grace_seconds: int | None = None
+) -> None:
+    """Delete exactly the object that was seen, if it still exists.
+
+    Args:
+        client: access to the API server.
+        resource: resource of the object.
+        seen: the object.
+        grace_seconds: grace period of a pod in seconds; None for its own.
+
+    Raises:
+        controller.kube.errors.KubeError: the request failed.
+    """
+    meta = seen.metadata
+    with suppress(NotFound, Conflict):
+        await client.delete(
+            resource, meta.namespace, meta.name, uid=meta.uid, grace_seconds=grace_seconds
+        )
+
+
+class NodeCaches:
+    """Creates and runs informers.
+
+    Args:
+        spawn: starts a coroutine as a task that the caller owns.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._spawn = spawn
+        self._informers: dict[str, SharedInformer[Any]] = {}
+        self._started: set[str] = set()
+
+    def informer(self, resource: Resource[T]) -> SharedInformer[T]:
+        """Return the informer of `resource` in all namespaces; the first call sets its view."""
+        name = str(resource)
+        if name not in self._informers:
+            informer = SharedInformer(
+                name,
+                ResourceSource(self._client, resource),
+                Codec(resource.view),
+                clock=self._clock,
+                rng=self._rng,
+            )
+            self._informers[name] = informer
+        return cast("SharedInformer[T]", self._informers[name])
+
+    def start(self) -> None:
+        """Start the informers that do not run yet. Indexes must be added before."""
+        for name, informer in self._informers.items():
+            if name not in self._started:
+                self._started.add(name)
+                self._spawn(informer.run())
+
+    async def wait_for_sync(self) -> None:
+        """Wait until every informer has listed its resource."""
+        for informer in list(self._informers.values()):
+            await informer.wait_for_sync()
+
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", bound=KubeObject)
+
+_log = structlog.get_logger(__name__)
+
+
+class ControlLoop(Generic[K]):
+    """Workers around a queue.
+
+    Args:
+        name: name of the component, for the log.
+        sync: reconciles one object. It may return the seconds until the key's next turn. A
+            `KubeError` is retried with back-off.
+        workers: number of keys processed at once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sync: Callable[[K], Awaitable[float | None]],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        workers: int,
+    ) -> None:
+        self._sync = sync
+        self._log = _log.bind(component=name)
+        self._queue: WorkQueue[K] = WorkQueue(name, clock=clock, rng=rng)
+        self._workers = Workers(self._queue, self._attempt, workers, name=name, clock=clock)
+
+    def add(self, key: K) -> None:
+        """Enqueue `key`."""
+        self._queue.add(key)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._workers.run()
+
+    async def _attempt(self, key: K) -> None:
+        try:
+            delay = await self._sync(key)
+        except KubeError as error:
+            self._log.debug("later", key=key, error=repr(error))
+            self._queue.add_rate_limited(key)
+        except Exception:  # noqa: BLE001  an object that fails must not stop the others
+            self._log.exception("failed", key=key)
+            self._queue.add_rate_limited(key)
+        else:
+            self._queue.forget(key)
+            if delay is not None:
+                self._queue.add_after(key, delay)
+
+
+class Enqueue(Generic[T, K]):
+    """An informer handler that enqueues the keys of every changed object."""
+
+    def __init__(self, add: Callable[[K], None], keys: Callable[[T], Iterable[K]]) -> None:
+        self._add = add
+        self._keys = keys
+
+    def on_add(self, obj: T, *, initial: bool) -> None:
+        """Enqueue for a new object."""
+        del initial
+        self._enqueue(obj)
+
+    def on_update(self, old: T, new: T) -> None:
+        """Enqueue for the old and the new state: keys may differ."""
+        self._enqueue(old)
+        self._enqueue(new)
+
+    def on_delete(self, obj: T | Tombstone[T]) -> None:
+        """Enqueue for a deleted object."""
+        self._enqueue(last_state(obj))
+
+    def _enqueue(self, obj: T) -> None:
+        for key in self._keys(obj):
+            self._add(key)
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentContext:
+    """Shared by all components.
+
+    Attributes:
+        client: access to the API server.
+        caches: the informers.
+        settings: delays and sizes.
+        clock: clock of timers.
+        wall: returns the time in UTC, for timestamps.
+        rng: source of the jitter of back-off.
+    """
+
+    client: Client
+    caches: NodeCaches
+    settings: NodeSettings
+    clock: Clock
+    wall: Callable[[], datetime]
+    rng: random.Random
+
+    def control_loop(
+        self, name: str, sync: Callable[[K], Awaitable[float | None]]
+    ) -> ControlLoop[K]:
+        """Return a loop around `sync` with as many workers as the settings demand."""
+        return ControlLoop(
+            name, sync, clock=self.clock, rng=self.rng, workers=self.settings.workers
+        )
+
+
+class LoopComponent(ABC, Generic[K]):
+    """A component that is one control loop.
+
+    Args:
+        name: name of the component, for the log.
+        context: dependencies of the component.
+    """
+
+    def __init__(self, name: str, context: ComponentContext) -> None:
+        self._loop = context.control_loop(name, self._sync)
+
+    @abstractmethod
+    async def _sync(self, key: K, /) -> float | None:
+        """Reconcile one object; see `ControlLoop`."""
+
+    async def start(self) -> None:
+        """Do nothing."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._loop.run()
+
+
+class Component(Protocol):
+    """A component of the cluster."""
+
+    async def start(self) -> None:
+        """Start the component, before the caches are filled."""
+        ...
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        ...

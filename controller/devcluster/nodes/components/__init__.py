@@ -1,1 +1,0 @@
-"""The common parts of components: caches, a control loop, and dependencies."""

@@ -1,1 +1,0 @@
-"""The EndpointSlices of Services."""

@@ -1,0 +1,324 @@
+"""The controller of batch/v1 Jobs without indexes, and its plans: pure functions of the time.
+
+A Job with an outcome (SuccessCriteriaMet, FailureTarget) first deletes its pods and is only
+then finished (Complete, Failed), as upstream. Terminating pods do not count as active.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from controller.devcluster.nodes.components import delete_seen, seconds_since, suffix, timestamp
+from controller.devcluster.nodes.objects import JOBS, ControlledJob
+from controller.devcluster.nodes.pods import (
+    PODS,
+    ConditionUpdate,
+    PodConditionType,
+    PodPhase,
+    with_conditions,
+)
+from controller.devcluster.nodes.workload_controller import WorkloadController, pod_body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from controller.devcluster.nodes.components import ComponentContext
+    from controller.devcluster.nodes.objects import ControlledJobSpec, ReportedJobStatus
+    from controller.devcluster.nodes.pods import KubeletPod
+    from controller.devcluster.nodes.settings import NodeSettings
+
+
+COMPLETE, FAILED_JOB = "Complete", "Failed"
+SUCCESS_CRITERIA_MET, FAILURE_TARGET, SUSPENDED = (
+    "SuccessCriteriaMet",
+    "FailureTarget",
+    "Suspended",
+)
+_DEFAULT_BACKOFF_LIMIT = 6
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """The plan for one Job.
+
+    Attributes:
+        status: the desired status.
+        creates: number of pods to create.
+        deletes: pods to delete.
+        requeue_after: seconds until the next reconcile, None if only a change matters.
+        expired: whether the Job itself must be deleted.
+    """
+
+    status: ReportedJobStatus
+    creates: int = 0
+    deletes: tuple[KubeletPod, ...] = ()
+    requeue_after: float | None = None
+    expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Pods:
+    """The pods of one Job by state."""
+
+    active: tuple[KubeletPod, ...]
+    terminating: tuple[KubeletPod, ...]
+    succeeded: tuple[KubeletPod, ...]
+    failed: tuple[KubeletPod, ...]
+
+    @classmethod
+    def sort(cls, pods: Sequence[KubeletPod]) -> _Pods:
+        staying = [pod for pod in pods if not pod.metadata.terminating]
+        return cls(
+            active=tuple(pod for pod in staying if not pod.is_finished),
+            terminating=tuple(p for p in pods if p.metadata.terminating and not p.is_finished),
+            succeeded=tuple(pod for pod in pods if pod.status.phase == PodPhase.SUCCEEDED),
+            failed=tuple(pod for pod in staying if pod.status.phase == PodPhase.FAILED),
+        )
+
+    @property
+    def restarts(self) -> int:
+        """Restarts of containers in living pods, which the limit counts under OnFailure."""
+        return sum(c.restart_count for pod in self.active for c in pod.status.in_order)
+
+
+def plan_job(
+    job: ControlledJob,
+    pods: Sequence[KubeletPod],
+    settings: NodeSettings,
+    now: datetime,
+    *,
+    failures: int = 0,
+) -> JobPlan:
+    """Return the plan for `job` at this time; `failures` of its pods are known to have failed."""
+    if job.status.condition(COMPLETE) or job.status.condition(FAILED_JOB):
+        return _plan_finished(job, now)
+    sorted_pods = _Pods.sort(pods)
+    status = _counted(job.status, sorted_pods, failures)
+    if job.spec.suspend:
+        return _plan_suspended(status, sorted_pods, now)
+    status = _resumed(status, now)
+    verdict = _outcome(job.spec, status, sorted_pods, now)
+    if verdict:
+        return _plan_finishing(status, sorted_pods, verdict, now)
+    return _plan_running(job.spec, status, sorted_pods, settings, now)
+
+
+def _counted(status: ReportedJobStatus, pods: _Pods, failures: int) -> ReportedJobStatus:
+    """Update the counts; finished pods that were deleted stay counted."""
+    return replace(
+        status,
+        active=len(pods.active),
+        ready=sum(pod.status.is_true(PodConditionType.READY) for pod in pods.active),
+        terminating=len(pods.terminating),
+        succeeded=max(status.succeeded, len(pods.succeeded)),
+        failed=max(status.failed, len(pods.failed), failures),
+    )
+
+
+def _plan_finished(job: ControlledJob, now: datetime) -> JobPlan:
+    ttl = job.spec.ttl_seconds_after_finished
+    finished = job.status.condition(COMPLETE) or job.status.condition(FAILED_JOB)
+    if ttl is None or finished is None:
+        return JobPlan(job.status)
+    remaining = ttl - seconds_since(finished.last_transition_time, now)
+    if remaining > 0:
+        return JobPlan(job.status, requeue_after=remaining)
+    return JobPlan(job.status, expired=True)
+
+
+def _plan_suspended(status: ReportedJobStatus, pods: _Pods, now: datetime) -> JobPlan:
+    verdict = ConditionUpdate(
+        SUSPENDED, is_true=True, reason="JobSuspended", message="Job suspended"
+    )
+    return JobPlan(
+        _with_condition(replace(status, start_time=None), now, verdict), deletes=pods.active
+    )
+
+
+def _resumed(status: ReportedJobStatus, now: datetime) -> ReportedJobStatus:
+    if status.condition(SUSPENDED):
+        verdict = ConditionUpdate(
+            SUSPENDED, is_true=False, reason="JobResumed", message="Job resumed"
+        )
+        status = _with_condition(status, now, verdict)
+    return status if status.start_time else replace(status, start_time=timestamp(now))
+
+
+def _outcome(
+    spec: ControlledJobSpec, status: ReportedJobStatus, pods: _Pods, now: datetime
+) -> ConditionUpdate | None:
+    """Return the outcome of the Job, None if there is none; a written outcome is final."""
+    for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET):
+        given = status.condition(kind)
+        if given:
+            return ConditionUpdate(kind, is_true=True, reason=given.reason, message=given.message)
+    limit = _DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
+    if status.failed + pods.restarts > limit:
+        return ConditionUpdate(
+            FAILURE_TARGET,
+            is_true=True,
+            reason="BackoffLimitExceeded",
+            message="Job has reached the specified backoff limit",
+        )
+    deadline = spec.active_deadline_seconds
+    if deadline is not None and seconds_since(status.start_time, now) >= deadline:
+        return ConditionUpdate(
+            FAILURE_TARGET,
+            is_true=True,
+            reason="DeadlineExceeded",
+            message="Job was active longer than specified deadline",
+        )
+    if _is_complete(spec, status):
+        return ConditionUpdate(
+            SUCCESS_CRITERIA_MET,
+            is_true=True,
+            reason="CompletionsReached",
+            message="Reached expected number of succeeded pods",
+        )
+    return None
+
+
+def _is_complete(spec: ControlledJobSpec, status: ReportedJobStatus) -> bool:
+    if spec.completions is not None:
+        return status.succeeded >= spec.completions
+    if spec.parallelism is None:
+        return status.succeeded >= 1
+    return status.succeeded > 0 and status.active == 0
+
+
+def _plan_finishing(
+    status: ReportedJobStatus, pods: _Pods, verdict: ConditionUpdate, now: datetime
+) -> JobPlan:
+    status = _with_condition(status, now, verdict)
+    if pods.active or pods.terminating:
+        return JobPlan(status, deletes=pods.active)
+    kind = COMPLETE if verdict.type == SUCCESS_CRITERIA_MET else FAILED_JOB
+    end = ConditionUpdate(kind, is_true=True, reason=verdict.reason, message=verdict.message)
+    status = _with_condition(status, now, end)
+    if kind == COMPLETE:
+        status = replace(status, completion_time=timestamp(now))
+    return JobPlan(status, requeue_after=0.0)
+
+
+def _plan_running(
+    spec: ControlledJobSpec,
+    status: ReportedJobStatus,
+    pods: _Pods,
+    settings: NodeSettings,
+    now: datetime,
+) -> JobPlan:
+    deadline = spec.active_deadline_seconds
+    wakes = [] if deadline is None else [deadline - seconds_since(status.start_time, now)]
+    missing = _wanted(spec, status) - len(pods.active)
+    creates, deletes = 0, ()
+    if missing < 0:
+        deletes = _most_expendable(pods.active)[:-missing]
+    elif missing > 0:
+        pause = _pause_after_failure(pods, settings, now)
+        if pause > 0:
+            wakes.append(pause)
+        else:
+            creates = missing
+    return JobPlan(status, creates, deletes, min(wakes, default=None))
+
+
+def _wanted(spec: ControlledJobSpec, status: ReportedJobStatus) -> int:
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    if spec.completions is not None:
+        return min(parallelism, spec.completions - status.succeeded)
+    return parallelism if status.succeeded == 0 else min(parallelism, status.active)
+
+
+def _most_expendable(pods: tuple[KubeletPod, ...]) -> tuple[KubeletPod, ...]:
+    """Order pods for deletion: not ready first, then newest."""
+    by_age = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
+    return tuple(sorted(by_age, key=lambda pod: pod.status.is_true(PodConditionType.READY)))
+
+
+def _pause_after_failure(pods: _Pods, settings: NodeSettings, now: datetime) -> float:
+    """Return the seconds until a failed pod may be replaced."""
+    if not pods.failed:
+        return 0.0
+    exponent = min(len(pods.failed) - 1, 32)
+    pause = min(settings.job_back_off * 2.0**exponent, settings.job_back_off_cap)
+    return pause - min(seconds_since(_failed_at(pod), now) for pod in pods.failed)
+
+
+def _failed_at(pod: KubeletPod) -> str | None:
+    ends = [c.state.terminated.finished_at for c in pod.status.in_order if c.state.terminated]
+    return max((end for end in ends if end), default=pod.metadata.creation_timestamp)
+
+
+def _with_condition(
+    status: ReportedJobStatus, now: datetime, verdict: ConditionUpdate
+) -> ReportedJobStatus:
+    conditions = with_conditions(status.conditions, [verdict], timestamp(now))
+    return replace(status, conditions=conditions)
+
+
+_NAME_LIMIT = 63
+
+
+class JobController(WorkloadController[ControlledJob]):
+    """Creates and deletes the pods of Jobs, and writes the Jobs' statuses."""
+
+    def __init__(self, context: ComponentContext) -> None:
+        super().__init__(JOBS, context)
+        self._settings = context.settings
+        self._failures: dict[str, set[str]] = {}  # uids of pods by the uid of their Job
+        self._deleted: set[str] = set()  # uids of the pods that this controller has deleted
+
+    async def _reconcile(self, job: ControlledJob, pods: Sequence[KubeletPod], /) -> float | None:
+        failures = self._failures.setdefault(job.metadata.uid, set())
+        failures |= {pod.metadata.uid for pod in pods if self._has_failed(pod)}
+        plan = plan_job(job, pods, self._settings, self._wall(), failures=len(failures))
+        if plan.expired:
+            await self._expire(job)
+            return None
+        for pod in plan.deletes:
+            self._deleted.add(pod.metadata.uid)
+            await delete_seen(self._client, PODS, pod)
+        for name in self._free_names(job, plan.creates):
+            await self._create_pod(job, _pod_body(job, name), "Error creating: ")
+        await self._report(job, plan.status)
+        return plan.requeue_after
+
+    def _has_failed(self, pod: KubeletPod) -> bool:
+        if pod.metadata.uid in self._deleted:
+            return False
+        return pod.status.phase == PodPhase.FAILED or (
+            pod.metadata.terminating and not pod.is_finished
+        )
+
+    def _free_names(self, job: ControlledJob, count: int) -> Iterator[str]:
+        """Yield the free pod names in order; the same state yields the same names."""
+        meta, number = job.metadata, 0
+        while count > 0:
+            tail = f"-{suffix(meta.uid, str(number))}"
+            name = meta.name[: _NAME_LIMIT - len(tail)] + tail
+            number += 1
+            if self._pods.get(f"{meta.namespace}/{name}") is None:
+                count -= 1
+                yield name
+
+    async def _expire(self, job: ControlledJob) -> None:
+        meta = job.metadata
+        await self._client.delete(
+            JOBS, meta.namespace, meta.name, uid=meta.uid, propagation="Foreground"
+        )
+
+
+def _pod_body(job: ControlledJob, name: str) -> dict[str, Any]:
+    meta = job.metadata
+    labels = {
+        "batch.kubernetes.io/controller-uid": meta.uid,
+        "batch.kubernetes.io/job-name": meta.name,
+        "controller-uid": meta.uid,
+        "job-name": meta.name,
+    }
+    spec: dict[str, Any] = job.spec.template.get("spec") or {}
+    return pod_body(JOBS, job, name=name, labels=labels, spec=spec)

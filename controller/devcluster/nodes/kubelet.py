@@ -1,0 +1,369 @@
+"""The common parts of both kubelets: nodes, and the placement and binding of pods."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from controller.devcluster.nodes.components import Enqueue, LoopComponent, timestamp
+from controller.devcluster.nodes.pods import (
+    PODS,
+    ConditionUpdate,
+    PodConditionType,
+    status_patch,
+    status_write,
+    with_conditions,
+)
+from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
+from controller.kube.errors import AlreadyExists
+from controller.kube.resources import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from controller.devcluster.nodes.components import ComponentContext
+    from controller.devcluster.nodes.pods import KubeletPod, NodeRequirement
+    from controller.kube.client import Client
+    from controller.kube.objects import Node
+
+
+_FIRST_POD = int(IPv4Address("10.244.0.1"))
+_POD_ADDRESSES = 4 * 65536 - 2  # 10.244.0.1 to 10.247.255.254
+_FIRST_NODE = int(IPv4Address("172.18.0.2"))
+
+
+def node_address(number: int) -> str:
+    """Return the address of the node with that number, from 0."""
+    return str(IPv4Address(_FIRST_NODE + number))
+
+
+class PodAddresses:
+    """Assigns each pod a unique address.
+
+    Args:
+        size: number of addresses, from 10.244.0.1 on.
+    """
+
+    def __init__(self, size: int = _POD_ADDRESSES) -> None:
+        self._size = size
+        self._by_uid: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._next = 0
+
+    def hold(self, uid: str, address: str) -> None:
+        """Record that the pod has this address."""
+        self.release(uid)
+        self._by_uid[uid] = address
+        self._taken.add(address)
+
+    def of(self, uid: str) -> str:
+        """Return the pod's address, the same at every call until it is released.
+
+        Raises:
+            RuntimeError: all addresses are taken.
+        """
+        address = self._by_uid.get(uid)
+        if address is None:
+            address = self._free()
+            self.hold(uid, address)
+        return address
+
+    def release(self, uid: str) -> None:
+        """Release the address of a pod that is gone."""
+        address = self._by_uid.pop(uid, None)
+        if address is not None:
+            self._taken.discard(address)
+
+    def _free(self) -> str:
+        for _ in range(self._size):
+            address = str(IPv4Address(_FIRST_POD + self._next))
+            self._next = (self._next + 1) % self._size
+            if address not in self._taken:
+                return address
+        raise RuntimeError("no pod address is free")
+
+
+GATED = "SchedulingGated"
+GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
+
+
+async def bind(client: Client, pod: KubeletPod, names: Sequence[str]) -> None:
+    """Bind `pod` to one of the nodes `names`, chosen by its uid.
+
+    Raises:
+        controller.kube.errors.KubeError: it could not be bound.
+    """
+    meta = pod.metadata
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+        "target": {
+            "apiVersion": NODES.api_version,
+            "kind": NODES.kind,
+            "name": names[zlib.crc32(meta.uid.encode()) % len(names)],
+        },
+    }
+    path = PODS.path(meta.namespace, meta.name, "binding")
+    await client.request_json("POST", path, body=binding)
+
+
+async def report_unscheduled(
+    client: Client, pod: KubeletPod, now: datetime, *, reason: str, message: str
+) -> None:
+    """Report on `pod` why it is not scheduled, unless that was already reported.
+
+    Raises:
+        controller.kube.errors.KubeError: the status could not be written.
+    """
+    present = pod.status.condition(PodConditionType.SCHEDULED)
+    if present and (present.status, present.reason) == ("False", reason):
+        return
+    verdict = ConditionUpdate(
+        PodConditionType.SCHEDULED, is_true=False, reason=reason, message=message
+    )
+    conditions = with_conditions(pod.status.conditions, (verdict,), timestamp(now))
+    meta = pod.metadata
+    change = status_patch(pod.status, replace(pod.status, conditions=conditions))
+    patch = status_write(meta, change)
+    await client.merge_patch(PODS, meta.namespace, meta.name, patch, subresource="status")
+
+
+NO_NODE: Final = {
+    "reason": "Unschedulable",
+    "message": "0 nodes are available: none has the labels that the pod requires.",
+}
+"""Report about a pod without candidates."""
+
+
+class Placement:
+    """Finds nodes for pods.
+
+    Args:
+        context: has the settings, which enable labels and name the kubelet's own nodes.
+    """
+
+    def __init__(self, context: ComponentContext) -> None:
+        self._settings = context.settings
+        self._nodes = context.caches.informer(NODES).lister
+
+    def serves(self, node: str) -> bool:
+        """Return whether the kubelet runs the pods of that node: its own, or all with labels."""
+        return self._settings.node_labels or node in self._settings.node_names
+
+    def candidates(self, pod: KubeletPod) -> list[str]:
+        """Return names of nodes for the pod; the kubelet's own for one without requirements."""
+        if not self._settings.node_labels or not pod.spec.requires_labels:
+            return list(self._settings.node_names)
+        found = ((node.metadata.name, node.metadata.labels or {}) for node in self._nodes.list())
+        return sorted(name for name, labels in found if has_required_labels(pod, labels))
+
+
+def has_required_labels(pod: KubeletPod, labels: Mapping[str, str]) -> bool:
+    """Return whether a node with these labels meets the selector and the affinity of the pod."""
+    selector = (pod.spec.node_selector or {}).items()
+    if any(labels.get(key) != value for key, value in selector):
+        return False
+    terms = pod.spec.required_node_terms
+    return not terms or any(
+        all(_is_met(each, labels) for each in term.match_expressions) for term in terms
+    )
+
+
+def _is_met(requirement: NodeRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return False
+
+
+LOST = ANNOTATION_PREFIX + "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """The status of a Node object that describes its container runtime.
+
+    Attributes:
+        name: scheme of `containerRuntimeVersion`.
+        ready: a sentence about why the node is Ready.
+        os_image: name of the operating system.
+        kernel: version of the kernel.
+        address: address of the node; empty for a simulated one.
+        cpu: capacity, empty for that of the settings.
+        memory: the same for memory.
+    """
+
+    name: str = "sim"
+    ready: str = "the simulation runs"
+    os_image: str = "simulated"
+    kernel: str = "simulated"
+    address: str = ""
+    cpu: str = ""
+    memory: str = ""
+
+
+def is_lost(node: Node | None) -> bool:
+    """Return whether `node` counts as out of reach."""
+    return node is not None and (node.metadata.annotations or {}).get(LOST) == "true"
+
+
+class Registration:
+    """Maintains the Node objects of `settings.node_names`."""
+
+    def __init__(self, context: ComponentContext, runtime: NodeInfo | None = None) -> None:
+        self._runtime = runtime or NodeInfo()
+        self._client = context.client
+        self._settings = context.settings
+        self._wall = context.wall
+        self._numbers = {name: i for i, name in enumerate(context.settings.node_names)}
+        self._reported: dict[str, bool] = {}
+        self._loop = context.control_loop("nodes", self._sync)
+        informer = context.caches.informer(NODES)
+        self._nodes = informer.lister
+        informer.add_handler(Enqueue(self._loop.add, self._ours), name="nodes")
+
+    async def start(self) -> None:
+        """Create the Node objects that do not exist.
+
+        Raises:
+            controller.kube.errors.KubeError: one could not be created.
+        """
+        for name in self._numbers:
+            await self._create(name)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._loop.run()
+
+    def number(self, name: str) -> int | None:
+        """Return the index of the node `name` among ours, None for other nodes."""
+        return self._numbers.get(name)
+
+    def is_lost(self, name: str) -> bool:
+        """Return whether the node `name` is out of reach."""
+        return is_lost(self._nodes.get(name))
+
+    def _ours(self, node: Node) -> tuple[str, ...]:
+        name = node.metadata.name
+        return (name,) if name in self._numbers else ()
+
+    async def _sync(self, name: str) -> float | None:
+        node = self._nodes.get(name)
+        if node is None:
+            self._reported.pop(name, None)
+            await self._create(name)
+            return None
+        lost = is_lost(node)
+        heartbeat = self._settings.heartbeat
+        if self._reported.get(name) != lost or (heartbeat and not lost):
+            await self._client.merge_patch(
+                NODES, "", name, {"status": self._status(name, lost=lost)}, subresource="status"
+            )
+            self._reported[name] = lost
+        return heartbeat if heartbeat and not lost else None
+
+    async def _create(self, name: str) -> None:
+        body = {
+            "apiVersion": NODES.api_version,
+            "kind": NODES.kind,
+            "metadata": {
+                "name": name,
+                "labels": {
+                    "kubernetes.io/hostname": name,
+                    "kubernetes.io/os": "linux",
+                    "kubernetes.io/arch": "amd64",
+                },
+            },
+            "status": self._status(name, lost=False),
+        }
+        with suppress(AlreadyExists):
+            await self._client.create(NODES, "", body)
+
+    def _status(self, name: str, *, lost: bool) -> dict[str, Any]:
+        settings, runtime = self._settings, self._runtime
+        capacity = {
+            "cpu": runtime.cpu or settings.cpu,
+            "memory": runtime.memory or settings.memory,
+            "pods": str(settings.max_pods),
+        }
+        if settings.gpus:
+            capacity["nvidia.com/gpu"] = str(settings.gpus)
+        now = timestamp(self._wall())
+        address = runtime.address or node_address(self._numbers[name])
+        ready = {
+            "type": "Ready",
+            "status": "Unknown" if lost else "True",
+            "reason": "NodeStatusUnknown" if lost else "KubeletReady",
+            "message": "Kubelet stopped posting node status." if lost else runtime.ready,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        return {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "conditions": [ready],
+            "addresses": [
+                {"type": "InternalIP", "address": address},
+                {"type": "Hostname", "address": name},
+            ],
+            "nodeInfo": {
+                "architecture": "amd64",
+                "operatingSystem": "linux",
+                "kubeletVersion": "v0.0.0-manta",
+                "kubeProxyVersion": "v0.0.0-manta",
+                "containerRuntimeVersion": f"{runtime.name}://1",
+                "osImage": runtime.os_image,
+                "kernelVersion": runtime.kernel,
+                "machineID": name,
+                "systemUUID": name,
+                "bootID": name,
+            },
+        }
+
+
+class Kubelet(LoopComponent[str]):
+    """Registers nodes and reconciles pods, whose keys are `namespace/name`.
+
+    Args:
+        context: client, caches and time.
+        info: system information of the nodes; by default that of simulated ones.
+    """
+
+    def __init__(self, context: ComponentContext, info: NodeInfo | None = None) -> None:
+        super().__init__("kubelet", context)
+        self.nodes = Registration(context, info)
+        self.placement = Placement(context)
+
+    async def start(self) -> None:
+        """Register the nodes.
+
+        Raises:
+            controller.kube.errors.KubeError: a Node object could not be created.
+        """
+        await self.nodes.start()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._start_tasks(group)
+
+    def _start_tasks(self, group: asyncio.TaskGroup) -> None:
+        """Start everything that runs until the kubelet is cancelled."""
+        group.create_task(self.nodes.run())
+        group.create_task(self._loop.run())

@@ -1,1 +1,0 @@
-"""The common parts of both kubelets: nodes, and the placement and binding of pods."""

@@ -1,0 +1,108 @@
+"""Views of Services, EndpointSlices, Jobs and StatefulSets for the node components.
+
+The views of `controller.kube.objects` hold what Manta reads; a controller of the cluster itself
+needs other fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from controller.devcluster.nodes.pods import PODS, ReportedCondition, StatusPart
+from controller.kube.objects import KubeObject, View
+from controller.kube.resources import NAMESPACES, NODES, SERVICES, Resource
+
+
+class RawEndpointSlice(KubeObject, frozen=True):
+    """An EndpointSlice. Endpoints and ports stay plain data, to be compared and written."""
+
+    endpoints: list[dict[str, Any]] | None = None
+    ports: list[dict[str, Any]] | None = None
+
+
+class ControlledJobSpec(View, frozen=True):
+    """`spec` of a Job. The template stays plain data: it is passed on to pods."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    backoff_limit: int | None = None
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
+    suspend: bool | None = None
+    template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+class ReportedJobStatus(StatusPart, frozen=True):
+    """`status` of a Job."""
+
+    active: int = 0
+    ready: int = 0
+    terminating: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    start_time: str | None = None
+    completion_time: str | None = None
+    conditions: tuple[ReportedCondition, ...] = ()
+
+    def condition(self, kind: str) -> ReportedCondition | None:
+        """Return the condition of that type if it is there and True."""
+        return next((c for c in self.conditions if (c.type, c.status) == (kind, "True")), None)
+
+
+class ControlledJob(KubeObject, frozen=True):
+    """A Job."""
+
+    spec: ControlledJobSpec = ControlledJobSpec()
+    status: ReportedJobStatus = ReportedJobStatus()
+
+
+class UpdateStrategy(View, frozen=True):
+    """`spec.updateStrategy` of a StatefulSet."""
+
+    type: str = ""
+
+
+class ControlledStatefulSetSpec(View, frozen=True):
+    """`spec` of a StatefulSet. Templates stay plain data: they are passed on."""
+
+    replicas: int | None = None
+    service_name: str = ""
+    pod_management_policy: str = ""
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    volume_claim_templates: tuple[dict[str, Any], ...] = ()
+
+
+class ReportedStatefulSetStatus(StatusPart, frozen=True):
+    """`status` of a StatefulSet."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    updated_replicas: int = 0
+    current_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+
+
+class ControlledStatefulSet(KubeObject, frozen=True):
+    """A StatefulSet."""
+
+    spec: ControlledStatefulSetSpec = ControlledStatefulSetSpec()
+    status: ReportedStatefulSetStatus = ReportedStatefulSetStatus()
+
+
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", ControlledStatefulSet)
+JOBS = Resource("batch", "v1", "jobs", "Job", ControlledJob)
+ENDPOINT_SLICES = Resource(
+    "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", RawEndpointSlice
+)
+
+KNOWN: dict[str, Resource[Any]] = {
+    str(resource): resource
+    for resource in (PODS, SERVICES, JOBS, STATEFUL_SETS, ENDPOINT_SLICES, NAMESPACES, NODES)
+}
+"""The view of each resource that all components share."""

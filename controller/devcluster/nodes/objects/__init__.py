@@ -1,1 +1,0 @@
-"""Views of objects that node components read and write."""

@@ -1,0 +1,226 @@
+"""The simulated kubelet and scheduler: it moves every pod through `lifecycle`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from controller.devcluster.nodes import lifecycle
+from controller.devcluster.nodes.components import seconds_since
+from controller.devcluster.nodes.kubelet import (
+    NO_NODE,
+    Kubelet,
+    PodAddresses,
+    bind,
+    is_lost,
+    node_address,
+    report_unscheduled,
+)
+from controller.devcluster.nodes.lifecycle import (
+    Behaviour,
+    Bind,
+    Evict,
+    Outcome,
+    Remove,
+    ReportStatus,
+    Rest,
+    Wait,
+)
+from controller.devcluster.nodes.pods import PODS, status_patch, status_write
+from controller.devcluster.nodes.transitions import StepContext
+from controller.kube.errors import Conflict, NotFound
+from controller.kube.resources import JOBS, NODES
+from informers import last_state
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.devcluster.nodes.components import ComponentContext
+    from controller.devcluster.nodes.lifecycle import Step, Timer
+    from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
+    from controller.kube.objects import Node
+    from informers import Tombstone
+
+
+class Time(Protocol):
+    """The clock of an event loop."""
+
+    def time(self) -> float:
+        """Return monotonic seconds."""
+        ...
+
+
+class Stopwatches:
+    """One stopwatch a pod, by uid."""
+
+    def __init__(self, clock: Time) -> None:
+        self._clock = clock
+        self._running: dict[str, tuple[Timer, float]] = {}
+
+    def begin(self, uid: str, timer: Timer) -> None:
+        """Start the wait `timer` now, unless it runs already."""
+        present = self._running.get(uid)
+        if present is None or present[0] != timer:
+            self._running[uid] = (timer, self._clock.time())
+
+    def elapsed(self, uid: str, timer: Timer, now: datetime) -> float:
+        """Return the seconds since `timer` began, by its timestamp if its start was not seen."""
+        past = max(0.0, seconds_since(timer.start, now) + timer.head_start)
+        running, began = self._running.setdefault(uid, (timer, self._clock.time() - past))
+        return self._clock.time() - began if running == timer else past
+
+    def forget(self, uid: str) -> None:
+        """Drop the stopwatch of a pod that is gone."""
+        self._running.pop(uid, None)
+
+
+_BY_NODE = "node"
+
+
+class SimulatedKubelet(Kubelet):
+    """Binds pods, and reports the status of pods on its nodes."""
+
+    def __init__(self, context: ComponentContext) -> None:
+        super().__init__(context)
+        self._client = context.client
+        self._settings = context.settings
+        self._wall = context.wall
+        self._addresses = PodAddresses()
+        self._stopwatches = Stopwatches(context.clock)
+        pods = context.caches.informer(PODS)
+        self._pods = pods.lister
+        pods.add_index(_BY_NODE, lambda pod: (pod.spec.node_name,))
+        pods.add_handler(_PodHandler(self), name="kubelet")
+        context.caches.informer(NODES).add_handler(_NodeHandler(self), name="kubelet")
+
+    # Called by the informer handlers.
+
+    def pod_appeared(self, pod: KubeletPod, *, initial: bool) -> None:
+        """Handle a new pod; the wait of an `initial` one is timed by its timestamps."""
+        if pod.status.pod_ip and not pod.spec.host_network:
+            self._addresses.hold(pod.metadata.uid, pod.status.pod_ip)
+        if not initial:
+            self._stopwatches.begin(pod.metadata.uid, self._timer(pod))
+        self._loop.add(pod.metadata.key)
+
+    def pod_changed(self, old: KubeletPod, new: KubeletPod) -> None:
+        """Handle a changed pod: a new wait begins now."""
+        self._follow(old, new)
+        self._loop.add(new.metadata.key)
+
+    def pod_gone(self, pod: KubeletPod) -> None:
+        """Handle a deleted pod."""
+        self._addresses.release(pod.metadata.uid)
+        self._stopwatches.forget(pod.metadata.uid)
+
+    def node_changed(self, name: str, *, initial: bool = False) -> None:
+        """Handle a node that was lost or restored: enqueue its pods and unscheduled ones."""
+        for node in (name, ""):
+            for pod in self._pods.by_index(_BY_NODE, node):
+                if not initial:
+                    self._stopwatches.begin(pod.metadata.uid, self._timer(pod))
+                self._loop.add(pod.metadata.key)
+
+    # One pod.
+
+    async def _sync(self, key: str, /) -> float | None:
+        pod = self._pods.get(key)
+        if pod is None or not self._is_ours(pod):
+            return None
+        try:
+            return await self._take(self._next_step(pod), pod)
+        except (NotFound, Conflict):
+            return None  # the pod has changed or is deleted: its event enqueues the key again
+
+    def _is_ours(self, pod: KubeletPod) -> bool:
+        node = pod.spec.node_name
+        return not node or self.placement.serves(node)
+
+    def _timer(self, pod: KubeletPod) -> lifecycle.Timer:
+        return lifecycle.timer(pod, node_lost=self.nodes.is_lost(pod.spec.node_name))
+
+    def _follow(self, old: KubeletPod, new: KubeletPod) -> None:
+        if self._timer(old) != self._timer(new):
+            self._stopwatches.begin(new.metadata.uid, self._timer(new))
+
+    def _next_step(self, pod: KubeletPod) -> Step:
+        now = self._wall()
+        uid, node = pod.metadata.uid, pod.spec.node_name
+        host_ip = node_address(self.nodes.number(node) or 0)
+        here = StepContext(
+            now=now,
+            elapsed=self._stopwatches.elapsed(uid, self._timer(pod), now),
+            pod_ip=host_ip if pod.spec.host_network else self._addresses.of(uid),
+            host_ip=host_ip,
+            node_lost=self.nodes.is_lost(node),
+        )
+        owner = pod.metadata.controller
+        usual = Outcome.SUCCEED if owner and owner.kind == JOBS.kind else Outcome.RUN
+        behaviour = Behaviour.of(pod.metadata.annotations, self._settings, usual=usual)
+        return lifecycle.next_step(pod, behaviour, self._settings, here)
+
+    async def _take(self, step: Step, pod: KubeletPod) -> float | None:
+        match step:
+            case Wait(seconds):
+                return seconds
+            case Rest():
+                return None
+            case Bind():
+                await self._bind(pod)
+            case ReportStatus(status):
+                await self._report(pod, status)
+            case Evict():
+                await self._delete(pod, grace_seconds=None)
+            case Remove():
+                await self._delete(pod, grace_seconds=0)
+        return None
+
+    async def _bind(self, pod: KubeletPod) -> None:
+        """Bind the pod to one of its nodes; a node that comes or returns enqueues it again."""
+        candidates = self.placement.candidates(pod)
+        if not candidates:
+            await report_unscheduled(self._client, pod, self._wall(), **NO_NODE)
+        elif names := [name for name in candidates if not self.nodes.is_lost(name)]:
+            await bind(self._client, pod, names)
+
+    async def _report(self, pod: KubeletPod, status: ReportedPodStatus) -> None:
+        meta = pod.metadata
+        patch = status_write(meta, status_patch(pod.status, status))
+        answer = await self._client.merge_patch(
+            PODS, meta.namespace, meta.name, patch, subresource="status"
+        )
+        self._follow(pod, answer)
+
+    async def _delete(self, pod: KubeletPod, *, grace_seconds: int | None) -> None:
+        meta = pod.metadata
+        await self._client.delete(
+            PODS, meta.namespace, meta.name, uid=meta.uid, grace_seconds=grace_seconds
+        )
+
+
+class _PodHandler:
+    def __init__(self, kubelet: SimulatedKubelet) -> None:
+        self._kubelet = kubelet
+
+    def on_add(self, obj: KubeletPod, *, initial: bool) -> None:
+        self._kubelet.pod_appeared(obj, initial=initial)
+
+    def on_update(self, old: KubeletPod, new: KubeletPod) -> None:
+        self._kubelet.pod_changed(old, new)
+
+    def on_delete(self, obj: KubeletPod | Tombstone[KubeletPod]) -> None:
+        self._kubelet.pod_gone(last_state(obj))
+
+
+class _NodeHandler:
+    def __init__(self, kubelet: SimulatedKubelet) -> None:
+        self._kubelet = kubelet
+
+    def on_add(self, obj: Node, *, initial: bool) -> None:
+        self._kubelet.node_changed(obj.metadata.name, initial=initial)
+
+    def on_update(self, old: Node, new: Node) -> None:
+        if is_lost(old) != is_lost(new) or old.metadata.labels != new.metadata.labels:
+            self._kubelet.node_changed(new.metadata.name)
+
+    def on_delete(self, obj: Node | Tombstone[Node]) -> None:
+        self._kubelet.node_changed(last_state(obj).metadata.name)

@@ -1,1 +1,0 @@
-"""The simulated kubelet: the life of a pod that runs nothing."""

@@ -1,0 +1,168 @@
+"""The common part of the controllers of Jobs and of StatefulSets: pods from a template."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from controller.apimachinery.ownership import owner_reference
+from controller.devcluster.nodes.components import Enqueue, LoopComponent, suffix, timestamp
+from controller.devcluster.nodes.objects import ControlledJob, ControlledStatefulSet
+from controller.devcluster.nodes.pods import PODS, status_patch, status_write
+from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, StatusError
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from controller.devcluster.nodes.components import ComponentContext
+    from controller.devcluster.nodes.pods import KubeletPod, StatusPart
+    from controller.kube.client import Client
+
+
+_EVENTS = Resource("", "v1", "events", "Event", KubeObject)
+
+
+async def record_refusal(
+    client: Client, resource: Resource[Any], workload: KubeObject, message: str, now: datetime
+) -> None:
+    """Record a `FailedCreate`; the same words again only move its time."""
+    meta, moment = workload.metadata, timestamp(now)
+    name = f"{meta.name}.{suffix(meta.uid, message)}"
+    about = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": meta.name,
+        "namespace": meta.namespace,
+        "uid": meta.uid,
+    }
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": meta.namespace},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": "FailedCreate",
+        "message": message,
+        "source": {"component": f"{resource.kind.lower()}-controller"},
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
+    with suppress(KubeError):
+        try:
+            await client.create(_EVENTS, meta.namespace, body)
+        except AlreadyExists:
+            await client.merge_patch(_EVENTS, meta.namespace, name, {"lastTimestamp": moment})
+
+
+W = TypeVar("W", ControlledJob, ControlledStatefulSet)
+
+
+class WorkloadController(LoopComponent[str], Generic[W]):
+    """Reconciles each workload after a change of it or of one of its pods.
+
+    Args:
+        resource: resource of the workloads.
+    """
+
+    def __init__(self, resource: Resource[W], context: ComponentContext) -> None:
+        name = resource.plural
+        super().__init__(name, context)
+        self._client = context.client
+        self._wall = context.wall
+        self._resource = resource
+        self._by_owner = f"uid of the owner among {name}"
+        workloads = context.caches.informer(resource)
+        workloads.add_handler(Enqueue(self._loop.add, _key), name=name)
+        self._workloads = workloads.lister
+        pods = context.caches.informer(PODS)
+        pods.add_index(self._by_owner, self._owner_uid)
+        pods.add_handler(Enqueue(self._loop.add, self._owner_key), name=name)
+        self._pods = pods.lister
+
+    @abstractmethod
+    async def _reconcile(self, workload: W, pods: Sequence[KubeletPod], /) -> float | None:
+        """Create and delete pods, and report; return the seconds until the next turn.
+
+        Raises:
+            NotFound, Conflict: the cache is behind; the next event enqueues the workload again.
+        """
+
+    async def _sync(self, key: str) -> float | None:
+        workload = self._workloads.get(key)
+        if workload is None or workload.metadata.terminating:
+            return None
+        pods = self._pods.by_index(self._by_owner, workload.metadata.uid)
+        try:
+            return await self._reconcile(workload, pods)
+        except (NotFound, Conflict):
+            return None
+
+    async def _create_pod(self, workload: W, body: dict[str, Any], prefix: str) -> None:
+        """Create a pod; an event tells of a refusal.
+
+        Raises:
+            KubeError: it was not created.
+        """
+        try:
+            await self._client.create(PODS, workload.metadata.namespace, body)
+        except (AlreadyExists, Conflict):
+            raise
+        except StatusError as error:
+            words = f"{prefix}{error.status.message}"
+            await record_refusal(self._client, self._resource, workload, words, self._wall())
+            raise
+
+    async def _report(self, workload: W, status: StatusPart) -> None:
+        change = status_patch(workload.status, status)
+        if not change:
+            return
+        meta = workload.metadata
+        patch = status_write(meta, change)
+        await self._client.merge_patch(
+            self._resource, meta.namespace, meta.name, patch, subresource="status"
+        )
+
+    def _owner_uid(self, pod: KubeletPod) -> tuple[str, ...]:
+        owner = pod.metadata.controller
+        return (owner.uid,) if owner and owner.kind == self._resource.kind else ()
+
+    def _owner_key(self, pod: KubeletPod) -> tuple[str, ...]:
+        owner = pod.metadata.controller
+        if not owner or owner.kind != self._resource.kind:
+            return ()
+        return (f"{pod.metadata.namespace}/{owner.name}",)
+
+
+def pod_body(
+    resource: Resource[W],
+    workload: W,
+    *,
+    name: str,
+    labels: Mapping[str, str],
+    spec: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return a pod of the workload: metadata of its template, overlaid with `labels`."""
+    meta = workload.metadata
+    template_meta: dict[str, Any] = workload.spec.template.get("metadata") or {}
+    return {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": meta.namespace,
+            "labels": {**(template_meta.get("labels") or {}), **labels},
+            "annotations": template_meta.get("annotations") or {},
+            "finalizers": template_meta.get("finalizers") or [],
+            "ownerReferences": [owner_reference(resource, meta)],
+        },
+        "spec": spec,
+    }
+
+
+def _key(obj: KubeObject) -> tuple[str]:
+    return (obj.metadata.key,)

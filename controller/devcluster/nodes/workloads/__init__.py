@@ -1,1 +1,0 @@
-"""The controllers of Jobs and StatefulSets."""

@@ -1,0 +1,266 @@
+"""One run of a container: its process, its output, exec commands, and the time it has to end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.processes.output import Pipe
+from controller.kube.clean_up import ends_within
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import Sequence
+
+    from controller.devcluster.processes.output import Output
+    from controller.devcluster.processes.pod_sandbox import ContainerDir, Launch
+
+
+RECHECK_SECONDS = 10.0
+"""Seconds until a missing object is read again, if no event announces it."""
+
+
+async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
+    """Wait for `event`, for at most `seconds`."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+class GracePeriod:
+    """A deadline that may be shortened.
+
+    Args:
+        seconds: seconds from now.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._end = self._loop.time() + seconds
+        self._shortened = asyncio.Event()
+
+    @property
+    def remaining(self) -> float:
+        """Remaining seconds, 0 if it is over."""
+        return max(0.0, self._end - self._loop.time())
+
+    def shorten(self, seconds: float) -> None:
+        """End in at most `seconds` from now."""
+        end = self._loop.time() + seconds
+        if end < self._end:
+            self._end = end
+            self._shortened.set()
+
+    async def passes_before(self, awaited: asyncio.Future[Any], *, least: float = 0.0) -> bool:
+        """Wait for `awaited` or the end; return whether the end came first.
+
+        `least` seconds are waited for in any case, unless the time is shortened.
+        """
+        extra = max(0.0, least - self.remaining)
+        while not awaited.done():
+            left = self.remaining + extra
+            if left <= 0:
+                return True
+            self._shortened.clear()
+            moved = asyncio.ensure_future(self._shortened.wait())
+            try:
+                await asyncio.wait(
+                    {awaited, moved}, timeout=left, return_when=asyncio.FIRST_COMPLETED
+                )
+                if moved.done():
+                    extra = 0.0
+            finally:
+                moved.cancel()
+            if not awaited.done() and not self.remaining:
+                return True
+        return False
+
+
+_DRAIN = 2.0  # seconds for the last output after the end
+_LET_GO = 0.5  # seconds for the supervisor of another command to end what it has started
+_KILL = 5.0  # seconds for the supervisor to end everything before it is killed itself
+_LONGEST_ANSWER = 10 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    """The result of a probe or hook.
+
+    Attributes:
+        is_good: whether it counts as a success.
+        text: the error, or output.
+    """
+
+    is_good: bool
+    text: str
+
+
+class ContainerProcess:
+    """A running container, created by `start`.
+
+    Attributes:
+        input_ends_with_client: whether its standard input is closed after the first `attach -i`.
+        exited: gives the exit code, 128 + n after signal n, when the process has ended and its
+            output is complete.
+        was_killed: whether the kubelet killed it.
+    """
+
+    def __init__(
+        self,
+        container_dir: ContainerDir,
+        launch: Launch,
+        process: Process,
+        pipes: tuple[Pipe, Pipe],
+    ) -> None:
+        self._container_dir = container_dir
+        self._launch = launch
+        self._process = process
+        self._pipes = pipes
+        self.input_ends_with_client = False
+        self.was_killed = False
+        self.exited: asyncio.Task[int] = asyncio.create_task(self._wait())
+
+    @classmethod
+    async def start(
+        cls,
+        container_dir: ContainerDir,
+        argv: Sequence[str],
+        output: Output,
+        *,
+        stdin: bool = False,
+    ) -> ContainerProcess:
+        """Start `argv` in `container_dir`; without `stdin` its standard input is empty.
+
+        Raises:
+            OSError: the machine cannot start another process.
+        """
+        pipes = (Pipe("stdout", output), Pipe("stderr", output))
+        try:
+            launch = container_dir.command(argv)
+            process = await asyncio.create_subprocess_exec(
+                *launch.argv,
+                env=launch.env,
+                cwd=launch.cwd,
+                stdin=PIPE if stdin else DEVNULL,
+                stdout=pipes[0].writer,
+                stderr=pipes[1].writer,
+                start_new_session=True,
+            )
+        except BaseException:
+            for pipe in pipes:
+                pipe.close()
+            raise
+        for pipe in pipes:
+            pipe.started()
+        return cls(container_dir, launch, process, pipes)
+
+    @property
+    def start_error(self) -> str:
+        """The reason why the command could not be started; empty if it could."""
+        return self._container_dir.start_error()
+
+    async def feed(self, data: bytes) -> None:
+        """Write to its standard input, if it has one and reads it."""
+        if self._process.stdin is not None and not self._process.stdin.is_closing():
+            with suppress(ConnectionError):
+                self._process.stdin.write(data)
+                await self._process.stdin.drain()
+
+    def end_input(self) -> None:
+        """Close its standard input after a client has gone, if no other is to follow."""
+        if self._process.stdin is not None and self.input_ends_with_client:
+            self._process.stdin.close()
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self._send(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """Kill it and its descendants."""
+        if not self.exited.done():
+            self.was_killed = True
+            self._send(self._launch.kill_signal)
+            done, _ = await asyncio.wait({self.exited}, timeout=_KILL)
+            if not done:
+                self._send(signal.SIGKILL)
+        await asyncio.wait({self.exited})
+
+    async def start_other(
+        self, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int
+    ) -> Process:
+        """Start another command in the container.
+
+        Raises:
+            OSError: the machine cannot start another process.
+        """
+        launch = self._container_dir.exec(argv)
+        return await asyncio.create_subprocess_exec(
+            *launch.argv,
+            env=launch.env,
+            cwd=launch.cwd,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+
+    async def kill_other(self, process: Process) -> None:
+        """Kill another command and its descendants."""
+        await _kill(process, self._launch.kill_signal)
+
+    async def exec(self, argv: Sequence[str], seconds: float | None) -> ActionResult:
+        """Run another command in the container, for at most `seconds`."""
+        try:
+            process = await self.start_other(argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
+        except OSError as error:
+            return ActionResult(is_good=False, text=f"command cannot be started: {error}")
+        try:
+            async with asyncio.timeout(seconds):
+                text = await _read(process)
+                code = await process.wait()
+        except TimeoutError:
+            return ActionResult(is_good=False, text=f"command timed out after {seconds:g}s")
+        finally:  # what it has started may hold its output, even if it has ended itself
+            await self.kill_other(process)
+        if code == 0:
+            return ActionResult(is_good=True, text=text)
+        return ActionResult(is_good=False, text=text.strip() or f"command exited with code {code}")
+
+    async def close(self) -> None:
+        """Remove its directory after it has ended."""
+        await self._container_dir.close()
+
+    async def _wait(self) -> int:
+        code = await self._process.wait()
+        await asyncio.gather(*(pipe.drained(_DRAIN) for pipe in self._pipes))
+        return 128 - code if code < 0 else code
+
+    def _send(self, number: signal.Signals | int) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+
+async def _kill(process: Process, kill_signal: signal.Signals | int) -> None:
+    """Kill a command with all processes of its session, and wait until its output is closed."""
+    with suppress(ProcessLookupError):
+        process.send_signal(kill_signal)
+    if await ends_within(_LET_GO, process.communicate()):
+        return
+    with suppress(ProcessLookupError):  # in namespaces the supervisor kills the command alone
+        os.killpg(process.pid, signal.SIGKILL)
+    await ends_within(_KILL, process.communicate())
+
+
+async def _read(process: Process) -> str:
+    """Return the first part of the process's output; the rest is read and dropped."""
+    stream = process.stdout
+    assert stream is not None
+    kept = b""
+    while chunk := await stream.read(_LONGEST_ANSWER):
+        kept += chunk[: _LONGEST_ANSWER - len(kept)]
+    return kept.decode(errors="replace")

@@ -1,1 +1,0 @@
-"""Containers: the runs of each, with probes, hooks, restarts and grace periods."""

@@ -1,1 +1,0 @@
-"""The resources of this machine that a cluster holds: directories, sandboxes, processes."""

@@ -1,0 +1,243 @@
+"""What keeps one pod's object and volumes up to date: reads, status writes, mounts, removal."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from controller.devcluster.nodes.pods import PODS, status_patch, status_write
+from controller.devcluster.processes.container_process import RECHECK_SECONDS, wait_at_most
+from controller.devcluster.processes.environment import InvalidConfiguration
+from controller.devcluster.processes.specification import SPECIFIED_PODS
+from controller.devcluster.processes.volumes import Volumes
+from controller.kube.errors import Conflict, Invalid, KubeError, NotFound
+from informers import is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
+    from controller.devcluster.processes.environment import DownwardValues
+    from controller.devcluster.processes.pod_runtime import PodRuntime
+    from controller.devcluster.processes.specification import SpecifiedPod
+    from controller.kube.client import Client
+    from controller.kube.objects import ObjectMeta
+
+
+API_RETRY: Final = 2.0
+"""Seconds to wait after a failure of the API server."""
+
+_log = structlog.get_logger(__name__)
+
+
+async def read_pod(client: Client, meta: ObjectMeta) -> SpecifiedPod | None:
+    """Return the whole pod; None if it was removed."""
+    while True:
+        try:
+            pod = await client.get(SPECIFIED_PODS, meta.namespace, meta.name)
+        except NotFound:
+            return None
+        except KubeError as error:
+            _log.debug("pod not read", pod=meta.key, error=repr(error))
+            await asyncio.sleep(API_RETRY)
+        else:
+            return pod if pod.metadata.uid == meta.uid else None
+
+
+async def remove_pod(client: Client, meta: ObjectMeta, vanished: asyncio.Event) -> None:
+    """Delete the pod, whose containers have stopped, unless it has `vanished`."""
+    while not vanished.is_set():
+        try:
+            await client.delete(
+                SPECIFIED_PODS, meta.namespace, meta.name, uid=meta.uid, grace_seconds=0
+            )
+        except NotFound:
+            return
+        except KubeError as error:
+            _log.debug("pod not removed", pod=meta.key, error=repr(error))
+            await asyncio.sleep(API_RETRY)
+        else:
+            return
+
+
+_PAUSES = (0.2, 1.0, 5.0)  # seconds after failures in a row
+
+
+class StatusManager:
+    """Keeps the status of one pod in the API server up to date, as a kubelet's status manager.
+
+    Args:
+        client: access to the API server.
+        pod: the pod as last read.
+        compose: computes the desired status from the stored one.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        pod: KubeletPod,
+        compose: Callable[[ReportedPodStatus], ReportedPodStatus],
+    ) -> None:
+        self._client = client
+        self._pod = pod
+        self._compose = compose
+        self._due = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._is_gone = False
+
+    def seen(self, pod: KubeletPod) -> None:
+        """Update the pod from the API server."""
+        if not is_older(pod.metadata.resource_version, self._pod.metadata.resource_version):
+            self._pod = pod
+
+    def gone(self) -> None:
+        """Stop writing, because the pod was removed."""
+        self._is_gone = True
+        self._settled.set()
+
+    def changed(self) -> None:
+        """Handle a possible change of the status."""
+        if not self._is_gone:
+            self._settled.clear()
+            self._due.set()
+
+    async def settle(self) -> None:
+        """Wait until all changes are written."""
+        await self._settled.wait()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        failures = 0
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            try:
+                await self._report()
+            except NotFound:
+                self.gone()
+            except Conflict:
+                self._due.set()
+                await self._look()
+            except KubeError as error:
+                final = isinstance(error, Invalid)
+                log = _log.error if final else _log.debug
+                log("status not reported", pod=self._pod.metadata.key, error=repr(error))
+                self._due.set()
+                await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
+                failures += 1
+            else:
+                failures = 0
+                if not self._due.is_set():
+                    self._settled.set()
+
+    async def _report(self) -> None:
+        pod = self._pod
+        patch = status_patch(pod.status, self._compose(pod.status))
+        if not patch or self._is_gone:
+            return
+        meta = pod.metadata
+        body = status_write(meta, patch)
+        self.seen(
+            await self._client.merge_patch(
+                PODS, meta.namespace, meta.name, body, subresource="status"
+            )
+        )
+
+    async def _look(self) -> None:
+        """Read the pod after a conflict: it was changed or replaced."""
+        meta = self._pod.metadata
+        try:
+            present = await self._client.get(PODS, meta.namespace, meta.name)
+        except NotFound:
+            self.gone()
+        except KubeError:
+            await asyncio.sleep(_PAUSES[0])
+        else:
+            if present.metadata.uid == meta.uid:
+                self.seen(present)
+            else:
+                self.gone()
+
+
+class VolumeManager:
+    """Fills the volumes of one pod from objects and from its metadata.
+
+    Args:
+        runtime: reads the objects, and reports their changes.
+        pod: the pod.
+        meta: its metadata in the cache.
+        root: folder of the pod, for all that is on disk.
+        downward: values that the machine adds.
+        record_event: called with type, reason and message.
+
+    Attributes:
+        volumes: the directories.
+    """
+
+    def __init__(
+        self,
+        runtime: PodRuntime,
+        pod: SpecifiedPod,
+        meta: ObjectMeta,
+        *,
+        root: Path,
+        downward: DownwardValues,
+        record_event: Callable[[str, str, str], None],
+    ) -> None:
+        folders = runtime.dirs
+        self.volumes = Volumes(pod, root, folders.memory / meta.uid, folders.claims)
+        self._sources = runtime.sources
+        self._meta = meta
+        self._meta_changed = asyncio.Event()
+        self._downward = downward
+        self._record_event = record_event
+
+    def seen(self, meta: ObjectMeta) -> None:
+        """Update the metadata from the cache."""
+        if (meta.labels, meta.annotations) != (self._meta.labels, self._meta.annotations):
+            self._meta_changed.set()
+        self._meta = meta
+
+    async def mount(self) -> None:
+        """Create the volumes as soon as possible."""
+        while True:
+            with self._sources.watch(self._meta.namespace, self.volumes.sources) as changed:
+                try:
+                    await self._fill()
+                except InvalidConfiguration as error:
+                    self._record_event("Warning", "FailedMount", str(error))
+                    await wait_at_most(changed, RECHECK_SECONDS)
+                except KubeError as error:
+                    self._record_event("Warning", "FailedMount", f"cannot read volumes: {error}")
+                    await asyncio.sleep(API_RETRY)
+                else:
+                    return
+
+    async def refresh(self) -> None:
+        """Update volumes that come from objects or the pod's metadata, until cancelled."""
+        with self._sources.watch(self._meta.namespace, self.volumes.sources) as changed:
+            while True:
+                await _wait_for_any(changed, self._meta_changed)
+                changed.clear()
+                self._meta_changed.clear()
+                try:
+                    await self._fill()
+                except (InvalidConfiguration, KubeError) as error:
+                    self._record_event("Warning", "FailedMount", str(error))
+
+    async def _fill(self) -> None:
+        data = await self._sources.read(self._meta.namespace, self.volumes.sources)
+        self.volumes.prepare(self._meta, self._downward, data)
+
+
+async def _wait_for_any(*events: asyncio.Event) -> None:
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

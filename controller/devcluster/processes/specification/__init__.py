@@ -1,1 +1,0 @@
-"""The specification of a pod, and the commands, variables and programs that follow from it."""

@@ -1,0 +1,202 @@
+"""What fills the volumes of pods: config maps, secrets, tokens read live, and bound claims."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.components import Enqueue
+from controller.devcluster.processes.environment import (
+    AUTHORITY,
+    CLAIM,
+    CONFIG_MAP,
+    SECRET,
+    AccountToken,
+    SourceReference,
+)
+from controller.devcluster.processes.specification import CONFIG_MAPS, SECRETS
+from controller.kube.errors import Conflict, NotFound
+from controller.kube.objects import KubeObject
+from controller.kube.resources import CLAIMS, SERVICE_ACCOUNTS, Resource
+from informers import last_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from controller.devcluster.nodes.components import ComponentContext
+    from controller.kube.objects import PersistentVolumeClaim
+    from informers import Tombstone
+
+
+_BOUND = "Bound"
+
+
+class Claims:
+    """Binds claims, and removes the directories of deleted ones.
+
+    Args:
+        context: client and caches.
+        root: folder of the folders, which are named by the uids of claims.
+    """
+
+    def __init__(self, context: ComponentContext, root: Path) -> None:
+        self._client = context.client
+        self._root = root
+        self._loop = context.control_loop("bound-claims", self._sync)
+        informer = context.caches.informer(CLAIMS)
+        informer.add_handler(self, name="bound-claims")
+        self._claims = informer.lister
+        self._deleted: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._loop.run()
+
+    def on_add(self, obj: PersistentVolumeClaim, *, initial: bool) -> None:
+        """Handle a new claim."""
+        del initial
+        self._loop.add(obj.metadata.key)
+
+    def on_update(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
+        """Handle a claim that was replaced by another of the same name."""
+        if old.metadata.uid != new.metadata.uid:
+            self._deleted[old.metadata.uid] = old.metadata.key
+            self._loop.add(new.metadata.key)
+
+    def on_delete(self, obj: PersistentVolumeClaim | Tombstone[PersistentVolumeClaim]) -> None:
+        """Handle a deleted claim, which no pod uses any more."""
+        meta = last_state(obj).metadata
+        self._deleted[meta.uid] = meta.key
+        self._loop.add(meta.key)
+
+    async def _sync(self, key: str) -> float | None:
+        for uid in [uid for uid, name in self._deleted.items() if name == key]:
+            await asyncio.to_thread(shutil.rmtree, self._root / uid, ignore_errors=True)
+            del self._deleted[uid]
+        claim = self._claims.get(key)
+        if claim is None:
+            return None
+        meta, spec = claim.metadata, claim.spec
+        status: dict[str, Any] = {
+            "phase": _BOUND,
+            "accessModes": list(spec.access_modes),
+            "capacity": {"storage": (spec.resources.requests or {}).get("storage", "0")},
+        }
+        body = {"metadata": {"uid": meta.uid}, "status": status}
+        with suppress(NotFound, Conflict):  # deleted or replaced: its event follows
+            await self._client.merge_patch(
+                CLAIMS, meta.namespace, meta.name, body, subresource="status"
+            )
+        return None
+
+
+_TOKEN_SECONDS = 365 * 24 * 3600
+"""Seconds for which a token is valid; no pod lives as long, so none is renewed."""
+
+_WATCHED: Mapping[str, Resource[Any]] = {
+    CLAIM: CLAIMS,
+    CONFIG_MAP: Resource("", "v1", "configmaps", "ConfigMap", KubeObject),
+    SECRET: Resource("", "v1", "secrets", "Secret", KubeObject),
+}
+
+
+class Sources:
+    """Reads config maps, secrets, claims and tokens for pods; the data of a claim is its `uid`.
+
+    Args:
+        context: client and caches.
+        authority: PEM certificate that signs the API server's.
+    """
+
+    def __init__(self, context: ComponentContext, authority: bytes = b"") -> None:
+        self._client = context.client
+        self._authority = authority
+        self._waiting: dict[tuple[str, SourceReference], set[asyncio.Event]] = {}
+        for kind, resource in _WATCHED.items():
+            informer = context.caches.informer(resource)
+            informer.add_handler(Enqueue(self._changed, _Keys(kind)), name="kubelet")
+
+    async def read(
+        self, namespace: str, wanted: Iterable[SourceReference]
+    ) -> dict[SourceReference, Mapping[str, bytes] | None]:
+        """Return the present data of each, None if it does not exist.
+
+        Raises:
+            controller.kube.errors.KubeError: one could not be read.
+        """
+        return {source: await self._read(namespace, source) for source in wanted}
+
+    def watch(self, namespace: str, wanted: Iterable[SourceReference]) -> SourceSubscription:
+        """Return an event that is set whenever one of them has changed; close it after use."""
+        return SourceSubscription(self._waiting, [(namespace, source) for source in wanted])
+
+    async def _read(self, namespace: str, source: SourceReference) -> Mapping[str, bytes] | None:
+        if source.kind == AUTHORITY:
+            return {"ca.crt": self._authority}
+        try:
+            if isinstance(source, AccountToken):
+                return {"token": await self._token(namespace, source)}
+            if source.kind == CLAIM:
+                claim = await self._client.get(CLAIMS, namespace, source.name)
+                return {"uid": claim.metadata.uid.encode()}
+            if source.kind == SECRET:
+                return (await self._client.get(SECRETS, namespace, source.name)).data or {}
+            found = await self._client.get(CONFIG_MAPS, namespace, source.name)
+        except NotFound:
+            return None
+        texts = {key: text.encode() for key, text in (found.data or {}).items()}
+        return texts | (found.binary_data or {})
+
+    async def _token(self, namespace: str, source: AccountToken) -> bytes:
+        path = SERVICE_ACCOUNTS.path(namespace, source.name, "token")
+        spec: dict[str, Any] = {
+            "audiences": [source.audience] if source.audience else [],
+            "expirationSeconds": _TOKEN_SECONDS,
+            "boundObjectRef": {"kind": "Pod", "name": source.pod, "uid": source.uid},
+        }
+        body = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": spec}
+        answer = await self._client.request_json("POST", path, body=body)
+        return str(answer["status"]["token"]).encode()
+
+    def _changed(self, key: tuple[str, SourceReference]) -> None:
+        for event in self._waiting.get(key, ()):
+            event.set()
+
+
+class SourceSubscription:
+    """A context manager that subscribes to changes."""
+
+    def __init__(
+        self,
+        registry: dict[tuple[str, SourceReference], set[asyncio.Event]],
+        keys: list[tuple[str, SourceReference]],
+    ) -> None:
+        self._registry = registry
+        self._keys = keys
+        self.changed = asyncio.Event()
+
+    def __enter__(self) -> asyncio.Event:
+        """Subscribe."""
+        for key in self._keys:
+            self._registry.setdefault(key, set()).add(self.changed)
+        return self.changed
+
+    def __exit__(self, *exception: object) -> None:
+        """Unsubscribe."""
+        for key in self._keys:
+            events = self._registry[key]
+            events.discard(self.changed)
+            if not events:
+                del self._registry[key]
+
+
+class _Keys:
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __call__(self, obj: Any) -> tuple[tuple[str, SourceReference]]:
+        meta = obj.metadata
+        return ((meta.namespace, SourceReference(self._kind, meta.name)),)

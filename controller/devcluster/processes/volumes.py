@@ -1,0 +1,238 @@
+"""The volumes of a pod as directories, and their mounts in containers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from controller.devcluster.processes.environment import (
+    CLAIM,
+    InvalidConfiguration,
+    SourceReference,
+    expand,
+)
+from controller.devcluster.processes.pod_sandbox import Mount
+from controller.devcluster.processes.volume_files import (
+    is_made_of_objects,
+    volume_files,
+    volume_sources,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.devcluster.processes.environment import DownwardValues
+    from controller.devcluster.processes.specification import (
+        ContainerSpecification,
+        HostPath,
+        SpecifiedPod,
+        Volume,
+    )
+    from controller.devcluster.processes.volume_files import VolumeFile
+    from controller.kube.objects import ObjectMeta
+
+
+_DATA = "..data"
+
+
+class Volumes:
+    """The volumes of one pod.
+
+    Args:
+        pod: the pod.
+        root: folder of the pod, for all that is on disk.
+        memory: folder of the pod for volumes in memory, made when one is needed.
+        claims: folder that outlives pods, for claims.
+    """
+
+    def __init__(self, pod: SpecifiedPod, root: Path, memory: Path, claims: Path) -> None:
+        self._pod = pod
+        self._root = root
+        self._memory = memory
+        self._claims = claims
+        self._folders: dict[str, Path] = {}
+        self._written: dict[str, dict[str, VolumeFile]] = {}
+
+    @property
+    def sources(self) -> frozenset[SourceReference]:
+        """The objects that `prepare` needs."""
+        found = {
+            source
+            for volume in self._pod.spec.volumes
+            for source in volume_sources(volume, self._pod)
+        }
+        for volume in self._pod.spec.volumes:
+            if volume.persistent_volume_claim:
+                found.add(SourceReference(CLAIM, volume.persistent_volume_claim.claim_name))
+        return frozenset(found)
+
+    def prepare(
+        self,
+        meta: ObjectMeta,
+        downward: DownwardValues,
+        sources: Mapping[SourceReference, Mapping[str, bytes] | None],
+    ) -> None:
+        """Create all volumes, or update those that come from objects.
+
+        Args:
+            meta: the pod's present metadata.
+            downward: values that the machine adds.
+            sources: the data of all `sources`, None for those that do not exist.
+
+        Raises:
+            BadConfiguration: one cannot be created (yet); the message says why.
+        """
+        for number, volume in enumerate(self._pod.spec.volumes):
+            try:
+                self._prepare(number, volume, meta, downward, sources)
+            except InvalidConfiguration as error:
+                text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
+                raise InvalidConfiguration(text) from error
+            except OSError as error:
+                text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
+                raise InvalidConfiguration(text) from error
+
+    def mounts(
+        self, container: ContainerSpecification, variables: Mapping[str, str]
+    ) -> list[Mount]:
+        """Return the mounts of `container`.
+
+        Args:
+            container: a container of the pod.
+            variables: its environment, for `subPathExpr`.
+
+        Raises:
+            BadConfiguration: a mount names no volume, or a path outside it.
+        """
+        found: list[Mount] = []
+        by_name = {volume.name: volume for volume in self._pod.spec.volumes}
+        for mount in container.volume_mounts:
+            folder = self._folders.get(mount.name)
+            if folder is None:
+                raise InvalidConfiguration(f'volume "{mount.name}" is not one of the pod')
+            below = mount.sub_path or expand(mount.sub_path_expr, variables)
+            volume = by_name[mount.name]
+            fixed = is_made_of_objects(volume)
+            claim = volume.persistent_volume_claim
+            read_only = mount.read_only or fixed or bool(claim and claim.read_only)
+            source = _below(folder, below, make=not fixed) if below else folder
+            found.append(Mount(source, mount.mount_path, read_only))
+        return found
+
+    def remove(self) -> None:
+        """Delete the files outside the pod's directory."""
+        shutil.rmtree(self._memory, ignore_errors=True)
+
+    def _prepare(
+        self,
+        number: int,
+        volume: Volume,
+        meta: ObjectMeta,
+        downward: DownwardValues,
+        sources: Mapping[SourceReference, Mapping[str, bytes] | None],
+    ) -> None:
+        if is_made_of_objects(volume):
+            files = volume_files(volume, self._pod, meta, downward, sources)
+            folder = self._folders.setdefault(volume.name, self._root / f"v{number}")
+            if self._written.get(volume.name) != files:
+                write_atomically(folder, files)
+                self._written[volume.name] = files
+            return
+        if volume.name not in self._folders:
+            self._folders[volume.name] = self._folder(number, volume, sources)
+
+    def _folder(
+        self,
+        number: int,
+        volume: Volume,
+        sources: Mapping[SourceReference, Mapping[str, bytes] | None],
+    ) -> Path:
+        if volume.host_path:
+            return _host_path(volume.host_path)
+        if volume.persistent_volume_claim:
+            claim = sources[SourceReference(CLAIM, volume.persistent_volume_claim.claim_name)]
+            if claim is None:
+                name = volume.persistent_volume_claim.claim_name
+                raise InvalidConfiguration(f'persistentvolumeclaim "{name}" not found')
+            folder = self._claims / claim["uid"].decode()
+        elif volume.empty_dir and volume.empty_dir.medium == "Memory":
+            folder = self._memory / str(number)
+        elif volume.empty_dir or volume.ephemeral:
+            folder = self._root / f"v{number}"
+        else:
+            known = "emptyDir, configMap, secret, downwardAPI, projected, hostPath and claims"
+            raise InvalidConfiguration(f"this kind of volume is not possible here, only {known}")
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o777)  # as the kubelet leaves them: users of containers differ
+        return folder
+
+
+def write_atomically(folder: Path, files: Mapping[str, VolumeFile]) -> None:
+    """Replace the contents of `folder` by `files` atomically for readers.
+
+    As in the kubelet, the files are in a hidden folder behind a link, which is
+    replaced by a link to a new folder.
+
+    Raises:
+        BadConfiguration: a path leads out of the folder.
+        OSError: the disk.
+    """
+    for path in files:
+        if _leads_out(path):
+            raise InvalidConfiguration(f"invalid path {path!r}: it leads out of the volume")
+    folder.mkdir(parents=True, exist_ok=True)
+    data = folder / _DATA
+    before = data.readlink() if data.is_symlink() else None
+    fresh = Path(tempfile.mkdtemp(prefix="..", dir=folder))
+    fresh.chmod(0o755)
+    for path, file in files.items():
+        target = fresh / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.data)
+        target.chmod(file.mode)
+    link = folder / f"{_DATA}.new"
+    link.symlink_to(fresh.name)
+    link.replace(data)
+    names = {PurePosixPath(path).parts[0] for path in files}
+    for name in names:
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(Path(_DATA) / name)
+    for entry in os.scandir(folder):
+        if entry.is_symlink() and entry.name != _DATA and entry.name not in names:
+            Path(entry.path).unlink()
+    if before is not None:
+        shutil.rmtree(folder / before, ignore_errors=True)
+
+
+def _below(folder: Path, path: str, *, make: bool) -> Path:
+    if _leads_out(path):
+        raise InvalidConfiguration(f"invalid subPath {path!r}: it leads out of the volume")
+    found = folder / path
+    if not found.exists() and make:
+        found.mkdir(parents=True, exist_ok=True)
+        found.chmod(0o777)
+    resolved = found.resolve()
+    if not resolved.is_relative_to(folder.resolve()) or not resolved.exists():
+        raise InvalidConfiguration(f"subPath {path!r} does not exist in the volume")
+    return resolved
+
+
+def _leads_out(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return not parts or path.startswith("/") or ".." in parts
+
+
+def _host_path(volume: HostPath) -> Path:
+    path = Path(volume.path)
+    if volume.type == "DirectoryOrCreate":
+        path.mkdir(parents=True, exist_ok=True)
+    if volume.type == "FileOrCreate":
+        path.touch()
+    fits = {"Directory": path.is_dir, "File": path.is_file}.get(volume.type, path.exists)
+    if not fits():
+        what = {"Directory": "a directory", "File": "a file"}.get(volume.type, "there")
+        raise InvalidConfiguration(f"hostPath type check failed: {path} is not {what}")
+    return path

@@ -1,1 +1,0 @@
-"""The volumes of pods and their claims: directories of this machine."""
